@@ -163,7 +163,7 @@ cdef class LinkLane:
                 break
             if self.leaf and (
                 matcher.mapSubject is not None
-                or (self.gate is not None and not self.allows(data + subject, length))
+                or (self.gate is not None and not isAllowedBy(self, data + subject, length))
             ):
                 break
             rest = subject + length + 1
@@ -226,8 +226,8 @@ cdef class LinkLane:
                 and self.isSettled(matcher, data + subject, length)
             ):
                 break
-            if namesLength and not self.isGateway and self.areElsewhere(
-                matches.groups, data + names, namesLength,
+            if namesLength and not self.isGateway and areElsewhere(
+                self, matches.groups, data + names, namesLength,
                 self.leaf or isAmongKinds(matches.kinds, SPOKE),
             ):
                 break
@@ -235,7 +235,7 @@ cdef class LinkLane:
             if mark > 0 and (isAmongKinds(matches.kinds, SPOKE) or (
                 (self.isGateway or self.leaf) and (
                     PyTuple_GET_SIZE(matches.forward)
-                    or self.areElsewhere(matches.groups, data + names, namesLength, True)
+                    or areElsewhere(self, matches.groups, data + names, namesLength, True)
                 )
             )):
                 break
@@ -291,10 +291,10 @@ cdef class LinkLane:
         cdef Decoder decoder = self.decoder
         cdef InputMessage message
         giver.resumed(&message)
-        if not giver.giveMany(&message, True):
+        if not giveMany(giver, &message, True):
             return 0
         giver.leftMatches = None
-        self.deliverFar(matches, &message, giver.choice)
+        deliverToOthers(self, matches, &message, giver.choice)
         decoder.start += left.end
         decoder.messages += 1
         decoder.messageBytes += left.size
@@ -462,118 +462,19 @@ cdef class LinkLane:
         cdef Subscription subscription
         self.own.batch.work += 2 + matches.receivers * (1 + (message.restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
-            self.giver.give(<Subscription> PyTuple_GET_ITEM(matches.plain, place), message)
+            giveTo(self.giver, <Subscription> PyTuple_GET_ITEM(matches.plain, place), message)
         if namesLength:
             for group in matches.groups:
                 name = <bytes?> (<tuple> group)[0]
                 if not isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
                     continue
                 if (
-                    not self.giver.giveMember(<tuple> (<tuple> group)[1], message)
+                    not giveMember(self.giver, <tuple> (<tuple> group)[1], message)
                     and self.isGateway
                 ):
-                    subscription = self.giver.chosen(<tuple> (<tuple> group)[2])
+                    subscription = chosenOf(self.giver, <tuple> (<tuple> group)[2])
                     if subscription is not None:
                         if choice is None:
-                            choice = self.giver.nextChoice()
+                            choice = nextChoice(self.giver)
                         choice.add(subscription, name)
-        return self.deliverFar(matches, message, choice)
-
-    cdef int deliverFar(
-        self,
-        Matches matches,
-        const InputMessage* message,
-        Choice choice,
-    ) except -1:
-        """
-        Put a message into the outboxes of other links.
-
-        @param choice: the links for groups without a member here; None for none.
-        """
-        cdef Py_ssize_t place
-        cdef Subscription subscription
-        if not self.isGateway:
-            if self.leaf or isAmongKinds(matches.kinds, SPOKE):
-                self.passOn(matches.forward, message)
-            return 0
-        for place in range(PyTuple_GET_SIZE(matches.forward)):
-            subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
-            if isAmongKinds(self.reach, subscription.kind):
-                giveLink(subscription, message, choice, self.own.batch)
-        if choice is not None:
-            for place in range(PyList_GET_SIZE(choice.members)):
-                if not choice.isServed(place, matches.forward):
-                    giveLink(
-                        <Subscription> PyList_GET_ITEM(choice.members, place), message, choice,
-                        self.own.batch,
-                    )
-            choice.clear()
-        return 0
-
-
-    cdef bint allows(self, const char* subject, Py_ssize_t length) except -1:
-        """
-        Whether a message may come from the leafnode.
-        """
-        cdef uint64_t hash = nb_hash(subject, length, SECRET)
-        cdef PyObject* known = self.verdicts.get(hash, subject, length)
-        cdef bint answer
-        if known != NULL:
-            return <object> known is True
-        text = PyBytes_FromStringAndSize(subject, length)
-        answer = bool(self.gate.allows(text))
-        if length <= LONGEST_REMEMBERED:
-            self.verdicts.put(hash, text, True if answer else False, 1)
-        return answer
-
-    cdef bint areElsewhere(
-        self, tuple groups, const char* names, Py_ssize_t namesLength, bint isShared
-    ) except -1:
-        """
-        Whether a group that was chosen has members behind links that may be the one.
-
-        @param isShared: whether they may be that although there is a member here.
-        """
-        cdef bytes name
-        for group in groups:
-            if PyTuple_GET_SIZE(<tuple> (<tuple> group)[2]) == 0 or not (
-                isShared or isDeserted(<tuple> (<tuple> group)[1])
-            ):
-                continue
-            name = <bytes?> (<tuple> group)[0]
-            if isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
-                return True
-        return False
-
-    cdef int passOn(
-        self,
-        tuple forward,
-        const InputMessage* message,
-    ) except -1:
-        """
-        Put a message into the outboxes of the other links that it reaches, but not back to where it
-        came from.
-        """
-        cdef Py_ssize_t place
-        cdef Subscription subscription
-        for place in range(PyTuple_GET_SIZE(forward)):
-            subscription = <Subscription> PyTuple_GET_ITEM(forward, place)
-            if not isAmongKinds(self.reach, subscription.kind) or subscription.outbox is self.own:
-                continue
-            if self.cluster and clusterOf(subscription) == self.cluster:
-                continue
-            giveLink(
-                subscription, message,
-                None, self.own.batch, self.originFor(subscription),
-            )
-        return 0
-
-    cdef bytes originFor(self, Subscription subscription):
-        """
-        The origin cluster that a link gets with a message from the leafnode.
-        """
-        if self.cluster and subscription.kind == ROUTE and getattr(
-            subscription.subscriber, "takesOrigin", False
-        ):
-            return self.origin
-        return b""
+        return deliverToOthers(self, matches, message, choice)

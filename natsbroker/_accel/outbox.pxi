@@ -48,147 +48,6 @@ cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
 
 
-@cython.final
-cdef class FlushBatch:
-    cdef object _schedule
-    cdef bint _scheduled
-    cdef public object congested
-    cdef int _depth
-    cdef list _dirty, _ended, _borrowers
-    cdef object _failed, _trouble
-    cdef Py_ssize_t filled
-    cdef public int64_t work, until, round
-    cdef readonly object backlog
-
-    HIGH = WAITING_HIGH
-    LOW = WAITING_LOW
-
-    def __init__(self, schedule, failed=None):
-        self._schedule = schedule
-        self._failed = failed
-        self._scheduled = False
-        self.congested = None
-        self._depth = 0
-        self._dirty = []
-        self._ended = []
-        self._borrowers = []
-        self.filled = 0
-        self.work = 0
-        self.until = UNLIMITED
-        self.round = SHARE
-        self.backlog = WorkQueue(self, schedule)
-
-    @property
-    def isSpent(self):
-        return self.work >= self.until
-
-    cpdef renew(self):
-        self.round = self.work + SHARE
-
-    cpdef enter(self):
-        if self._depth == 0:
-            self.until = max(self.round, self.work + LEAST)
-        self._depth += 1
-
-    cpdef leave(self):
-        self._depth -= 1
-        if self._depth == 0:
-            self.until = UNLIMITED
-            self.flush()
-
-    cpdef dirty(self, Outbox outbox):
-        self.work += FLUSH
-        self._dirty.append(outbox)
-        if self._depth == 0 and not self._scheduled:
-            self._soon()
-
-    cpdef atEnd(self, call):
-        self._ended.append(call)
-        if self._depth == 0 and not self._scheduled:
-            self._soon()
-
-    cdef _soon(self):
-        self._scheduled = True
-        self._schedule(self._scheduledFlush)
-
-    cpdef flush(self):
-        cdef list dirty, ended
-        cdef Outbox outbox
-        self.filled = 0
-        while self._dirty or self._ended:
-            if self._dirty:
-                dirty = self._dirty
-                self._dirty = []
-                for outbox in dirty:
-                    try:
-                        outbox.flush()
-                    except BaseException as problem:
-                        outbox.fail()
-                        self.caught(problem)
-            if self._ended:
-                ended = self._ended
-                self._ended = []
-                for call in ended:
-                    self.contain(call)
-        if self._trouble is not None:
-            trouble = self._trouble
-            self._trouble = None
-            raise trouble
-
-    cpdef contain(self, call):
-        try:
-            call()
-        except BaseException as problem:
-            self.caught(problem)
-
-    cpdef int caught(self, problem) except -1:
-        if self._failed is None:
-            self._trouble = self._trouble or problem
-            return 0
-        try:
-            self._failed("What a batch had to do failed")
-        except BaseException as another:
-            # There may be no memory for a report. What the batch has to do still comes first.
-            self._trouble = another
-        return 0
-
-    cdef int spill(self) except -1:
-        """
-        Send what is there, while it is warm, instead of at the end of the batch.
-        """
-        cdef Outbox outbox
-        self.filled = 0
-        for outbox in self._dirty:
-            try:
-                outbox.spill()
-            except BaseException as problem:
-                outbox.fail()
-                self.caught(problem)
-        return 0
-
-    cdef int settle(self) except -1:
-        """
-        Have nothing lent any more: the lender is about to use its place again. An outbox that raises
-        is closed, which forgets its loans.
-        """
-        cdef list borrowers
-        cdef Outbox outbox
-        if self._borrowers:
-            borrowers = self._borrowers
-            self._borrowers = []
-            for outbox in borrowers:
-                try:
-                    outbox.settle()
-                except BaseException as problem:
-                    outbox.fail()
-                    self.caught(problem)
-        return 0
-
-    def _scheduledFlush(self):
-        self._scheduled = False
-        self.flush()
-
-
 # What it refers to must still be there when the garbage collector has taken a cycle apart that it was
 # part of, and something that goes then writes to it. Its owner breaks such cycles.
 @cython.final
@@ -475,7 +334,7 @@ cdef class Outbox:
             elif self.below is not None:
                 self.frameNow()
             else:
-                self.keepLoans()
+                keepLoans(self)
                 data = PyBytes_FromStringAndSize(self.data + self.start, self.stop - self.start)
                 self.sentBytes += self.stop - self.start
                 self.giveBack()
@@ -545,7 +404,7 @@ cdef class Outbox:
         cdef Py_ssize_t left = self.waiting()
         memset(&message, 0, sizeof(msghdr))
         message.msg_iov = pieces
-        message.msg_iovlen = self.piecesInto(pieces)
+        message.msg_iovlen = piecesInto(self, pieces)
         while left:
             with nogil:
                 count = sendmsg(self.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
@@ -565,65 +424,12 @@ cdef class Outbox:
             self.giveBack()
             return 0
         trouble = errno
-        self.keep(message.msg_iov, message.msg_iovlen, left)
+        keepPieces(self, message.msg_iov, message.msg_iovlen, left)
         return self.notSent(trouble)
-
-    cdef size_t piecesInto(self, iovec* pieces) noexcept:
-        cdef Py_ssize_t place = 0
-        cdef size_t count = 0
-        cdef int number
-        cdef Loan* loan
-        for number in range(self.loanCount):
-            loan = &self.loans[number]
-            if loan.before > place:
-                pieces[count].iov_base = self.data + self.start + place
-                pieces[count].iov_len = loan.before - place
-                place = loan.before
-                count += 1
-            pieces[count].iov_base = <char*> loan.data
-            pieces[count].iov_len = loan.size
-            count += 1
-        if self.stop - self.start > place:
-            pieces[count].iov_base = self.data + self.start + place
-            pieces[count].iov_len = self.stop - self.start - place
-            count += 1
-        return count
 
     cdef int settle(self) except -1:
         self.spill()
-        return self.keepLoans()
-
-    cdef int keepLoans(self) except -1:
-        """
-        Have all that waits in a buffer of our own.
-        """
-        cdef iovec pieces[2 * MOST_LENT + 1]
-        if self.loanCount:
-            self.keep(pieces, self.piecesInto(pieces), self.waiting())
-        return 0
-
-    cdef int keep(self, iovec* pieces, size_t count, Py_ssize_t size) except -1:
-        """
-        Have pieces, which are of such a size together, in a buffer of our own, and nothing else.
-        """
-        cdef char* data = self.data
-        cdef size_t place
-        self.data = NULL
-        self.start = self.stop = 0
-        self.capacity = 0
-        try:
-            self.makeRoom(size)
-            for place in range(count):
-                memcpy(self.data + self.stop, pieces[place].iov_base, pieces[place].iov_len)
-                self.stop += pieces[place].iov_len
-        except MemoryError:
-            # Part of a message may have been sent.
-            self.close()
-            raise
-        finally:
-            free(data)
-            self.forgetLoans()
-        return 0
+        return keepLoans(self)
 
     cpdef unblock(self):
         """

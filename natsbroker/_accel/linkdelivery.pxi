@@ -1,0 +1,104 @@
+# What a LinkLane does for receivers elsewhere.
+
+
+cdef int deliverToOthers(
+    LinkLane lane,
+    Matches matches,
+    const InputMessage* message,
+    Choice choice,
+) except -1:
+    """
+    Put a message into the outboxes of other links.
+
+    @param choice: the links for groups without a member here; None for none.
+    """
+    cdef Py_ssize_t place
+    cdef Subscription subscription
+    if not lane.isGateway:
+        if lane.leaf or isAmongKinds(matches.kinds, SPOKE):
+            passOn(lane, matches.forward, message)
+        return 0
+    for place in range(PyTuple_GET_SIZE(matches.forward)):
+        subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
+        if isAmongKinds(lane.reach, subscription.kind):
+            giveLink(subscription, message, choice, lane.own.batch)
+    if choice is not None:
+        for place in range(PyList_GET_SIZE(choice.members)):
+            if not choice.isServed(place, matches.forward):
+                giveLink(
+                    <Subscription> PyList_GET_ITEM(choice.members, place), message, choice,
+                    lane.own.batch,
+                )
+        choice.clear()
+    return 0
+
+
+cdef bint isAllowedBy(LinkLane lane, const char* subject, Py_ssize_t length) except -1:
+    """
+    Whether a message may come from the leafnode.
+    """
+    cdef uint64_t hash = nb_hash(subject, length, SECRET)
+    cdef PyObject* known = lane.verdicts.get(hash, subject, length)
+    cdef bint answer
+    if known != NULL:
+        return <object> known is True
+    text = PyBytes_FromStringAndSize(subject, length)
+    answer = bool(lane.gate.allows(text))
+    if length <= LONGEST_REMEMBERED:
+        lane.verdicts.put(hash, text, True if answer else False, 1)
+    return answer
+
+
+cdef bint areElsewhere(
+    LinkLane lane, tuple groups, const char* names, Py_ssize_t namesLength, bint isShared
+) except -1:
+    """
+    Whether a group that was chosen has members behind links that may be the one.
+
+    @param isShared: whether they may be that although there is a member here.
+    """
+    cdef bytes name
+    for group in groups:
+        if PyTuple_GET_SIZE(<tuple> (<tuple> group)[2]) == 0 or not (
+            isShared or isDeserted(<tuple> (<tuple> group)[1])
+        ):
+            continue
+        name = <bytes?> (<tuple> group)[0]
+        if isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+            return True
+    return False
+
+
+cdef int passOn(
+    LinkLane lane,
+    tuple forward,
+    const InputMessage* message,
+) except -1:
+    """
+    Put a message into the outboxes of the other links that it reaches, but not back to where it
+    came from.
+    """
+    cdef Py_ssize_t place
+    cdef Subscription subscription
+    for place in range(PyTuple_GET_SIZE(forward)):
+        subscription = <Subscription> PyTuple_GET_ITEM(forward, place)
+        if not isAmongKinds(lane.reach, subscription.kind) or subscription.outbox is lane.own:
+            continue
+        if lane.cluster and clusterOf(subscription) == lane.cluster:
+            continue
+        giveLink(
+            subscription, message,
+            None, lane.own.batch, originFor(lane, subscription),
+        )
+    return 0
+
+
+cdef bytes originFor(LinkLane lane, Subscription subscription):
+    """
+    The origin cluster that a link gets with a message from the leafnode.
+    """
+    if lane.cluster and subscription.kind == ROUTE and getattr(
+        subscription.subscriber, "takesOrigin", False
+    ):
+        return lane.origin
+    return b""
