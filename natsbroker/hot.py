@@ -12,6 +12,7 @@ __all__ = [
     "COMPILED",
     "REASON",
     "AckCollector",
+    "Alarm",
     "Collector",
     "Connection",
     "Decoder",
@@ -52,8 +53,9 @@ COMPILED = False
 REASON = ""
 
 #: C{None} where they are not compiled: the buffers of plain TCP connections, what reads and writes
-#: TLS records in bulk, a thread that writes without the interpreter, and the lane of messages that
-#: come over routes.
+#: TLS records in bulk, a thread that writes without the interpreter, a timer of microseconds, and
+#: the lane of messages that come over routes.
+Alarm: Any = None
 Connection: Any = None
 Poller: Any = None
 Seal: Any = None

@@ -84,6 +84,8 @@ class CommitThread(Generic[Owner]):
             self._queue.append(job)
             if self._holder is Holder.NOBODY:
                 self._pass()
+            elif self._holder is Holder.REACTOR and self.isGathered(self._queue):
+                self._offered()
         return None
 
     def _pass(self) -> None:
@@ -100,7 +102,7 @@ class CommitThread(Generic[Owner]):
 
     def _offered(self) -> None:
         """
-        Decide about what the thread left.
+        Decide about what the thread left, or what has waited for more.
         """
         with self._lock:
             if self._holder is Holder.REACTOR:
@@ -122,8 +124,23 @@ class CommitThread(Generic[Owner]):
             if jobs and failure is None:
                 self._holder = Holder.THREAD
                 self._condition.notify()
+            elif self._isPlain() and self.gathers(self._queue):
+                self._holder = Holder.REACTOR
             elif self._hasWork():
                 self._pass()
+
+    def gathers(self, jobs: list[Job]) -> bool:
+        """
+        Whether what waits is to wait for more, until L{isGathered} says so or L{_offered} is
+        called; may be overridden with L{handOver}. Called with the condition.
+        """
+        return False
+
+    def isGathered(self, jobs: list[Job]) -> bool:
+        """
+        Whether what waits has waited long enough. Called with the condition.
+        """
+        return False
 
     def accept(self) -> None:
         """

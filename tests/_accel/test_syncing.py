@@ -220,3 +220,22 @@ def test_forkedProcess(files: Files) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     files.write(PIECE, 0)
     assert files.wait() == (0, 0)
+
+
+def test_alarm() -> None:
+    """A timer is over once each time that it is set, and never after it was set to 0."""
+    alarm = hot.Alarm()
+    assert not alarm.take()
+    for _ in range(3):
+        alarm.set(50_000)
+        assert select.select([alarm.fileno()], [], [], 30)[0]
+        assert alarm.take()
+        assert not alarm.take()
+    alarm.set(900_000_000)
+    alarm.set(0)
+    assert not select.select([alarm.fileno()], [], [], 0)[0]
+    alarm.close()
+    alarm.close()
+    assert alarm.fileno() == -1
+    with pytest.raises(OSError):
+        alarm.set(1)

@@ -28,12 +28,24 @@ cdef extern from "sys/eventfd.h" nogil:
     int eventfd_write(int, uint64_t)
     int EFD_CLOEXEC, EFD_NONBLOCK
 
+cdef extern from "sys/timerfd.h" nogil:
+    struct itimerspec:
+        timespec it_interval
+        timespec it_value
+    int c_timerfd "timerfd_create"(int, int)
+    int timerfd_settime(int, int, const itimerspec*, itimerspec*)
+    int TFD_CLOEXEC, TFD_NONBLOCK
+
+cdef extern from "time.h" nogil:
+    int CLOCK_MONOTONIC
+
 cdef extern from "sys/types.h" nogil:
     ctypedef long long off_t
     ctypedef int pid_t
 
 cdef extern from "unistd.h" nogil:
     ssize_t pwrite(int, void*, size_t, off_t)
+    ssize_t c_read "read"(int, void*, size_t)
     pid_t getpid()
 
 cdef extern from "stdlib.h" nogil:
@@ -263,3 +275,51 @@ cdef class SyncedWriter:
         if self.isRunning:
             self.isRunning = False
             sem_destroy(&self.orders.wanted)
+
+
+@cython.final
+cdef class Alarm:
+    """
+    A timer of microseconds, whose descriptor is readable when it is over. The timers of a reactor
+    have milliseconds.
+    """
+
+    cdef int fd
+
+    def __cinit__(self):
+        self.fd = c_timerfd(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
+        if self.fd < 0:
+            raise OSError(errno, os.strerror(errno))
+
+    def __dealloc__(self):
+        self.close()
+
+    def fileno(self):
+        """
+        -1 after C{close}.
+        """
+        return self.fd
+
+    def set(self, long nanoseconds):
+        """
+        Start, instead of what was set before.
+
+        @param nanoseconds: less than a second; 0 to be never over.
+        """
+        cdef itimerspec when
+        memset(&when, 0, sizeof(when))
+        when.it_value.tv_nsec = nanoseconds
+        if timerfd_settime(self.fd, 0, &when, NULL) < 0:
+            raise OSError(errno, os.strerror(errno))
+
+    def take(self):
+        """
+        Whether it is over; then it no longer is.
+        """
+        cdef uint64_t count
+        return c_read(self.fd, &count, sizeof(count)) == sizeof(count)
+
+    def close(self):
+        if self.fd >= 0:
+            close(self.fd)
+            self.fd = -1

@@ -27,6 +27,7 @@ from twisted.logger import Logger
 from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
+from natsbroker.storage.grouping import PATIENCE, GroupPatience
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.backlog import (
     LOG_WEIGHT,
@@ -38,7 +39,7 @@ from natsbroker.storage.lmdb.backlog import (
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.files import Mark
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob
-from natsbroker.storage.lmdb.journal import LARGEST_FRAME, journalWriter
+from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journalWriter
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
@@ -94,6 +95,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._transaction = opened.environment.lastTransaction()
         self._writer = journalWriter(readers, self._written)
         self._handed: tuple[JournalGroup, LMDBCommit] | None = None
+        self._alarm = None if self._writer is None else JournalAlarm(readers, self._ring)
+        self._patience = GroupPatience()
+        self._answered = 0
 
     def commitGroup(self, jobs: list[Job]) -> None:
         if not self.leftover and not any(job.writes for job in jobs):
@@ -202,6 +206,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         group, outcome = handed
         if failure is None:
             self._add(group)
+            self._answered = len(group.jobs)
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
         elif failure.errno == errno.EINVAL:
@@ -210,9 +215,34 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         else:
             self.handedBack(group.jobs, failure)
 
+    def gathers(self, jobs: list[Job]) -> bool:
+        done, self._answered = self._answered, 0
+        if self._alarm is None or not done or not self.maySuit(jobs):
+            return False
+        if not self._patience.begin(done, len(jobs)):
+            return False
+        self._alarm.set(PATIENCE)
+        return True
+
+    def isGathered(self, jobs: list[Job]) -> bool:
+        if self._alarm is None or not self._alarm.isSet or not self._patience.isComplete(len(jobs)):
+            return False
+        self._alarm.set(0)
+        self._patience.end(len(jobs))
+        return True
+
+    def _ring(self) -> None:
+        """
+        What waits for more has waited long enough.
+        """
+        self._patience.end(len(self._queue))
+        self._offered()
+
     def ended(self) -> None:
         if self._writer is not None:
             self._writer.close()
+        if self._alarm is not None:
+            self._alarm.close()
         super().ended()
 
     # In the thread that writes

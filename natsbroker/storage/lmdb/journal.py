@@ -296,6 +296,53 @@ class JournalWriter:
         self._writer.close()
 
 
+@implementer(IReadDescriptor)
+class JournalAlarm:
+    """
+    A timer of microseconds.
+    """
+
+    def __init__(self, readers: Any, ring: Callable[[], None]) -> None:
+        """
+        @param ring: called when it is over.
+        """
+        self._readers = readers
+        self._ring = ring
+        self._alarm = hot.Alarm()
+        self.isSet = False
+        readers.addReader(self)
+
+    def set(self, nanoseconds: int) -> None:
+        """
+        @param nanoseconds: from now; 0 to be never over.
+        """
+        self.isSet = bool(nanoseconds)
+        self._alarm.set(nanoseconds)
+
+    def fileno(self) -> int:
+        return int(self._alarm.fileno())
+
+    def logPrefix(self) -> str:
+        return "journal"
+
+    def doRead(self) -> None:
+        if self._alarm.take():
+            self.isSet = False
+            self._ring()
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        As L{JournalWriter.connectionLost}.
+        """
+        if not reason.check(ConnectionDone, ConnectionLost):
+            _log.failure("The reactor dropped the timer of the journal", reason)
+            self._readers.addReader(self)
+
+    def close(self) -> None:
+        self._readers.removeReader(self)
+        self._alarm.close()
+
+
 def _nothing() -> None:
     """
     A reactor of Twisted's waits by itself.
