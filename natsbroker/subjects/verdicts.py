@@ -17,14 +17,14 @@ class SubjectVerdicts(dict[bytes, bool]):
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         super().__init__()
-        self._tests = [_testFor(each) for each in patterns]
+        self._tests = [subjectTest(each) for each in patterns]
 
     def __missing__(self, subject: bytes) -> bool:
         verdict = self[subject] = any(test(subject) for test in self._tests)
         return verdict
 
 
-def _testFor(pattern: bytes) -> Callable[[bytes], bool]:
+def subjectTest(pattern: bytes) -> Callable[[bytes], bool]:
     """
     What tells as L{matches} does whether a pattern matches a literal subject, without splitting it
     where the pattern has no wildcard but a last C{>}.

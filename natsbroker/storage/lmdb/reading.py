@@ -28,7 +28,8 @@ from natsbroker.storage.lmdb.layout import (
     tallyPrefix,
 )
 from natsbroker.storage.records import Damaged
-from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.verdicts import subjectTest
 
 MARGIN = 1 << 20
 """How many bytes of blocks are fetched beyond what may be needed, where records are tiny."""
@@ -193,12 +194,13 @@ def fetchTallies(
         prefix = tallyPrefix(identity)
         literal = prefix + beginning(pattern)[:WHOLE_KEY]
         found: list[Tally] = []
+        isWanted = subjectTest(pattern)
         with txn.cursor() as cursor:
             start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
             more = cursor.set_range(start)
             while more and cursor.key().startswith(literal):
                 tally = wholeTally(cursor.key(), cursor.value())
-                if tally is not None and matches(pattern, tally.subject):
+                if tally is not None and isWanted(tally.subject):
                     found.append(tally)
                 most -= 1
                 if tally is not None and (most <= 0 or len(found) >= limit):
