@@ -260,12 +260,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if weight > LARGEST_FRAME:
             return
         for identity, each in subjects.items():
-            policy, row = self._policies.get(identity), self._rows.get(identity)
-            limit = 0 if policy is None else policy.retention.perSubject
-            log = self._trimmed.get(identity)
-            if policy is None or policy.sweep is not None or not limit:
-                continue
-            if row is None or not row.indexed:
+            policy, row = self._policies.get(identity) or Policy(), self._rows.get(identity)
+            limit, log = policy.retention.perSubject, self._trimmed.get(identity)
+            if policy.sweep is not None or not limit or row is None or not row.indexed:
                 continue
             if log is None and identity not in self._backlog.rows:
                 log = self._trimmed[identity] = TrimmedLog(row)
@@ -405,7 +402,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 before = self._backlog.rows.get(identity)
                 if writer.row.dropped or _extent(writer.row) != _extent(before):
                     continue
-                log.caughtUp(writer.row.last)
+                limit = (self._policies.get(identity) or Policy()).retention.perSubject
+                if not log.caughtUp(self._opened.environment, writer.row, limit):
+                    continue
             found[identity] = log
         return found if known <= MOST_KNOWN else {}
 

@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import lmdb
+
+from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.jobs import LogJob
 from natsbroker.storage.lmdb.environment import Environment
@@ -19,7 +22,7 @@ from natsbroker.storage.lmdb.jobs import LMDBAppendJob
 from natsbroker.storage.lmdb.layout import LogRow, tallyKey
 from natsbroker.storage.lmdb.reading import fetchBlocks, wholeTally
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
-from natsbroker.storage.records import HEAD_SIZE
+from natsbroker.storage.records import HEAD_SIZE, Damaged
 
 LARGEST_LIMIT = 64
 """With a higher limit per subject records are counted only: what goes is left to the database."""
@@ -35,6 +38,8 @@ SCANNED = 16384
 
 AHEAD = 1 << 18
 """How many bytes of blocks are read at a time."""
+
+UNREADABLE = (lmdb.Error, OSError, StoreError, Damaged)
 
 
 class LivingRecords(NamedTuple):
@@ -59,6 +64,7 @@ class TrimmedLog:
     @ivar last: the last sequence in the database.
     @ivar subjects: what is known of subjects, with what is in the journal.
     @ivar isScanned: whether there are no other subjects.
+    @ivar isSettled: whether the log was only appended to while the journal filled up.
     @ivar sizes: the bytes of records, by sequence.
     @ivar heads: the oldest sequences in the database, rising.
     @ivar isAll: whether C{heads} has all of them.
@@ -71,6 +77,7 @@ class TrimmedLog:
         self.last = row.last
         self.subjects: dict[bytes, LivingRecords] = {}
         self.isScanned = not row.count
+        self.isSettled = False
         self.sizes: dict[int, int] = {}
         self.heads: list[int] = []
         self.isAll = not row.count
@@ -90,37 +97,21 @@ class TrimmedLog:
         @return: whether all of that is known now.
         """
         counts = Counter(subjects)
-        if (
-            not (self.heads or self.isAll)
-            and limit <= LARGEST_LIMIT
-            and not self._scan(environment, row, limit)
-        ):
-            return False
-        if not self._learnSubjects(environment, row, counts, limit):
-            return False
-        return self._learnSizes(environment, row, counts, limit) and self._learnHeads(
-            environment, row, len(subjects)
-        )
+        isShort = self.isSettled and limit == 1
+        try:
+            return (
+                self._learnSubjects(environment, row, counts, limit)
+                and self._learnSizes(environment, row, counts, limit)
+                and self._learnHeads(environment, row, len(subjects), isShort)
+            )
+        except UNREADABLE:
+            return False  # The commit to the database that follows says what is wrong.
 
     def of(self, subject: bytes) -> LivingRecords | None:
         """
         What is known of a subject.
         """
         return self.subjects.get(subject) or (NOTHING if self.isScanned else None)
-
-    def _scan(self, environment: Environment, row: LogRow, limit: int) -> bool:
-        """
-        Look up the oldest records of a log, or all of a short one, with their subjects.
-
-        @return: whether that was possible: the records are whole.
-        """
-        isShort = row.count <= SCANNED
-        if not self._learnHeads(
-            environment, row, SCANNED if isShort else HEADS - 1, isShort or limit == 1
-        ):
-            return False
-        self.isScanned = self.isAll and isShort
-        return True
 
     def _learnSubjects(
         self, environment: Environment, row: LogRow, counts: Counter[bytes], limit: int
@@ -173,13 +164,14 @@ class TrimmedLog:
         return block if block.sequences[block.indexOf(sequence)] == sequence else None
 
     def _learnHeads(
-        self, environment: Environment, row: LogRow, count: int, withSubjects: bool = False
+        self, environment: Environment, row: LogRow, count: int, withSubjects: bool
     ) -> bool:
         """
         @param count: how many of the oldest records may go.
-        @param withSubjects: whether these are all records of their subjects.
+        @param withSubjects: whether these are all records of those subjects that are not known.
         """
         wanted = self.at + count + 1
+        known = frozenset(self.subjects) if withSubjects else frozenset()
         while not self.isAll and len(self.heads) < wanted:
             start = self.heads[-1] + 1 if self.heads else self._first
             most = len(self.heads) + HEADS
@@ -189,36 +181,60 @@ class TrimmedLog:
                     block = readBlock(raw.raw, row.identity, raw.first, raw.dead)
                     if block is None or block.missing:
                         return False
-                    self._take(block, start, withSubjects)
+                    indexes = list(block.living(start))
+                    self.heads += [block.sequences[each] for each in indexes]
+                    if withSubjects:
+                        self._note(block, indexes, known)
                 start = raws[-1].following if raws else 0
             self.isAll = not start
         return True
 
-    def _take(self, block: Block, start: int, withSubjects: bool) -> None:
+    def _note(self, block: Block, indexes: Sequence[int], known: frozenset[bytes]) -> None:
         """
-        Note the records of a block from a sequence on.
+        Note records of a block whose subjects were not known before.
         """
-        for index in block.living(start):
-            sequence = block.sequences[index]
-            self.heads.append(sequence)
-            if withSubjects:
-                self.sizes[sequence] = block.length(index)
-                count, sequences = self.subjects.get(subject := block.subject(index)) or NOTHING
+        for index in indexes:
+            subject, sequence = block.subject(index), block.sequences[index]
+            if subject not in known:
+                count, sequences = self.subjects.get(subject) or NOTHING
                 self.subjects[subject] = LivingRecords(count + 1, (*(sequences or ()), sequence))
+                self.sizes[sequence] = block.length(index)
 
-    def caughtUp(self, last: int) -> None:
+    def caughtUp(self, environment: Environment, row: LogRow, limit: int) -> bool:
         """
-        The database has what is in the journal.
+        The database has what is in the journal. As the log was only appended to meanwhile, more is
+        looked up at a time from now on, and all of a short log at once.
 
-        @param last: the last sequence that it has now.
+        @param row: as the database has it now.
+        @return: whether that can be read.
         """
-        gone = self.gone
+        self._block = None
+        self.isSettled = True
+        if not self.isScanned and row.count <= SCANNED and 0 < limit <= LARGEST_LIMIT:
+            try:
+                self._scan(environment, row)
+            except UNREADABLE:
+                return False  # Who appends next finds out what is wrong.
+            return True
+        gone, last = self.gone, row.last
         heads = [each for each in self.heads[self.at :] if each not in gone]
         if self.isAll:
             heads += [each for each in range(self.last + 1, last + 1) if each not in gone]
             self.isAll = len(heads) <= MOST_HEADS
             del heads[MOST_HEADS:]
-        self.heads, self.at, self.gone, self.last, self._block = heads, 0, set(), last, None
+        self.heads, self.at, self.gone, self.last = heads, 0, set(), last
+        return True
+
+    def _scan(self, environment: Environment, row: LogRow) -> None:
+        """
+        Look up everything.
+        """
+        self.subjects, self.sizes, self.gone = {}, {}, set()
+        self._first, self.last = row.first, row.last
+        self.heads, self.at, self.isAll = [], 0, not row.count
+        self.isScanned = self._learnHeads(environment, row, SCANNED, True)
+        if not self.isScanned:
+            self.subjects, self.sizes = {}, {}
 
 
 class Trimming:
@@ -253,7 +269,7 @@ class Trimming:
             count += 1
             self._sizes[sequence] = len(blob) - HEAD_SIZE
             if sequences is not None:
-                sequences = (*sequences, sequence)
+                sequences = (*sequences, sequence) if limit <= LARGEST_LIMIT else None
             while count > limit:
                 if sequences is None or not self._remove(sequences[0], subject, row):
                     return False

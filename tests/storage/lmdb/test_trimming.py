@@ -192,3 +192,35 @@ def test_noteWhatIsUnknown(tmp_path: Path) -> None:
         bucket.put(SUBJECTS[each % 3], SUBJECTS[0])
         bucket.check()
     bucket.close()
+
+
+def test_keptOrLookedUp(tmp_path: Path) -> None:
+    """After the database caught up, alone or with a request of another kind, the limit holds for
+    subjects that were seen, that were not, and that are new."""
+    bucket = Bucket(tmp_path / "store", 1)
+    bucket.put(*(b"k.%d" % each for each in range(40)))
+    for turn in range(6):
+        for each in range(turn, turn + 12):
+            bucket.put(b"k.%d" % (each * 3 % 40), b"k.%d" % (38 + turn + each % 4))
+            bucket.check()
+        if turn % 2:
+            bucket.wait(bucket.store.states("space").put(b"k", b"v"))
+        else:
+            bucket.put(*(b"k.%d" % each for each in range(5)), size=5000)
+        bucket.check()
+        assert not bucket.ahead or turn % 2 == 0
+    bucket.close()
+
+
+def test_highLimits(tmp_path: Path) -> None:
+    """An emptied log with a high limit per subject counts records, and keeps no list of them."""
+    bucket = Bucket(tmp_path / "store", 1000)
+    bucket.put(*SUBJECTS)
+    bucket.wait(bucket.log.discardBefore(bucket.log.nextSequence))
+    bucket.expected = {}
+    for _ in range(30):
+        bucket.put(*SUBJECTS[:3])
+    bucket.check()
+    [log] = bucket.store._committer._trimmed.values()
+    assert log.subjects[SUBJECTS[0]] == (30, None)
+    bucket.close()
