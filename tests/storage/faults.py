@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import lmdb
 
 from natsbroker.interfaces.records import StoreError, StoreFailed
+from natsbroker.storage.committing import Holder
 from natsbroker.storage.lmdb import environment, files, journal, opening
 from natsbroker.storage.lmdb.store import _openBlocking, openLMDB
 from natsbroker.testing.pumped import PumpedReactor
@@ -60,6 +62,9 @@ def append(order: dict[str, Any]) -> None:
     # What it reads would be taken for the answer to opening the store again.
     store._scrubber.stop()
     log = reactor.wait(store.open("orders"))
+    # What the thread notes of that log belongs to no append.
+    while store._committer._holder is not Holder.NOBODY:
+        time.sleep(0.001)
     _later(order)
     orders = Orders(Path(order["control"]))
     number, count = order["first"], order["count"]
