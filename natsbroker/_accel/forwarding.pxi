@@ -115,16 +115,15 @@ cdef bint mayAskForTrace(
     """
     cdef const char* place = block
     cdef const char* end = block + length
-    if memmem(block, length, b"Nats-Trace-Dest", 15) != NULL:
-        return True
-    while tracesParents:
+    while True:
         place = <const char*> memchr(place, c"\n", end - place)
-        if place == NULL or end - place < 13:
-            break
+        if place == NULL or end - place < 16:
+            return False
         place += 1
-        if strncasecmp(place, b"traceparent", 11) == 0:
+        if place[0] == c"N" and memcmp(place, b"Nats-Trace-Dest", 15) == 0:
             return True
-    return False
+        if tracesParents and strncasecmp(place, b"traceparent", 11) == 0:
+            return True
 
 
 cdef bint takesHeaders(tuple links):

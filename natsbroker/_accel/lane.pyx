@@ -34,9 +34,6 @@ from natsbroker.connections.outbox import frameFor
 from natsbroker.wire.values import AckRun, Message, Run
 from natsbroker import errors
 
-cdef extern from "<string.h>" nogil:
-    void* memmem(const void*, size_t, const void*, size_t)
-
 cdef extern from "<strings.h>" nogil:
     int strncasecmp(const char*, const char*, size_t)
 
