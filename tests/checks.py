@@ -92,7 +92,7 @@ def _without(*paths: str) -> tuple[str, ...]:
 LANES: tuple[tuple[Part, ...], ...] = (
     (
         Part("links", 25, (*_PYTEST, *_LINKS)),
-        Part("pure", 25, (*_OPTIMIZED, *_HOT), 2, {"NATSBROKER_PURE": "1"}),
+        Part("pure", 25, (*_OPTIMIZED, *_HOT, "-m", "not slow"), 2, {"NATSBROKER_PURE": "1"}),
         Part("stores", 25, (*_PYTEST, *_STORES), 2),
     ),
     (Part("peers", 25, (*_PYTEST, INTEROP, *_without(*_LINKS))),),

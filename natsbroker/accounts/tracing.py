@@ -5,7 +5,6 @@ message's headers ask for it, with nats-server's keys, order and texts (2.15.1).
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
@@ -304,5 +303,7 @@ def _encoded(document: bytes, accepted: str) -> tuple[bytes, bytes]:
 
         encoding, document = "snappy", snappyStream(document)
     elif "gzip" in accepted:
+        import gzip
+
         encoding, document = "gzip", gzip.compress(document)
     return Headers({"Content-Encoding": encoding}).block(), document

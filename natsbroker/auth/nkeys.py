@@ -4,7 +4,8 @@ nkeys: the text of public keys, signatures, and their base64.
 The text of a key is base 32 of a byte for its role, the key, and the CRC-16 of both (CCITT, low
 byte first). Invalid text raises only L{NkeyError}. Signatures are verified by libsodium, which
 refuses malleable ones (an C{S} not less than the order of the group), keys of small order, and
-points in any but their canonical encoding.
+points in any but their canonical encoding. It is loaded for the first of them: each start makes
+keys, which OpenSSL, loaded for TLS, can do as well.
 
 Base64 is read strictly: each sequence of bytes has exactly one text.
 """
@@ -14,8 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from nacl.exceptions import CryptoError
-from nacl.signing import SigningKey, VerifyKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from natsbroker import errors
 from natsbroker.wire.grants import ConnectRequest
@@ -70,6 +70,9 @@ def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:
     """
     @param key: the 32 bytes of the public key.
     """
+    from nacl.exceptions import CryptoError
+    from nacl.signing import VerifyKey
+
     if len(signature) != _SIGNATURE or len(key) != _KEY:
         return False
     try:
@@ -84,11 +87,12 @@ class Signer:
         """
         @param seed: 32 secret bytes; by default new ones.
         """
-        self._key = SigningKey.generate() if seed is None else SigningKey(seed)
-        self.publicKey = encodeKey(role, bytes(self._key.verify_key))
+        generate, read = Ed25519PrivateKey.generate, Ed25519PrivateKey.from_private_bytes
+        self._key = generate() if seed is None else read(seed)
+        self.publicKey = encodeKey(role, self._key.public_key().public_bytes_raw())
 
     def sign(self, data: bytes) -> bytes:
-        return self._key.sign(data).signature
+        return self._key.sign(data)
 
     def __repr__(self) -> str:
         return f"<Signer {self.publicKey}>"

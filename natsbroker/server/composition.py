@@ -124,7 +124,10 @@ class BrokerParts:
     _given: Replacements
     poller: SocketPoller | None = field(default=None, init=False)
     jetstream: JetStreamFigures | None = field(default=None, init=False)
-    reloadFile: Callable[[], Sequence[str]] = field(default=lambda: [_NO_FILE], init=False)
+    # A default would be an attribute of the class, and its function a method.
+    reloadFile: Callable[[], Sequence[str]] = field(
+        default_factory=lambda: lambda: [_NO_FILE], init=False
+    )
     _store: StreamingService | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

@@ -7,15 +7,20 @@ small order, such as all zeros, is refused (CVE-2023-46129).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from nacl.exceptions import CryptoError
-from nacl.public import Box, PrivateKey, PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from natsbroker.wire.nkeys import NkeyError, Role, decodeKey, encodeKey
 
+if TYPE_CHECKING:
+    from nacl.public import Box
+
 _VERSION = b"xkv1"
 _NONCE = 24
+_SECRET = 32
 
 
 class SealError(ValueError):
@@ -27,14 +32,18 @@ class CurveKeys:
         """
         @param secret: 32 secret bytes; by default new ones.
         """
-        self._secret = PrivateKey.generate() if secret is None else PrivateKey(secret)
-        self.publicKey = encodeKey(Role.CURVE, bytes(self._secret.public_key))
+        self._secret = os.urandom(_SECRET) if secret is None else secret
+        # Each start makes keys, and few of them seal anything: libsodium is loaded for that only.
+        public = X25519PrivateKey.from_private_bytes(self._secret).public_key()
+        self.publicKey = encodeKey(Role.CURVE, public.public_bytes_raw())
 
     def seal(self, data: bytes, recipient: str, random: Callable[[int], bytes]) -> bytes:
         nonce = random(_NONCE)
         return _VERSION + bytes(self._box(recipient).encrypt(data, nonce))
 
     def open(self, data: bytes, sender: str) -> bytes:
+        from nacl.exceptions import CryptoError
+
         if data[: len(_VERSION)] != _VERSION:
             raise SealError("not sealed in a known form")
         box = self._box(sender)
@@ -45,9 +54,12 @@ class CurveKeys:
             raise SealError("could not be opened") from error
 
     def _box(self, other: str) -> Box:
+        from nacl.exceptions import CryptoError
+        from nacl.public import Box, PrivateKey, PublicKey
+
         try:
             key = decodeKey(other, Role.CURVE)
-            return Box(self._secret, PublicKey(key))
+            return Box(PrivateKey(self._secret), PublicKey(key))
         except (NkeyError, CryptoError) as error:
             raise SealError("the other's key is no good") from error
 

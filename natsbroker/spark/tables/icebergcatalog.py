@@ -107,11 +107,21 @@ class IcebergLocation:
                 path = str(self._root / MARKS[0])
                 url = URL.create("sqlite", database=path, query={"timeout": "60"})
                 uri = url.render_as_string()
-                self._catalog = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+                self._catalog = self._made(uri)
                 # So that no file stays open between two questions.
                 self._catalog.engine.dispose()
                 self._catalog.engine = create_engine(uri, poolclass=NullPool)
         return self._catalog
+
+    def _made(self, uri: str) -> SqlCatalog:
+        for _ in range(9):
+            try:
+                return SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+            except OperationalError as error:
+                # Somebody else makes the catalog's own tables at the same moment.
+                if "already exists" not in str(error):
+                    raise
+        return SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
 
 
 def placeIn(root: Path, catalog: str) -> IcebergLocation:
