@@ -11,6 +11,7 @@ __all__ = ["JETSTREAMS", "STREAMS"]
 
 WINDOW = ("--window", "1024", "--size", "128")
 STORED = Unit.PER_SECOND
+PING = Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20))
 
 STREAMS = (
     Row(
@@ -20,7 +21,7 @@ STREAMS = (
         WINDOW,
         (
             Figure("rate", STORED, "acknowledged", atLeast(0.6)),
-            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+            PING,
         ),
         setting="stream",
         fresh=True,
@@ -32,7 +33,7 @@ STREAMS = (
         WINDOW,
         (
             Figure("rate", STORED, "acknowledged", atLeast(8)),
-            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+            PING,
         ),
         setting="stream-synced",
         fresh=True,
@@ -44,7 +45,7 @@ STREAMS = (
         ("--window", "1", "--size", "128"),
         (
             Figure("rate", STORED, "acknowledged", atLeast(1.0)),
-            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+            PING,
         ),
         setting="stream-synced",
         fresh=True,
@@ -87,7 +88,7 @@ def jetstream(key: str, title: str, least: float, setting: str, *load: str) -> R
     """
     figures = (
         Figure("rate", STORED, "acknowledged", atLeast(least)),
-        Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+        PING,
     )
     title = f"JetStream publishes, 128 B, {title}"
     return Row(
@@ -100,9 +101,6 @@ def jetstream(key: str, title: str, least: float, setting: str, *load: str) -> R
         fresh=True,
         quick=load,
     )
-
-
-PING = Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20))
 
 
 def stored(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from natsbroker.wire.nkeys import NkeyError, Role, decodeKey, encodeKey
 
 if TYPE_CHECKING:
-    from nacl.public import Box
+    from nacl.public import Box, PrivateKey
 
 _VERSION = b"xkv1"
 _NONCE = 24
@@ -53,13 +54,19 @@ class CurveKeys:
         except (CryptoError, ValueError) as error:
             raise SealError("could not be opened") from error
 
+    @cached_property
+    def _private(self) -> PrivateKey:
+        from nacl.public import PrivateKey
+
+        return PrivateKey(self._secret)
+
     def _box(self, other: str) -> Box:
         from nacl.exceptions import CryptoError
-        from nacl.public import Box, PrivateKey, PublicKey
+        from nacl.public import Box, PublicKey
 
         try:
             key = decodeKey(other, Role.CURVE)
-            return Box(PrivateKey(self._secret), PublicKey(key))
+            return Box(self._private, PublicKey(key))
         except (NkeyError, CryptoError) as error:
             raise SealError("the other's key is no good") from error
 

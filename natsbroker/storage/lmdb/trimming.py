@@ -44,7 +44,7 @@ UNREADABLE = (lmdb.Error, OSError, StoreError, Damaged)
 
 class LivingRecords(NamedTuple):
     """
-    What is there of one subject.
+    The stored records of one subject.
 
     @ivar sequences: rising; C{None} if they are not known.
     """
