@@ -73,6 +73,19 @@ def encrypted(row: Row) -> Row:
     )
 
 
+def framed(row: Row) -> Row:
+    """
+    @return: C{row} over WebSocket on both sides.
+    """
+    figures = tuple(
+        replace(each, fast=atLeast(1.0) if each.key == "rate" else atMost(1.0), pure=None, old=None)
+        for each in row.figures
+    )
+    return replace(
+        row, key=f"ws-{row.key}", title=f"WebSocket: {row.title}", figures=figures, setting="websocket"
+    )
+
+
 def permitted(row: Row) -> Row:
     """
     @return: C{row} with per-user permissions on, compared with ours without.
@@ -216,6 +229,16 @@ def memories() -> Iterator[Row]:
     )
 
 
+def webSockets() -> Iterator[Row]:
+    """
+    @return: what is measured over WebSocket.
+    """
+    yield from traffic("publish", "publish only", SIZES[:1], 0)
+    yield from traffic("one", "1 to 1", SIZES, 0, *ONE)
+    yield from traffic("fan8", "fan-out 1 to 8", SIZES[1:2], 0, *FAN)
+    yield from (requests(inFlight, 1.0) for inFlight in (1, 16, 64))
+
+
 def table() -> Iterator[Row]:
     """
     @return: every row, in the order of the report.
@@ -243,6 +266,9 @@ def table() -> Iterator[Row]:
     yield from map(encrypted, traffic("one", "1 to 1", SIZES, 0, *ONE))
     yield from map(encrypted, traffic("fan8", "fan-out 1 to 8", SIZES[1:2], 0, *FAN))
     yield encrypted(requests(1, 0))
+    for row in map(framed, webSockets()):
+        yield row
+        yield replace(encrypted(row), key=f"wss-{row.key[3:]}", figures=row.figures)
     for kind, title in LINKS:
         yield from linked(kind, title)
     yield INTEREST

@@ -149,18 +149,19 @@ class StandIn(Contestant):
         return [*self.command, "--mode", self.mode, "--port", "0", *load]
 
 
-def parsePort(ports: Sequence[str], log: str) -> int | None:
+def parsePort(ports: Sequence[str], log: str, service: str = "nats") -> int | None:
     """
     @param ports: the contents of the ports files that were found, whole or not.
     @param log: what the server wrote so far.
+    @param service: C{nats}, or C{websocket} for the port of clients over WebSocket.
     @return: the client port, or C{None} when neither tells it yet.
     """
     for text in ports:
         try:
-            return int(json.loads(text)["nats"][0].rpartition(":")[2])
+            return int(json.loads(text)[service][0].rpartition(":")[2])
         except (ValueError, LookupError, TypeError):
             continue  # still being written
-    found = LISTENING.search(log)
+    found = LISTENING.search(log) if service == "nats" else None
     return int(found[1]) if found else None
 
 
@@ -195,8 +196,9 @@ def logIn(folder: Path) -> str:
     return (folder / "log").read_text("utf-8", "replace")
 
 
-def awaitPort(process: subprocess.Popen[bytes], folder: Path) -> int:
+def awaitPort(process: subprocess.Popen[bytes], folder: Path, service: str) -> int:
     """
+    @param service: as for L{parsePort}.
     @return: the port on which C{process} listens.
     @raise ServerFailed: if it ends first, or takes too long.
     """
@@ -207,7 +209,7 @@ def awaitPort(process: subprocess.Popen[bytes], folder: Path) -> int:
         if ended is not None:
             raise ServerFailed(f"exit status {ended}: {tail(said)}")
         ports = [each.read_text("utf-8", "replace") for each in folder.glob("*.ports")]
-        port = parsePort(ports, said)
+        port = parsePort(ports, said, service)
         if port is not None:
             return port
         time.sleep(0.02)
@@ -243,13 +245,14 @@ def started(
         the setting has one; it stops them.
     @raise ServerFailed: if one does not come up, or is not what it is named after.
     """
+    service = "websocket" if "--websocket" in setting.load else "nats"
     with ExitStack() as running:
 
         def start(write: Callable[[Path], Path | None]) -> tuple[Server, Path]:
             made = TemporaryDirectory(prefix="natsbroker-benchmarks-")
             folder = Path(running.enter_context(made))
             command = contestant.commandLine(folder, write(folder), load)
-            process = Process(command, folder, environmentOf(contestant), cores)
+            process = Process(command, folder, environmentOf(contestant), cores, service)
             running.callback(process.stop)
             server = process.start()
             objection = contestant.objection(logIn(folder))
@@ -278,14 +281,17 @@ class Process:
         folder: Path,
         environment: Mapping[str, str],
         cores: frozenset[int],
+        service: str,
     ) -> None:
         """
         @param folder: where it writes its log and its ports file.
+        @param service: as for L{parsePort}.
         """
         self._command = command
         self._folder = folder
         self._environment = environment
         self._cores = cores
+        self._service = service
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Server:
@@ -303,7 +309,7 @@ class Process:
                 env=self._environment,
                 preexec_fn=pinned(self._cores),
             )
-        return Server(process.pid, awaitPort(process, self._folder), self._restart)
+        return Server(process.pid, awaitPort(process, self._folder, self._service), self._restart)
 
     def _restart(self) -> Server:
         if self._process is not None:

@@ -48,6 +48,17 @@ tls {{
 """
 
 
+WEBSOCKET = """
+websocket { listen: "127.0.0.1:-1", no_tls: true }
+"""
+
+WEBSOCKET_TLS = """
+websocket {{
+  listen: "127.0.0.1:-1"
+  tls {{ cert_file: "{folder}/certificate.pem", key_file: "{folder}/key.pem", timeout: 10 }}
+}}
+"""
+
 ROUTE = """
 cluster { name: bench, listen: "127.0.0.1:-1" }
 """
@@ -149,6 +160,8 @@ SETTINGS: Mapping[str, Setting] = {
         PERMISSIONS, ("--user", "bench", "--password", "bench"), forbidden="load.secret.x"
     ),
     "tls": Setting(TLS, encrypted=True),
+    "websocket": Setting(WEBSOCKET, ("--websocket",)),
+    "websocket-tls": Setting(WEBSOCKET_TLS, ("--websocket",), encrypted=True),
     "stalled": Setting(STALLED),
     "route": Setting(ROUTE, far=ROUTE_FAR),
     "gateway": Setting(GATEWAY, far=GATEWAY_FAR),

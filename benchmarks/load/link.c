@@ -1,4 +1,4 @@
-/* Connections: TCP or TLS, the client handshake, and reads and writes that do not care which. */
+/* Connections: TCP or TLS, WebSocket or not, the client handshake, and reads and writes that do not care which. */
 #define _GNU_SOURCE
 #include "load.h"
 
@@ -67,12 +67,12 @@ size_t connectText(char *out, size_t room) {
     return (size_t) length;
 }
 
-static void readInfo(int fd, int port) {
+static void readInfo(struct link *link, int port) {
     char text[16384];
     size_t have = 0;
     /* One byte too many would belong to the TLS handshake, but a server stays silent after INFO until it is answered. */
     do {
-        ssize_t k = read(fd, text + have, sizeof text - have);
+        ssize_t k = linkRead(link, text + have, sizeof text - have);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) fail("no INFO from %s:%d: %s", opt.host, port, k ? strerror(errno) : "closed");
         have += (size_t) k;
@@ -109,7 +109,7 @@ static bool pendingTls(struct link *link) { return link->ssl && SSL_pending(link
 
 const char *tlsName(struct link *link) { return link->ssl ? SSL_get_cipher_name(link->ssl) : ""; }
 
-ssize_t linkRead(struct link *link, void *buffer, size_t size) {
+static ssize_t readSome(struct link *link, void *buffer, size_t size) {
     if (!link->ssl) return read(link->fd, buffer, size);
     return SSL_read(link->ssl, buffer, size > 1 << 30 ? 1 << 30 : (int) size);
 }
@@ -128,13 +128,21 @@ static bool pendingTls(struct link *link) { (void) link; return false; }
 
 const char *tlsName(struct link *link) { (void) link; return ""; }
 
-ssize_t linkRead(struct link *link, void *buffer, size_t size) { return read(link->fd, buffer, size); }
+static ssize_t readSome(struct link *link, void *buffer, size_t size) { return read(link->fd, buffer, size); }
 
 static ssize_t writeSome(struct link *link, const char *bytes, size_t size) { return write(link->fd, bytes, size); }
 #endif
 
-int linkWrite(struct link *link, const void *bytes, size_t size) {
-    const char *p = bytes;
+ssize_t linkRead(struct link *link, void *buffer, size_t size) {
+    for (;;) {
+        ssize_t k = readSome(link, buffer, size);
+        if (k <= 0 || !link->framed) return k;
+        size_t left = framesTaken(link, buffer, (size_t) k);
+        if (left) return (ssize_t) left; /* else there was but a part of a header */
+    }
+}
+
+static int writeAll(struct link *link, const char *p, size_t size) {
     while (size) {
         ssize_t k = writeSome(link, p, size);
         if (k < 0 && errno == EINTR) continue;
@@ -143,6 +151,12 @@ int linkWrite(struct link *link, const void *bytes, size_t size) {
         size -= (size_t) k;
     }
     return 0;
+}
+
+int linkWrite(struct link *link, const void *bytes, size_t size) {
+    if (!link->framed) return writeAll(link, bytes, size);
+    size_t length = frameMade(link, bytes, size);
+    return writeAll(link, link->framed->out, length);
 }
 
 void linkSend(struct link *link, const void *bytes, size_t size) {
@@ -174,8 +188,14 @@ void awaitPong(struct link *link) {
 static void openAt(struct link *link, int port, int receiveBuffer) {
     char text[1024];
     *link = (struct link){.fd = dial(port, receiveBuffer, true)};
-    readInfo(link->fd, port);
-    if (opt.tls) startTls(link);
+    if (opt.websocket) {
+        if (opt.tls) startTls(link);
+        framesOpen(link);
+        readInfo(link, port);
+    } else {
+        readInfo(link, port);
+        if (opt.tls) startTls(link);
+    }
     linkSend(link, text, connectText(text, sizeof text));
     awaitPong(link);
 }

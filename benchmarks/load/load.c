@@ -34,19 +34,20 @@ static const char usage[] =
     "  batch          direct gets of --window messages each\n"
     "  ordered        replay to an ordered consumer, or with --wild to one with a filter, while another client sends PING\n"
     "  assets         make --connections streams and --count consumers, print a line, keep them until stdin ends\n"
-    "where: --host A --port N --user U --password P --tls --timeout SECONDS --server-pid N\n"
+    "where: --host A --port N --user U --password P --tls --websocket --timeout SECONDS --server-pid N\n"
     "       --far-port N --far-pid N (a second server, linked with the first: subscribers and responders go there)\n"
     "load:  --seconds S or --count N, --publishers N --subscribers N --fanout --queue NAME --wild\n"
     "       --subjects N --size BYTES --headers --others N --warmup S --write-size N --read-size N\n"
     "crowd: --connections N --window N (handshakes at a time) --established N (pinged during a storm)\n";
 
-enum { HELP = 1000, MODE, HOST, PORT, USER, PASSWORD, TLS, TIMEOUT, SERVER_PID, FAR_PORT, FAR_PID, SECONDS, COUNT, PUBLISHERS, SUBSCRIBERS,
+enum { HELP = 1000, MODE, HOST, PORT, USER, PASSWORD, TLS, WEBSOCKET, TIMEOUT, SERVER_PID, FAR_PORT, FAR_PID, SECONDS, COUNT, PUBLISHERS, SUBSCRIBERS,
        FANOUT, QUEUE, WILD, SUBJECTS, SIZE, HEADERS, OTHERS, WARMUP, WRITE_SIZE, READ_SIZE, IN_FLIGHT, CONNECTIONS,
        WINDOW, ESTABLISHED };
 
 static const struct option table[] = {
     {"help", 0, 0, HELP}, {"mode", 1, 0, MODE}, {"host", 1, 0, HOST}, {"port", 1, 0, PORT}, {"user", 1, 0, USER},
-    {"password", 1, 0, PASSWORD}, {"tls", 0, 0, TLS}, {"timeout", 1, 0, TIMEOUT}, {"server-pid", 1, 0, SERVER_PID},
+    {"password", 1, 0, PASSWORD}, {"tls", 0, 0, TLS}, {"websocket", 0, 0, WEBSOCKET},
+    {"timeout", 1, 0, TIMEOUT}, {"server-pid", 1, 0, SERVER_PID},
     {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID},
     {"seconds", 1, 0, SECONDS}, {"count", 1, 0, COUNT}, {"publishers", 1, 0, PUBLISHERS},
     {"subscribers", 1, 0, SUBSCRIBERS}, {"fanout", 0, 0, FANOUT}, {"queue", 1, 0, QUEUE}, {"wild", 0, 0, WILD},
@@ -80,6 +81,7 @@ static void readOptions(int argc, char **argv) {
         case USER: opt.user = optarg; break;
         case PASSWORD: opt.password = optarg; break;
         case TLS: opt.tls = true; break;
+        case WEBSOCKET: opt.websocket = true; break;
         case TIMEOUT: opt.timeout = (int) number(optarg, 1, 3600); break;
         case SERVER_PID: opt.serverPid = (int) number(optarg, 1, 1L << 30); break;
         case FAR_PORT: opt.farPort = (int) number(optarg, 1, 65535); break;

@@ -19,14 +19,24 @@ struct options {
     int timeout, writeSize, readSize, serverPid;
     long count;
     double seconds, warmup;
-    bool fanout, headers, wild, tls;
+    bool fanout, headers, wild, tls, websocket;
 };
 extern struct options opt;
 
-/* One client connection; ssl is NULL on plain TCP. Used by one thread at a time. */
+/* What has come of a WebSocket frame: the bytes of its header so far, or how much of its payload is still to come.
+ * out is the frame that was made last, with room bytes of memory. */
+struct framed {
+    unsigned char head[10];
+    size_t have, room;
+    uint64_t rest;
+    char *out;
+};
+
+/* One client connection; ssl is NULL on plain TCP, framed without WebSocket. Used by one thread at a time. */
 struct link {
     int fd;
     struct ssl_st *ssl;
+    struct framed *framed;
 };
 
 /* link.c: every one of these ends the program with a sentence on stderr when it fails, unless it says otherwise. */
@@ -42,6 +52,11 @@ void linkSend(struct link *link, const void *bytes, size_t size); /* all of it, 
 void awaitPong(struct link *link);                     /* reads until PONG; fails on -ERR; only outside of traffic */
 size_t connectText(char *out, size_t room);            /* the CONNECT and PING lines */
 const char *tlsName(struct link *link);                /* negotiated version and cipher, "" on plain TCP */
+
+/* frames.c: WebSocket. */
+void framesOpen(struct link *link);                    /* the HTTP request and its answer */
+size_t frameMade(struct link *link, const char *bytes, size_t size); /* one masked frame, in framed->out: its length */
+size_t framesTaken(struct link *link, char *bytes, size_t size); /* bytes without headers, in place; how many are left */
 
 /* far.c: waits until the interest of one of two linked servers is known to the other; nothing without --far-port. */
 void awaitInterest(bool inNear);                       /* of the near server's clients, else of the far one's */
