@@ -102,6 +102,12 @@ class PolledSocket:
         if not self._session.outbox.pending:
             self._soon(main.CONNECTION_DONE)
 
+    def end(self) -> None:
+        """
+        End without sending what waits.
+        """
+        self._soon(main.CONNECTION_DONE)
+
     def forget(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:

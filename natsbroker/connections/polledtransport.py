@@ -8,9 +8,11 @@ left as they are.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import tcp
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 from natsbroker import hot
@@ -24,12 +26,22 @@ class _Relay:
 
     def __init__(self, protocol: Any, batch: hot.FlushBatch) -> None:
         self._protocol = protocol
+        self._receive: Callable[[bytes], None] = protocol.dataReceived
+        self._inputEnded: Callable[[], None] = protocol.readConnectionLost
         self.decoder = hot.Decoder()
         # The protocol's own outbox counts what waits here towards its limit.
         self.outbox = hot.Outbox(batch, self, _nowhere, sys.maxsize)
 
+    def decrypt(self, receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+        """
+        Hand input to a layer of TLS below the protocol from now on.
+
+        @param ended: called at the end of input, which TLS has to announce before.
+        """
+        self._receive, self._inputEnded = receive, ended
+
     def proceed(self) -> None:
-        self._protocol.dataReceived(self.decoder.take())
+        self._receive(self.decoder.take())
 
     def writeBlocked(self) -> None:
         self._protocol.pauseProducing()
@@ -38,7 +50,7 @@ class _Relay:
         self._protocol.resumeProducing()
 
     def inputEnded(self) -> None:
-        self._protocol.readConnectionLost()
+        self._inputEnded()
 
     def internalFailure(self) -> None:
         self._protocol.internalFailure()
@@ -64,6 +76,7 @@ class PolledTransport:
         @param transport: connected, and with nothing written to it yet.
         """
         self._transport = transport
+        self._session: Any = session
         self._outbox = session.outbox
         transport.stopReading()
         self._socket = PolledSocket(
@@ -100,6 +113,22 @@ class PolledTransport:
         relay = _Relay(protocol, batch)
         self._outbox = relay.outbox
         self._socket.relay(relay)
+
+    def startTLS(self, creator: Any, protocol: Any) -> TLSMemoryBIOProtocol:
+        """
+        Encrypt from here on. What was written before is sent in the clear.
+
+        @param creator: an C{IOpenSSLServerConnectionCreator} or C{IOpenSSLClientConnectionCreator}.
+        @param protocol: the one that L{pollStream} was given.
+        @return: Twisted's layer of TLS: the protocol's transport from now on.
+        """
+        transport = self._transport
+        factory = TLSMemoryBIOFactory(creator, isinstance(transport, tcp.Client), None)
+        layer = TLSMemoryBIOProtocol(factory, protocol, False)
+        transport.protocol = layer
+        self._session.decrypt(layer.dataReceived, self._socket.end)
+        layer.makeConnection(self)
+        return layer
 
     def useLane(self, lane: Any) -> None:
         self._socket.useLane(lane)

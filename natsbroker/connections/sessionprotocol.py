@@ -17,7 +17,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.connections.peersession import PeerSession
-from natsbroker.connections.polledtransport import unsentBy
+from natsbroker.connections.polledtransport import PolledTransport, unsentBy
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 
 _log = Logger(namespace="natsbroker")
@@ -40,6 +40,7 @@ class StreamProtocol(Protocol):
 
     def __init__(self) -> None:
         self._stream: Any = None
+        self._layer: Any = None
         self._timer: Any = None
         self._records: Records | None = None
 
@@ -58,8 +59,12 @@ class StreamProtocol(Protocol):
             timer.cancel()
 
     def _startHandshake(self, reactor: Any, creator: Any, timeout: float) -> None:
-        widen(self._stream)
-        self._stream.startTLS(creator)
+        if isinstance(self._stream, PolledTransport):
+            self._stream = self._layer = self._stream.startTLS(creator, self)
+        else:
+            widen(self._stream)
+            self._stream.startTLS(creator)
+            self._layer = self._stream.protocol
         self._schedule(reactor, timeout, self._late)
 
     def _late(self) -> None:
@@ -80,7 +85,7 @@ class StreamProtocol(Protocol):
         @return: whether it does.
         """
         seal = connection.seal() if fast else None
-        self._records = Records(connection, self._stream.protocol, seal)
+        self._records = Records(connection, self._layer, seal)
         if seal is not None:
             connection.readInto(seal, decoder, came)
         return seal is not None

@@ -92,10 +92,8 @@ class WebSocketProtocol(StreamProtocol):
         for option in ("setTcpNoDelay", "setTcpKeepAlive"):
             if hasattr(transport, option):
                 getattr(transport, option)(True)
-        self._stream = transport
         context, tls = self._context, self._tls
-        if tls is None:
-            self._stream = pollStream(context.poller, transport, self, context.batch)
+        self._stream = pollStream(context.poller, transport, self, context.batch)
         self._stream.registerProducer(self, True)
         if tls is None:
             self._prepare()
