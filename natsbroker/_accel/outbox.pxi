@@ -60,6 +60,7 @@ cdef class Outbox:
     cdef Py_ssize_t lent
     cdef int fd
     cdef Outbox below
+    cdef Seal seal
     cdef bint isDirty, blocked, isPaused
     cdef FlushBatch batch
     cdef object owner, writer, blockedCall, held
@@ -125,6 +126,14 @@ cdef class Outbox:
         @param below: C{None} to use C{write} again.
         """
         self.below = below
+
+    def sealInto(self, Seal seal not None):
+        """
+        Put what is to be sent into the outbox of a seal as records of TLS from now on, as long as
+        OpenSSL takes it.
+        """
+        self.below = seal.below
+        self.seal = seal
 
     cdef inline Py_ssize_t waiting(self) noexcept:
         return self.stop - self.start + self.lent
@@ -247,6 +256,12 @@ cdef class Outbox:
 
     cdef inline int grown(self, Py_ssize_t count) except -1:
         self.stop += count
+        return self.noted(count)
+
+    cdef inline int noted(self, Py_ssize_t count) except -1:
+        """
+        The second half of L{grown}. It may send what is in any outbox.
+        """
         if not self.isDirty:
             self.isDirty = True
             self.batch.dirty(self)
@@ -280,7 +295,7 @@ cdef class Outbox:
             if self.fd >= 0:
                 self.sendNow()
             elif self.below is not None:
-                self.frameNow()
+                self.passOn()
         return 0
 
     cdef int heavy(self) except -1:
@@ -332,13 +347,9 @@ cdef class Outbox:
             if self.fd >= 0:
                 self.sendNow()
             elif self.below is not None:
-                self.frameNow()
+                self.passOn()
             else:
-                keepLoans(self)
-                data = PyBytes_FromStringAndSize(self.data + self.start, self.stop - self.start)
-                self.sentBytes += self.stop - self.start
-                self.giveBack()
-                self.writer(data)
+                self.handOver()
         if self.waiting() < WAITING_LOW and (self.lagging or self.waiters is not None):
             self.relieve()
 
@@ -361,6 +372,39 @@ cdef class Outbox:
             self.sentBytes += count
         self.giveBack()
         return 0
+
+    cdef int handOver(self) except -1:
+        keepLoans(self)
+        data = PyBytes_FromStringAndSize(self.data + self.start, self.stop - self.start)
+        self.sentBytes += self.stop - self.start
+        self.giveBack()
+        self.writer(data)
+        return 0
+
+    cdef int passOn(self) except -1:
+        if self.seal is None:
+            return self.frameNow()
+        return self.sealNow()
+
+    cdef int sealNow(self) except -1:
+        """
+        Put what waits into the outbox below, as records of TLS. What OpenSSL does not take, and all
+        that follows, is handed over.
+        """
+        cdef Outbox below = self.below
+        cdef Py_ssize_t made = 0
+        cdef Py_ssize_t done = self.seal.close(
+            self.data + self.start, self.stop - self.start, &made
+        )
+        self.start += done
+        self.sentBytes += done
+        if self.start == self.stop:
+            self.giveBack()
+        else:
+            self.below = None
+        if made:
+            below.noted(made)
+        return self.handOver() if self.below is None else 0
 
     cdef int frameNow(self) except -1:
         """

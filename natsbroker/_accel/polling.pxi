@@ -45,6 +45,7 @@ cdef class Connection:
 
     @ivar lane: the fast lane of the connection, while it may take it.
     @ivar framing: takes WebSocket frames apart for the lane; C{None} for a connection without.
+    @ivar seal: decrypts input; C{None} for a connection without TLS, or before that is ready.
     """
 
     cdef Poller poller
@@ -53,6 +54,7 @@ cdef class Connection:
     cdef Outbox outbox
     cdef public Lane lane
     cdef public FrameLane framing
+    cdef public Seal seal
     cdef object proceed, blocked, unblocked, ended, lost, failed
     cdef bint wantsRead, wantsWrite, isWatched
     # Whether the socket is in the epoll set. One that hung up while reading is paused is not: the set
@@ -96,6 +98,7 @@ cdef class Connection:
         self.proceed = proceed
         self.blocked = blocked
         self.lane = None
+        self.seal = None
         self.mark = 0
         outbox.attach(self.fd, self.outputBlocked)
 
@@ -164,8 +167,11 @@ cdef class Connection:
             if count > 0:
                 self.poller.came += count
                 lane = self.lane
+                if self.seal is not None:
+                    self.readSealed(now)
+                    return 0
                 if self.framing is not None:
-                    if self.readFramed(now):
+                    if self.readFramed(decoder, now):
                         return 0
                 elif lane is not None:
                     forwarded = lane.run()
@@ -182,14 +188,41 @@ cdef class Connection:
             decoder.leaveShared()
         return 0
 
-    cdef bint readFramed(self, double now) except -1:
+    cdef int readSealed(self, double now) except -1:
+        cdef Seal seal = self.seal
+        cdef Decoder plain = seal.target
+        cdef bint isQuiet = seal.open(self.decoder)
+        try:
+            if plain.stop > plain.start and not self.handledPlain(plain, now):
+                seal.proceed()
+        finally:
+            plain.leaveShared()
+        if not isQuiet:
+            seal.attend()
+        return 0
+
+    cdef bint handledPlain(self, Decoder plain, double now) except -1:
+        """
+        @param plain: what was decrypted.
+        @return: whether nothing is left for the readable path.
+        """
+        cdef Lane lane = self.lane
+        if self.framing is not None:
+            return self.readFramed(plain, now)
+        if lane is None:
+            return False
+        if lane.run():
+            plain.heard = now
+        return lane.isShort and lane.batch.congested is None
+
+    cdef bint readFramed(self, Decoder source, double now) except -1:
         """
         @return: whether nothing is left for the readable path.
         """
         cdef FrameLane framing = self.framing
         cdef Decoder target = framing.target
         cdef Lane lane = self.lane
-        if not framing.isOn or framing.move(self.decoder) or lane is None:
+        if not framing.isOn or framing.move(source) or lane is None:
             return False
         if lane.run():
             target.heard = now

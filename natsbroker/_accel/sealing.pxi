@@ -16,13 +16,17 @@ cdef extern from *:
     char* nb_bytesAt(PyObject* bytes) noexcept
     object nb_shortened(PyObject* bytes, Py_ssize_t size)
 
-ctypedef int (*Transfer)(void*, void*, int) noexcept
+ctypedef int (*Transfer)(void*, void*, int) noexcept nogil
+ctypedef int (*Explaining)(void*, int) noexcept nogil
+ctypedef void (*Clearing)() noexcept nogil
 
 # The most that one record holds, and more than any cipher adds to it.
 cdef enum:
     RECORD = 16384
     ADDED = 256
     LONGEST_TAKEN = 1073741824
+    # SSL_get_error: the next record has to come first.
+    WANT_READ = 2
 
 
 @cython.final
@@ -34,29 +38,140 @@ cdef class Seal:
 
     cdef object ssl
     cdef void* connection
+    cdef void* input
     cdef void* wire
-    cdef Transfer reading, writing, taking
+    cdef Transfer reading, writing, taking, giving
+    cdef Explaining explaining
+    cdef Clearing clearing
+    # Where a polled socket's input goes, what is called when some of it is left there, and what is
+    # called for everything else that OpenSSL says.
+    cdef Decoder target
+    cdef Outbox below
+    cdef object proceed, attend
 
     def __init__(
-        self, ssl, size_t connection, size_t wire, size_t reading, size_t writing, size_t taking
+        self, ssl, size_t connection, size_t input, size_t wire, size_t reading, size_t writing,
+        size_t taking, size_t giving, size_t explaining, size_t clearing,
     ):
         """
         @param ssl: keeps the connection alive while it is referred to.
         @param connection: the address of the C{SSL}.
+        @param input: the address of the C{BIO} from which it reads.
         @param wire: the address of the C{BIO} that takes what it sends.
         @param reading: the address of C{SSL_read}.
         @param writing: the address of C{SSL_write}.
         @param taking: the address of C{BIO_read}.
+        @param giving: the address of C{BIO_write}.
+        @param explaining: the address of C{SSL_get_error}.
+        @param clearing: the address of C{ERR_clear_error}.
         @raise ValueError: if one of them is nowhere.
         """
-        if not (connection and wire and reading and writing and taking):
+        if not (
+            connection and input and wire and reading and writing and taking and giving
+            and explaining and clearing
+        ):
             raise ValueError("an address is missing")
         self.ssl = ssl
         self.connection = <void*> connection
+        self.input = <void*> input
         self.wire = <void*> wire
         self.reading = <Transfer> reading
         self.writing = <Transfer> writing
         self.taking = <Transfer> taking
+        self.giving = <Transfer> giving
+        self.explaining = <Explaining> explaining
+        self.clearing = <Clearing> clearing
+
+    def attach(self, Decoder target not None, Outbox below not None, proceed, attend):
+        """
+        Stand between a polled socket and a session.
+
+        @param target: takes decrypted input.
+        @param below: the outbox of the socket.
+        @param proceed: called with nothing when there is input in C{target}.
+        @param attend: called with nothing when OpenSSL says anything else than that it waits for the
+            next record: it reads in the ordinary way, and so learns what it is.
+        """
+        self.target = target
+        self.below = below
+        self.proceed = proceed
+        self.attend = attend
+
+    cdef bint open(self, Decoder source) except -1:
+        """
+        Decrypt all that has come to a socket, into the decoder of L{attach}.
+
+        @return: whether there is nothing else to attend to.
+        """
+        cdef Decoder target = self.target
+        cdef Py_ssize_t size, made
+        cdef int count
+        cdef bint isWaiting
+        while source.start < source.stop:
+            count = self.giving(
+                self.input, source.data + source.start,
+                <int> min(source.stop - source.start, LONGEST_TAKEN),
+            )
+            if count <= 0:
+                raise MemoryError
+            source.start += count
+        size = max(source.stop, RECORD)
+        while True:
+            target.makeRoom(size)
+            self.clearing()
+            count = self.reading(
+                self.connection, target.data + target.stop, <int> min(size, LONGEST_TAKEN)
+            )
+            if count <= 0:
+                break
+            target.came(count)
+            size = max(size - count, RECORD)
+        isWaiting = self.explaining(self.connection, count) == WANT_READ
+        self.clearing()
+        made = self.drain()
+        if made:
+            # An update of keys is answered.
+            self.below.noted(made)
+        return isWaiting
+
+    cdef Py_ssize_t close(self, const char* data, Py_ssize_t size, Py_ssize_t* made) except -1:
+        """
+        Encrypt bytes into the outbox of L{attach}, as many as OpenSSL takes without a word. The caller
+        has that outbox note what was made of them.
+
+        @return: how many they were.
+        """
+        cdef Py_ssize_t done = 0
+        cdef int count
+        while done < size and not self.below.closed:
+            self.clearing()
+            count = self.writing(self.connection, <void*> (data + done), <int> min(size - done, RECORD))
+            if count <= 0:
+                self.clearing()
+                return done
+            done += count
+            made[0] += self.drain()
+        return size
+
+    cdef Py_ssize_t drain(self) except -1:
+        """
+        Take what OpenSSL has to send.
+
+        @return: how much that is, for the outbox to note.
+        """
+        cdef Py_ssize_t made = 0
+        cdef char* out
+        cdef int count
+        while not self.below.closed:
+            out = self.below.reserve(RECORD + ADDED)
+            if out == NULL:
+                break
+            count = self.taking(self.wire, out, RECORD + ADDED)
+            if count <= 0:
+                break
+            self.below.stop += count
+            made += count
+        return made
 
     def read(self, Decoder decoder not None, ask, proceed):
         """

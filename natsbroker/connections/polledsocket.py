@@ -90,6 +90,10 @@ class PolledSocket:
         if self._connection is not None:
             self._connection.framing = framing
 
+    def useSeal(self, seal: Any) -> None:
+        if self._connection is not None:
+            self._connection.seal = seal
+
     def setReading(self, isWanted: bool) -> None:
         if self._connection is not None:
             self._connection.setReading(isWanted)

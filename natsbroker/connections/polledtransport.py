@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import tcp
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 from natsbroker import hot
@@ -28,15 +27,16 @@ class _Relay:
         self._protocol = protocol
         self._receive: Callable[[bytes], None] = protocol.dataReceived
         self._inputEnded: Callable[[], None] = protocol.readConnectionLost
+        self.batch = batch
         self.decoder = hot.Decoder()
         # The protocol's own outbox counts what waits here towards its limit.
         self.outbox = hot.Outbox(batch, self, _nowhere, sys.maxsize)
 
-    def decrypt(self, receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+    def insert(self, receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
         """
-        Hand input to a layer of TLS below the protocol from now on.
+        Hand input to a layer below the protocol from now on.
 
-        @param ended: called at the end of input, which TLS has to announce before.
+        @param ended: called at the end of input.
         """
         self._receive, self._inputEnded = receive, ended
 
@@ -71,13 +71,18 @@ def _nowhere(data: bytes) -> None:
 
 
 class PolledTransport:
+    """
+    @ivar session: what the socket reads and writes for.
+    @ivar outbox: of that session.
+    """
+
     def __init__(self, poller: Any, transport: Any, session: PolledSession) -> None:
         """
         @param transport: connected, and with nothing written to it yet.
         """
         self._transport = transport
-        self._session: Any = session
-        self._outbox = session.outbox
+        self.session: Any = session
+        self.outbox = session.outbox
         transport.stopReading()
         self._socket = PolledSocket(
             poller, transport.fileno(), session, transport.reactor, self._ended
@@ -85,7 +90,7 @@ class PolledTransport:
 
     def write(self, data: bytes) -> None:
         if self._transport.connected:
-            self._outbox.write(data)
+            self.outbox.write(data)
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """
@@ -111,24 +116,29 @@ class PolledTransport:
         @param protocol: is paused and resumed as a producer.
         """
         relay = _Relay(protocol, batch)
-        self._outbox = relay.outbox
+        self.outbox = relay.outbox
         self._socket.relay(relay)
 
-    def startTLS(self, creator: Any, protocol: Any) -> TLSMemoryBIOProtocol:
+    @property
+    def isClient(self) -> bool:
         """
-        Encrypt from here on. What was written before is sent in the clear.
+        Whether this side has connected.
+        """
+        return isinstance(self._transport, tcp.Client)
 
-        @param creator: an C{IOpenSSLServerConnectionCreator} or C{IOpenSSLClientConnectionCreator}.
-        @param protocol: the one that L{pollStream} was given.
-        @return: Twisted's layer of TLS: the protocol's transport from now on.
+    def insert(self, layer: Any) -> None:
         """
-        transport = self._transport
-        factory = TLSMemoryBIOFactory(creator, isinstance(transport, tcp.Client), None)
-        layer = TLSMemoryBIOProtocol(factory, protocol, False)
-        transport.protocol = layer
-        self._session.decrypt(layer.dataReceived, self._socket.end)
-        layer.makeConnection(self)
-        return layer
+        Have a protocol stand below the one that L{pollStream} was given: it gets all input, and
+        learns of the end of the connection, with which its input ends.
+        """
+        self._transport.protocol = layer
+        self.session.insert(layer.dataReceived, self._socket.end)
+
+    def useSeal(self, seal: Any) -> None:
+        """
+        Have a C{hot.Seal} decrypt input before anything else sees it.
+        """
+        self._socket.useSeal(seal)
 
     def useLane(self, lane: Any) -> None:
         self._socket.useLane(lane)
@@ -146,14 +156,14 @@ class PolledTransport:
 
         @param outbox: a compiled one.
         """
-        outbox.frameInto(self._outbox)
+        outbox.frameInto(self.outbox)
 
     @property
     def unsent(self) -> int:
-        return self._outbox.pending
+        return self.outbox.pending
 
     def loseConnection(self) -> None:
-        self._outbox.flush()
+        self.outbox.flush()
         self._socket.finish()
 
     def abortConnection(self) -> None:

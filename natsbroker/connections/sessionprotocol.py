@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.connections.peersession import PeerSession
+from natsbroker.connections.polledtls import PolledTLS, startTLS
 from natsbroker.connections.polledtransport import PolledTransport, unsentBy
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 
@@ -60,7 +61,7 @@ class StreamProtocol(Protocol):
 
     def _startHandshake(self, reactor: Any, creator: Any, timeout: float) -> None:
         if isinstance(self._stream, PolledTransport):
-            self._stream = self._layer = self._stream.startTLS(creator, self)
+            self._stream = self._layer = startTLS(self._stream, creator, self)
         else:
             widen(self._stream)
             self._stream.startTLS(creator)
@@ -88,11 +89,15 @@ class StreamProtocol(Protocol):
         self._records = Records(connection, self._layer, seal)
         if seal is not None:
             connection.readInto(seal, decoder, came)
+            if isinstance(self._layer, PolledTLS):
+                self._layer.useSeal(seal, decoder, came, self._records.send)
         return seal is not None
 
     def write(self, data: bytes) -> None:
         if self._records is None:
             self._stream.write(data)
+        elif isinstance(self._layer, PolledTLS) and self._layer.outbox is not None:
+            self._layer.outbox.write(data)
         else:
             self._records.send(data)
 

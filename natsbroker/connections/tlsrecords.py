@@ -37,6 +37,12 @@ def widen(transport: Any) -> None:
     transport.SEND_LIMIT = _SEND_SIZE
 
 
+_FUNCTIONS = (
+    *("SSL_read", "SSL_write", "BIO_read", "BIO_write"),
+    *("SSL_get_error", "ERR_clear_error"),
+)
+
+
 @cache
 def opensslFunctions() -> tuple[int, ...]:
     """
@@ -49,7 +55,7 @@ def opensslFunctions() -> tuple[int, ...]:
         library = import_module("cryptography.hazmat.bindings._rust")._openssl
         return tuple(
             _addressOf(library.ffi.addressof(library.lib, name))
-            for name in ("SSL_read", "SSL_write", "BIO_read")
+            for name in _FUNCTIONS
         )
     except (AttributeError, ImportError, TypeError) as error:
         _log.warn(
@@ -73,10 +79,10 @@ class SealedConnection(SSL.Connection):
         C{None} where it is not compiled, or pyOpenSSL or cryptography lacks a private part that it
         needs.
         """
-        ssl, wire = getattr(self, "_ssl", None), getattr(self, "_from_ssl", None)
-        if hot.Seal is None or ssl is None or wire is None or not opensslFunctions():
+        found = [getattr(self, name, None) for name in ("_ssl", "_into_ssl", "_from_ssl")]
+        if hot.Seal is None or None in found or not opensslFunctions():
             return None
-        return hot.Seal(ssl, _addressOf(ssl), _addressOf(wire), *opensslFunctions())
+        return hot.Seal(found[0], *map(_addressOf, found), *opensslFunctions())
 
     def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
         """

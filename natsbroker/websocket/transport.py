@@ -22,6 +22,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.connections.peersession import PeerSession
+from natsbroker.connections.polledtls import PolledTLS
 from natsbroker.connections.polledtransport import PolledTransport
 from natsbroker.websocket.closing import closeCode
 from natsbroker.websocket.frames import ControlFrame, FrameReader, FrameWriter, FramingError
@@ -81,7 +82,7 @@ class WebSocketTransport:
         Have the compiled lane work for a session where it can.
         """
         stream = self.transport
-        if hot.FrameLane is None or not isinstance(stream, PolledTransport):
+        if hot.FrameLane is None or not _isPolled(stream):
             return
         self._framing = hot.FrameLane(session.decoder, self._reader.isMasked)
         stream.useFraming(self._framing)
@@ -264,6 +265,12 @@ class WebSocketTransport:
 
 #: What a control frame counts of a turn.
 _CONTROL = 1024
+
+
+def _isPolled(stream: Any) -> bool:
+    if isinstance(stream, PolledTLS):
+        return stream.outbox is not None
+    return isinstance(stream, PolledTransport)
 
 
 def _noSession() -> PeerSession | None:

@@ -1,0 +1,63 @@
+"""
+TLS between a polled socket and a session.
+
+The handshake, alerts, closing and errors are Twisted's and pyOpenSSL's. Once the handshake is
+complete, the compiled lane decrypts input into the session's decoder and encrypts what its outbox
+flushes.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+
+from natsbroker import hot
+from natsbroker.connections.polledtransport import PolledTransport
+
+
+class PolledTLS(TLSMemoryBIOProtocol):
+    """
+    @ivar outbox: encrypts what is written to it; C{None} while the layer itself does.
+    """
+
+    outbox: Any = None
+
+    def useSeal(self, seal: Any, decoder: hot.Decoder, came: Any, send: Any) -> None:
+        """
+        @param decoder: takes the input from now on; C{came} is called for it.
+        @param send: writes what the seal does not take.
+        """
+        stream: PolledTransport = self.transport
+        relay = stream.session
+        seal.attach(decoder, relay.outbox, came, self._flushReceiveBIO)
+        self.outbox = hot.Outbox(relay.batch, relay, send, sys.maxsize)
+        self.outbox.sealInto(seal)
+        stream.useSeal(seal)
+
+    def sendFramesOf(self, outbox: Any) -> None:
+        """
+        As L{PolledTransport.sendFramesOf}.
+        """
+        outbox.frameInto(self.outbox)
+
+    def loseConnection(self) -> None:
+        if self.outbox is not None:
+            self.outbox.flush()
+        super().loseConnection()
+
+
+def startTLS(stream: PolledTransport, creator: Any, protocol: Any) -> PolledTLS:
+    """
+    Encrypt from here on. What was written before is sent in the clear.
+
+    @param creator: an C{IOpenSSLServerConnectionCreator} or C{IOpenSSLClientConnectionCreator}.
+    @param protocol: the one that L{natsbroker.connections.polledtransport.pollStream} was given.
+    @return: the protocol's transport from now on.
+    """
+    factory = TLSMemoryBIOFactory(creator, stream.isClient, None)
+    layer = PolledTLS(factory, protocol, False)
+    stream.insert(layer)
+    layer.makeConnection(stream)
+    return layer
