@@ -82,7 +82,11 @@ def framed(row: Row) -> Row:
         for each in row.figures
     )
     return replace(
-        row, key=f"ws-{row.key}", title=f"WebSocket: {row.title}", figures=figures, setting="websocket"
+        row,
+        key=f"ws-{row.key}",
+        title=f"WebSocket: {row.title}",
+        figures=figures,
+        setting="websocket",
     )
 
 

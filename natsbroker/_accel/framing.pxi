@@ -176,3 +176,24 @@ cdef inline Py_ssize_t frameHeader(char* target, Py_ssize_t length) noexcept nog
     for index in range(width):
         target[2 + index] = <char>(length >> (8 * (width - 1 - index)))
     return 2 + width
+
+
+cdef int framesBelow(Outbox above) except -1:
+    """
+    Put what waits into the outbox below, as one frame.
+    """
+    cdef Outbox below = above.below
+    cdef Py_ssize_t count = above.stop - above.start
+    cdef Py_ssize_t head
+    cdef char* out
+    if not below.closed:
+        out = below.reserve(count + LONGEST_HEAD)
+        if out == NULL:
+            return 0
+        head = frameHeader(out, count)
+        memcpy(out + head, above.data + above.start, count)
+    above.sentBytes += count
+    above.giveBack()
+    if not below.closed:
+        below.grown(head + count)
+    return 0

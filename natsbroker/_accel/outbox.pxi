@@ -15,11 +15,12 @@ cdef extern from "sys/socket.h" nogil:
     Py_ssize_t sendmsg(int, const msghdr*, int)
 
 # An outbox begins with a buffer of its own; one that needs more than SMALL gets one of LENT bytes,
-# and SPARES of those are kept, since the allocator would give their pages back to the system.
+# and SPARES of those are kept, since the allocator would give their pages back to the system, or keep
+# them where nothing larger fits.
 cdef enum:
     LENT = 1310720
     SMALL = 32768
-    SPARES = 12
+    SPARES = 24
     WAITING_HIGH = 1048576
     WAITING_LOW = 262144
     # So much may come together for all connections before it is sent, while it is still in the
@@ -382,48 +383,22 @@ cdef class Outbox:
         return 0
 
     cdef int passOn(self) except -1:
-        if self.seal is None:
-            return self.frameNow()
-        return self.sealNow()
+        return framesBelow(self) if self.seal is None else recordsBelow(self)
 
-    cdef int sealNow(self) except -1:
+    cdef int shrink(self) except -1:
         """
-        Put what waits into the outbox below, as records of TLS. What OpenSSL does not take, and all
-        that follows, is handed over.
+        Wait with a buffer that is not much larger than what waits.
         """
-        cdef Outbox below = self.below
-        cdef Py_ssize_t made = 0
-        cdef Py_ssize_t done = self.seal.close(
-            self.data + self.start, self.stop - self.start, &made
-        )
-        self.start += done
-        self.sentBytes += done
-        if self.start == self.stop:
+        cdef Py_ssize_t waiting = self.stop - self.start
+        cdef char* data
+        if self.capacity != LENT or waiting > LENT // 2 or self.loans != NULL:
+            return 0
+        data = <char*> malloc(max(waiting, 1))
+        if data != NULL:
+            memcpy(data, self.data + self.start, waiting)
             self.giveBack()
-        else:
-            self.below = None
-        if made:
-            below.noted(made)
-        return self.handOver() if self.below is None else 0
-
-    cdef int frameNow(self) except -1:
-        """
-        Put what waits into the outbox below, as one frame.
-        """
-        cdef Outbox below = self.below
-        cdef Py_ssize_t count = self.stop - self.start
-        cdef Py_ssize_t head
-        cdef char* out
-        if not below.closed:
-            out = below.reserve(count + LONGEST_HEAD)
-            if out == NULL:
-                return 0
-            head = frameHeader(out, count)
-            memcpy(out + head, self.data + self.start, count)
-        self.sentBytes += count
-        self.giveBack()
-        if not below.closed:
-            below.grown(head + count)
+            self.data = data
+            self.stop = self.capacity = waiting
         return 0
 
     cdef int notSent(self, int trouble) except -1:
@@ -431,6 +406,7 @@ cdef class Outbox:
             return self.sendNow()
         if trouble == EAGAIN:
             self.blocked = True
+            self.shrink()
             self.blockedCall()
             return 0
         # The peer is gone; the reading side learns that by itself.

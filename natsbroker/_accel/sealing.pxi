@@ -239,3 +239,24 @@ cdef class Seal:
                     break
                 filled += count
         return done, nb_shortened(wires, filled), filled == room
+
+
+cdef int recordsBelow(Outbox above) except -1:
+    """
+    Put what waits into the outbox below, as records of TLS. What OpenSSL does not take, and all
+    that follows, is handed over.
+    """
+    cdef Outbox below = above.below
+    cdef Py_ssize_t made = 0
+    cdef Py_ssize_t done = above.seal.close(
+        above.data + above.start, above.stop - above.start, &made
+    )
+    above.start += done
+    above.sentBytes += done
+    if above.start == above.stop:
+        above.giveBack()
+    else:
+        above.below = None
+    if made:
+        below.noted(made)
+    return above.handOver() if above.below is None else 0

@@ -164,10 +164,13 @@ class PortListener:
         """
         Use the fast transport for the connections to come.
 
-        @return: whether it is used; it cannot be where anything stands between a connection's bytes
-            and its session, such as TLS.
+        @return: whether it is used for the port as it is; where TLS or anything else stands between
+            a connection's bytes and its session, the protocol decides.
         """
-        return type(self._factory) is ClientFactory and installTransport(self.port, poller)
+        factory: Any = self._factory
+        if hasattr(factory, "poller"):
+            factory.poller = poller
+        return type(factory) is ClientFactory and installTransport(self.port, poller)
 
 
 def describe(address: Any) -> str:

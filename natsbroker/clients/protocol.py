@@ -48,15 +48,25 @@ class ClientProtocol(SessionProtocol):
 
     def _attach(self) -> None:
         transport: Any = self.transport
-        self._stream = transport
+        self._stream = self._streamOver(transport)
         self.host, self.port = placeOf(transport.getPeer())
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         self.session = ClientSession(self._context, self)
-        transport.registerProducer(self, True)
+        self._stream.registerProducer(self, True)
         self._fast = transport if hasattr(transport, "attachSession") else None
         if self._fast is not None:
             self._fast.attachSession(self.session)
+
+    def _streamOver(self, transport: Any) -> Any:
+        """
+        @return: what stands for the transport from now on.
+        """
+        return transport
+
+    def internalFailure(self) -> None:
+        if self.session is not None:
+            self.session.internalFailure()
 
     def _greet(self) -> None:
         session = self.session

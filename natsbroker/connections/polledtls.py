@@ -23,18 +23,26 @@ class PolledTLS(TLSMemoryBIOProtocol):
     """
 
     outbox: Any = None
+    _seal: Any = None
 
     def useSeal(self, seal: Any, decoder: hot.Decoder, came: Any, send: Any) -> None:
         """
         @param decoder: takes the input from now on; C{came} is called for it.
         @param send: writes what the seal does not take.
         """
-        stream: PolledTransport = self.transport
+        stream: Any = self.transport
         relay = stream.session
+        self._seal = seal
         seal.attach(decoder, relay.outbox, came, self._flushReceiveBIO)
         self.outbox = hot.Outbox(relay.batch, relay, send, sys.maxsize)
-        self.outbox.sealInto(seal)
+        self.seals(self.outbox)
         stream.useSeal(seal)
+
+    def seals(self, outbox: Any) -> None:
+        """
+        Encrypt what an outbox flushes, without the protocol.
+        """
+        outbox.sealInto(self._seal)
 
     def sendFramesOf(self, outbox: Any) -> None:
         """
@@ -45,19 +53,21 @@ class PolledTLS(TLSMemoryBIOProtocol):
     def loseConnection(self) -> None:
         if self.outbox is not None:
             self.outbox.flush()
-        super().loseConnection()
+        super().loseConnection()  # type: ignore[no-untyped-call]
 
 
-def startTLS(stream: PolledTransport, creator: Any, protocol: Any) -> PolledTLS:
+def startTLS(stream: PolledTransport, creator: Any, protocol: Any) -> Any:
     """
     Encrypt from here on. What was written before is sent in the clear.
 
     @param creator: an C{IOpenSSLServerConnectionCreator} or C{IOpenSSLClientConnectionCreator}.
     @param protocol: the one that L{natsbroker.connections.polledtransport.pollStream} was given.
-    @return: the protocol's transport from now on.
+    @return: a L{PolledTLS}, the protocol's transport from now on.
     """
-    factory = TLSMemoryBIOFactory(creator, stream.isClient, None)
-    layer = PolledTLS(factory, protocol, False)
+    # As Twisted's own startTLS does: no factory makes the protocol, which is connected already.
+    make: Any = TLSMemoryBIOFactory
+    wrap: Any = PolledTLS
+    layer = wrap(make(creator, stream.isClient, None), protocol, False)
     stream.insert(layer)
     layer.makeConnection(stream)
     return layer

@@ -31,7 +31,10 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.clients.session import ClientSession
 from natsbroker.config.tls import TLSSettings
+from natsbroker.connections.polledtls import PolledTLS
+from natsbroker.connections.polledtransport import pollStream
 from natsbroker.connections.tlsrecords import SealedConnection
 from natsbroker.wire.grants import Security
 
@@ -115,6 +118,9 @@ class TLSClientProtocol(ClientProtocol):
         self._attach()
         _BEGINNINGS[self._begin](self)
 
+    def _streamOver(self, transport: Any) -> Any:
+        return pollStream(self._makers.poller, transport, self, self._context.batch)
+
     def _afterInfo(self) -> None:
         self._greet()
         if not self._isRefused():
@@ -181,7 +187,7 @@ class TLSClientProtocol(ClientProtocol):
         self._stopTimer()
         self._startTLS()
         if self._isPending:
-            self._stream.protocol.dataReceived(data)
+            self._layer.dataReceived(data)
 
     def _sniff(self, data: bytes) -> None:
         self._receive = super().dataReceived
@@ -214,8 +220,10 @@ class TLSClientProtocol(ClientProtocol):
         self._isPending = False
         self.isSecured = True
         if self.connection is not None and self.session is not None:
-            decoder = self.session.decoder
-            self._useRecords(self.connection, self._context.fastLane, decoder, self._proceed)
+            session = self.session
+            fast = self._context.fastLane
+            if self._useRecords(self.connection, fast, session.decoder, self._proceed):
+                self._sealed(session)
         self._stopTimer()
         self.certificate = self._peerCertificate()
         isGreeted = self._isGreeted()
@@ -226,6 +234,11 @@ class TLSClientProtocol(ClientProtocol):
             self._greet()
         elif self.session is not None:
             self.session.secured()
+
+    def _sealed(self, session: ClientSession) -> None:
+        if isinstance(self._layer, PolledTLS):
+            self._fast = self._layer
+            self._layer.seals(session.outbox)
 
     def _isGreeted(self) -> bool:
         session = self.session
@@ -274,7 +287,13 @@ def _explained(reason: Failure) -> str:
 
 
 class TLSClientFactory(Factory):
+    """
+    @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of the connections to come;
+        C{None} for Twisted's own ways.
+    """
+
     noisy = False
+    poller: Any = None
 
     def __init__(self, context: ClientContext, terms: TLSTerms) -> None:
         self.context = context

@@ -53,10 +53,7 @@ def opensslFunctions() -> tuple[int, ...]:
     """
     try:
         library = import_module("cryptography.hazmat.bindings._rust")._openssl
-        return tuple(
-            _addressOf(library.ffi.addressof(library.lib, name))
-            for name in _FUNCTIONS
-        )
+        return tuple(_addressOf(library.ffi.addressof(library.lib, name)) for name in _FUNCTIONS)
     except (AttributeError, ImportError, TypeError) as error:
         _log.warn(
             "TLS goes without the fast lane: cryptography does not tell where OpenSSL is ({error})",

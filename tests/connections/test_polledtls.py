@@ -1,0 +1,369 @@
+"""
+Clients over TLS with compiled buffers, with real sockets, a reactor of the tests' own, and the
+client's TLS in memory, so that what it sends can be cut anywhere.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from natsbroker.config.tls import TLSSettings
+from natsbroker.connections.polledtls import PolledTLS
+from natsbroker.connections.tls import Begin, ConnectionCreator, TLSClientFactory, TLSTerms
+from natsbroker.connections.tlscontext import contextFrom
+from tests.interop.certificates import writeCertificates
+from tests.support import COMPILED, World, needsCompiled, using
+
+if sys.platform == "linux":
+    from twisted.internet.epollreactor import EPollReactor
+
+    from natsbroker.connections.poller import SocketPoller
+
+pytestmark = [
+    needsCompiled,
+    pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's"),
+]
+
+#: How long anything may take on a busy machine, in seconds.
+PATIENCE = 20.0
+
+
+class SecurePlace:
+    """
+    A listener with TLS whose sockets are polled.
+    """
+
+    def __init__(self, folder: Path, begin: Begin = Begin.AFTER_INFO) -> None:
+        makeReactor: Any = EPollReactor
+        self.reactor: Any = makeReactor()
+        self.world = World()
+        self.poller = SocketPoller(self.reactor, self.world.context.batch)
+        pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
+        settings = TLSSettings(certs=(pair,))
+        creator = ConnectionCreator(contextFrom(settings))
+        self.factory = TLSClientFactory(self.world.context, TLSTerms(creator, begin, settings))
+        self.factory.poller = self.poller
+        self.port = self.reactor.listenTCP(0, self.factory, interface="127.0.0.1")
+        self.clients: list[SecureClient] = []
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Run the reactor until something holds."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, "it never happened"
+            self.reactor.iterate(0.001)
+            self.world.clock.advance(0.001)
+
+    def client(self, receiveBuffer: int = 0) -> SecureClient:
+        """A client that has done its handshake and CONNECT."""
+        made = SecureClient(self, receiveBuffer)
+        self.clients.append(made)
+        made.shake()
+        made.send(b'CONNECT {"verbose":false,"headers":true}\r\nPING\r\n')
+        made.read(b"PONG\r\n")
+        return made
+
+    @property
+    def sessions(self) -> list[Any]:
+        """The sessions that are there."""
+        return list(self.world.context.connections)
+
+    def stop(self) -> None:
+        """Close everything."""
+        for each in self.clients:
+            each.socket.close()
+        self.until(lambda: not len(self.poller.sockets))
+        self.port.stopListening()
+        self.poller.close()
+        for _ in range(3):
+            self.reactor.iterate(0)
+        for reader in self.reactor.removeAll():
+            reader.connectionLost(None)
+        for call in self.reactor.getDelayedCalls():
+            call.cancel()
+        self.reactor._poller.close()
+
+
+class SecureClient:
+    """
+    @ivar cut: gives the length of the next packet that it sends.
+    """
+
+    def __init__(self, place: SecurePlace, receiveBuffer: int) -> None:
+        self.place = place
+        self.socket = socket.socket()
+        if receiveBuffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receiveBuffer)
+        self.socket.connect(("127.0.0.1", place.port.getHost().port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setblocking(False)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        self.input, self.output = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.input, self.output)
+        self.cut: Callable[[], int] = lambda: 1 << 20
+        self.isOver = False
+        self.waiting = b""
+
+    def carry(self) -> None:
+        """Send a packet of what waits, and take what came."""
+        self.waiting += self.output.read()
+        if self.waiting:
+            try:
+                sent = self.socket.send(self.waiting[: self.cut()])
+                self.waiting = self.waiting[sent:]
+            except BlockingIOError:
+                pass
+        self.take()
+
+    def take(self) -> None:
+        """Take what came."""
+        try:
+            data = self.socket.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if data:
+            self.input.write(data)
+        else:
+            self.isOver = True
+
+    def shake(self) -> None:
+        """Read INFO and do the handshake."""
+        info = b""
+
+        def greeted() -> bool:
+            nonlocal info
+            try:
+                info += self.socket.recv(1 << 16)
+            except BlockingIOError:
+                pass
+            return info.endswith(b"\r\n")
+
+        self.place.until(greeted)
+        assert info.startswith(b"INFO ")
+
+        self.over(self.tls.do_handshake)
+
+    def send(self, data: bytes) -> None:
+        """Encrypt bytes, a record at a time, and send them in packets."""
+        for start in range(0, len(data), 9000):
+            self.tls.write(data[start : start + 9000])
+
+        def sent() -> bool:
+            self.carry()
+            return not (self.waiting or self.output.pending)
+
+        self.place.until(sent)
+
+    def over(self, end: Callable[[], object]) -> None:
+        """Carry bytes until something that waits for input is done."""
+
+        def done() -> bool:
+            self.carry()
+            try:
+                end()
+            except ssl.SSLWantReadError:
+                return False
+            return True
+
+        self.place.until(done)
+
+    def some(self) -> bytes:
+        """What can be decrypted now."""
+        found = b""
+        while True:
+            try:
+                more = self.tls.read(1 << 18)
+            except ssl.SSLWantReadError:
+                return found
+            if not more:
+                return found
+            found += more
+
+    def read(self, end: bytes) -> bytes:
+        """What comes, up to an end."""
+        data = b""
+
+        def there() -> bool:
+            nonlocal data
+            self.carry()
+            data += self.some()
+            return data.endswith(end)
+
+        self.place.until(there)
+        return data
+
+    def rest(self) -> bytes:
+        """What comes up to the end of TLS, which the server announces before it closes."""
+        data = b""
+
+        def over() -> bool:
+            nonlocal data
+            self.carry()
+            try:
+                more = self.tls.read(1 << 18)
+            except ssl.SSLWantReadError:
+                assert not self.isOver, "the end of TLS was not announced"
+                return False
+            data += more
+            return not more
+
+        self.place.until(over)
+        return data
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with certificates."""
+    folder = tmp_path_factory.mktemp("certificates")
+    writeCertificates(folder)
+    return folder
+
+
+@pytest.fixture
+def place(certificates: Path) -> Iterator[SecurePlace]:
+    """A listener that is stopped afterwards."""
+    assert COMPILED is not None
+    with using(COMPILED):
+        made = SecurePlace(certificates)
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+def publishes(random: Random, count: int) -> tuple[bytes, bytes]:
+    """Publishes, and the messages that a subscriber with sid 1 receives for them."""
+    sent, received = b"", b""
+    for number in range(count):
+        body = random.randbytes(random.choice((0, 1, 90, 4000, 20_000, 70_000)))
+        subject = b"a.%d" % (number % 7)
+        sent += b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body)
+        received += b"MSG %b 1 %d\r\n%b\r\n" % (subject, len(body), body)
+    return sent, received
+
+
+def test_polled(place: SecurePlace) -> None:
+    """The socket is in the poller, and the compiled lane encrypts."""
+    place.client()
+    (session,) = place.sessions
+    assert len(place.poller.sockets) == 1
+    assert isinstance(session.peer._stream, PolledTLS)
+    assert session.peer._stream.outbox is not None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_anyCutOfRecords(place: SecurePlace, seed: int) -> None:
+    """However records are cut into packets, messages come whole and in order."""
+    random = Random(seed)
+    client = place.client()
+    client.send(b"SUB a.* 1\r\nPING\r\n")
+    client.read(b"PONG\r\n")
+    client.cut = lambda: random.choice((1, 5, 60, 1400, 16_500, 100_000))
+    sent, received = publishes(random, 25)
+    client.send(sent + b"PING\r\n")
+    assert client.read(b"PONG\r\n") == received + b"PONG\r\n"
+
+
+def test_slowReader(place: SecurePlace) -> None:
+    """More than any buffer holds waits for the peer to take it, and comes in order."""
+    slow, publisher = place.client(receiveBuffer=4096), place.client()
+    slow.send(b"SUB a.* 1\r\nPING\r\n")
+    slow.read(b"PONG\r\n")
+    sent, received = publishes(Random(7), 420)
+    publisher.send(sent + b"PING\r\n")
+    session = min(place.sessions, key=lambda each: int(each.cid))
+    place.until(lambda: session.outbox.paused and session.outbox.pending > 1 << 18)
+    assert slow.read(received[-40:]) == received
+
+
+def test_pendingCountsBothLayers(place: SecurePlace) -> None:
+    """What waits encrypted counts towards the limit: a peer that does not read is cut."""
+    place.world.context.limits = place.world.context.limits.__class__(max_pending=1 << 21)
+    slow, publisher = place.client(receiveBuffer=4096), place.client()
+    slow.send(b"SUB a.* 1\r\nPING\r\n")
+    slow.read(b"PONG\r\n")
+    for seed in range(20):
+        publisher.send(publishes(Random(seed), 80)[0])
+    place.until(lambda: len(place.sessions) == 1)
+
+
+def test_lastWords(place: SecurePlace) -> None:
+    """The last line of a session comes before the end of TLS."""
+    client = place.client()
+    client.send(b"NONSENSE\r\n")
+    assert client.rest() == b"-ERR 'Unknown Protocol Operation'\r\n"
+
+
+def test_endOfTLS(place: SecurePlace) -> None:
+    """A client that ends TLS in an orderly way is answered in kind, after what it sent before."""
+    client, subscriber = place.client(), place.client()
+    subscriber.send(b"SUB a 1\r\nPING\r\n")
+    subscriber.read(b"PONG\r\n")
+    client.tls.write(b"PUB a 4\r\nlast\r\n")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.tls.unwrap()
+    client.over(client.tls.unwrap)
+    assert subscriber.read(b"last\r\n") == b"MSG a 1 4\r\nlast\r\n"
+    place.until(lambda: len(place.sessions) == 1)
+
+
+def test_endWithoutNotice(place: SecurePlace) -> None:
+    """So does one whose connection ends without a word."""
+    client = place.client()
+    client.socket.shutdown(socket.SHUT_WR)
+    place.until(lambda: not place.sessions)
+
+
+def test_reset(place: SecurePlace) -> None:
+    """And one that is reset."""
+    client = place.client()
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    client.socket.close()
+    place.until(lambda: not place.sessions)
+
+
+@pytest.mark.parametrize("garbage", [b"\x17\x03\x03\x00\x20" + b"x" * 32, b"PING\r\n" * 10])
+def test_garbageBetweenRecords(place: SecurePlace, garbage: bytes) -> None:
+    """What is no record is answered with an alert and ends the connection."""
+    client = place.client()
+    client.tls.write(b"PING\r\n")
+    client.waiting = client.output.read() + garbage
+
+    def refused() -> bool:
+        client.carry()
+        try:
+            client.some()
+        except ssl.SSLError as error:
+            return "ALERT" in str(error)
+        return False
+
+    place.until(refused)
+    place.until(lambda: not place.sessions)
+
+
+def test_garbageInTheHandshake(place: SecurePlace) -> None:
+    """A client that answers INFO in the clear is cut."""
+    client = SecureClient(place, 0)
+    place.clients.append(client)
+    place.until(lambda: len(place.poller.sockets) == 1)
+    client.waiting = b"CONNECT {}\r\nPING\r\n"
+
+    def over() -> bool:
+        client.carry()
+        return client.isOver
+
+    place.until(over)
+    assert place.sessions == []
