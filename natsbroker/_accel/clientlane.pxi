@@ -299,6 +299,7 @@ cdef class Lane:
         @return: how many that were: none if something may happen in the middle of it.
         """
         cdef Py_ssize_t place
+        cdef const char* block
         cdef Subscription subscription
         cdef Decoder decoder = self.decoder
         cdef FlushBatch batch = self.batch
@@ -311,9 +312,12 @@ cdef class Lane:
         run.count = nb_alike(run.first, run.line, run.whole, available, most)
         if run.hasHeader:
             for place in range(run.count):
-                if mayAskForTrace(
-                    run.first + (place + 1) * run.whole + run.line, run.header,
-                    self.matcher.tracesParents,
+                # The first one's headers do not ask, and most have the same.
+                block = run.first + (place + 1) * run.whole + run.line
+                if not (
+                    run.header >= 8 and nb_same(run.first + run.line, block, run.header)
+                ) and mayAskForTrace(
+                    block, run.header, self.matcher.tracesParents
                 ):
                     run.count = place
                     break
