@@ -36,13 +36,13 @@ def liveFile(path: str) -> Answer | None:
     @param path: as C{/live/NAME}.
     @return: C{None} for a file that the page does not have.
     """
-    _, _, name = path.partition("/live/")
-    return _answer(name) if name in _names() else None
+    name = path.removeprefix("/live/")
+    return _answer(name) if name != path and name in _names() else None
 
 
 @cache
 def _names() -> frozenset[str]:
-    names = (each.name for each in files(__package__).joinpath("live").iterdir())
+    names = (each.name for each in files("natsbroker.monitoring").joinpath("live").iterdir())
     return frozenset(name for name in names if name.rpartition(".")[2] in _TYPES)
 
 
@@ -53,4 +53,4 @@ def _answer(name: str) -> Answer:
 
 @cache
 def _content(name: str) -> bytes:
-    return files(__package__).joinpath("live", name).read_bytes()
+    return files("natsbroker.monitoring").joinpath("live", name).read_bytes()

@@ -7,7 +7,7 @@ import { Plot } from "./plots.js";
 import { filtered } from "./streams.js";
 
 const PAGE = 1024;
-const NO_STREAMING = "NATS Streaming is not enabled.";
+const NO_STREAMING = "This broker has no pages about NATS Streaming.";
 
 // How far the slowest subscription of a channel is behind.
 function lagOf(channel) {
@@ -126,7 +126,10 @@ export function channelView({ parts: [name] }) {
       for (const row of rows) row.lag = Math.max(0, page.last_seq - row.last_sent);
       table.show(rows);
     },
-    onTrouble: troubleOf(subscriptions.trouble),
+    onTrouble: troubleOf((text) => {
+      subscriptions.trouble(text);
+      if (text) table.show([]);
+    }),
   };
   const root = h(
     "div",

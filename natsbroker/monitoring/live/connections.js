@@ -108,7 +108,7 @@ export function connectionsView() {
     type: "search",
     placeholder: "Subscribed to subject",
     "aria-label": "Subscribed to subject",
-    title: "Choose an account first",
+    hidden: !chosen.account,
     value: chosen.subject,
     onchange: () => ask({ subject: subject.value.trim(), offset: 0 }),
   });
@@ -136,7 +136,7 @@ export function connectionsView() {
         rates.keep(page.connections.map((row) => row.cid));
         table.show(page.connections);
         pages.show(page.offset, page.num_connections, page.total, count);
-        subject.disabled = !chosen.account;
+        subject.hidden = !chosen.account;
       },
       onTrouble: all.trouble,
     },

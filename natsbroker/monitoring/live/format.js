@@ -55,7 +55,7 @@ export function percentParts(value) {
   return value === null || value === undefined ? [NONE, "%"] : [value.toFixed(1), "%"];
 }
 
-const joined = (parts) => (value) => parts(value).filter(Boolean).join("\u202f");
+const joined = (parts) => (value) => (value === null || value === undefined ? [NONE] : parts(value)).filter(Boolean).join("\u202f");
 
 export const count = joined(countParts);
 export const rate = joined(rateParts);

@@ -40,8 +40,8 @@ const ROWS = {
     (page.leafs ?? []).map((each) => ({
       key: `leafnode ${each.id}`,
       name: each.name,
-      note: `account ${each.account}`,
-      mode: each.is_spoke ? "to its hub" : "",
+      note: `${each.is_spoke ? "hub" : "spoke"} in ${each.account}`,
+      mode: "",
       pending: null,
       facts: each,
     })),
@@ -87,7 +87,7 @@ const mode = {
   kind: "text",
   cell: (row) => (row.mode ? badge(row.mode, MODES[row.mode] ?? "") : ""),
 };
-const roundTrip = { title: "RTT", cell: (row) => seconds(durationOf(row.facts.rtt)) };
+const roundTrip = { title: "RTT", kind: "wide", cell: (row) => seconds(durationOf(row.facts.rtt)) };
 const rates = [
   { title: "In", cell: (row) => traffic(row, "in") },
   { title: "Out", cell: (row) => traffic(row, "out") },
@@ -121,7 +121,7 @@ export function linksView() {
   const panels = {
     route: [panel("Routes"), fullTable("No routes: this broker is no member of a cluster.", false)],
     gateway: [panel("Gateways"), fullTable("No gateways to other clusters.", true)],
-    leafnode: [panel("Leafnodes"), fullTable("No leafnodes.", true)],
+    leafnode: [panel("Leafnodes"), fullTable("No leafnodes.", false)],
   };
   const accounts = new Table({
     key: (row) => `${row.direction} ${row.cluster} ${row.name}`,
@@ -135,7 +135,7 @@ export function linksView() {
         cell: (row) => badge(row.interest_mode, MODES[row.interest_mode] ?? ""),
       },
       { title: "Wanted", cell: (row) => count((row.num_subs ?? 0) + (row.num_queue_subs ?? 0)) },
-      { title: "Refused", cell: (row) => count(row.no_interest_count ?? 0) },
+      { title: "Refused", kind: "wide", cell: (row) => count(row.no_interest_count ?? 0) },
       { title: "Switches", kind: "wide", cell: (row) => count(row.switches ?? 0) },
     ],
   });

@@ -45,7 +45,7 @@ function serverPlots(history) {
       seconds,
       "Round trips of the PINGs that the broker sends its clients",
     ),
-    plot("Answer", [{ label: "varz", column: "answer" }], seconds, "Until the broker has answered /varz"),
+    plot("Answer time", [{ label: "varz", column: "answer" }], seconds, "Until the broker has answered /varz"),
     plot("Processor", [{ label: "one core is 100 %", column: "cpu" }], percent),
     plot("Memory", [{ label: "resident", column: "mem" }], bytes),
   ];
@@ -137,7 +137,7 @@ export function overview({ history, server }) {
       (kind, text) => cluster.trouble(text),
     ),
     {
-      path: "connz?sort=bytes_to&limit=8&auth=1",
+      path: "connz?sort=bytes_to&limit=6&auth=1",
       every: 2,
       onDocument(page) {
         for (const row of page.connections) {
@@ -151,7 +151,7 @@ export function overview({ history, server }) {
       onTrouble: busiest.trouble,
     },
     {
-      path: "connz?state=closed&sort=stop&limit=8",
+      path: "connz?state=closed&sort=stop&limit=6",
       every: 4,
       onDocument: (page) => closed.show(page.connections),
       onTrouble: ends.trouble,

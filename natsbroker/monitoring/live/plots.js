@@ -59,7 +59,7 @@ export class Plot {
     view.plots.add(this);
     this.redraw = () => this.draw();
     history.watchers.add(this.redraw);
-    this.observer = new ResizeObserver(() => this.fit());
+    this.observer = new ResizeObserver(([entry]) => this.fit(entry.contentRect.width));
     this.observer.observe(this.place);
   }
 
@@ -70,8 +70,7 @@ export class Plot {
     this.chart?.destroy();
   }
 
-  fit() {
-    const width = this.place.clientWidth;
+  fit(width) {
     if (!width) return;
     if (this.chart) this.chart.setSize({ width, height: HEIGHT });
     else this.chart = new globalThis.uPlot(this.options(width), this.data(), this.place);
@@ -135,7 +134,10 @@ export class Plot {
 }
 
 function clockMarks(chart, marks) {
-  const isShort = chart.scales.x.max - chart.scales.x.min < 180;
+  const { min, max } = chart.scales.x;
+  const isShort = max - min < 180;
   const options = { hour: "2-digit", minute: "2-digit", ...(isShort && { second: "2-digit" }) };
-  return marks.map((each) => new Date(each * 1000).toLocaleTimeString("en-GB", options));
+  // The last one would not have room for its text.
+  const last = max - ((max - min) * 30) / chart.width;
+  return marks.map((each) => (each > last ? "" : new Date(each * 1000).toLocaleTimeString("en-GB", options)));
 }

@@ -1,6 +1,6 @@
 """
-What the live page shows in its test: a member of a cluster with a gateway and a leafnode, JetStream,
-NATS Streaming, and clients that publish all the time.
+What the live page shows in its test: a member of a cluster with a gateway and a leafnode,
+JetStream, NATS Streaming, and clients that publish all the time.
 """
 
 from __future__ import annotations
@@ -105,6 +105,15 @@ leafnodes {{
 }}
 """
 
+#: More clients: the subject and the queue group of each.
+WORKERS = {
+    "pricing-1": ("shop.prices", "pricing"),
+    "pricing-2": ("shop.prices", "pricing"),
+    "stock": ("shop.orders.placed", ""),
+    "dashboard": ("shop.>", ""),
+    "audit": ("shop.orders.paid", "audit"),
+}
+
 #: Messages per second of the publisher, on the average.
 PACE = 160
 
@@ -201,6 +210,9 @@ class LiveWorld:
         await self._streams(till, kitchen)
         channels = await self.connect(hub, "stan", "channel client")
         publish = await _channels(channels)
+        for name, (subject, queue) in WORKERS.items():
+            worker = await self.connect(hub, "shop", name)
+            await worker.subscribe(subject, queue, cb=_ignore)
         for client in self._clients:
             await client.flush()
         self._tasks = [
@@ -210,9 +222,13 @@ class LiveWorld:
     async def _streams(self, till: NATS, kitchen: NATS) -> None:
         js = till.jetstream()
         await js.add_stream(
-            StreamConfig("ORDERS", HOSTILE, ["shop.orders.*"], max_msgs=50_000, max_age=3600)
+            StreamConfig(
+                "ORDERS", "What was sold", ["shop.orders.*"], max_msgs=50_000, max_age=3600
+            )
         )
-        await js.add_stream(StreamConfig("PRICES", subjects=["shop.prices"], max_msgs_per_subject=5))
+        await js.add_stream(
+            StreamConfig("PRICES", HOSTILE, ["shop.prices"], max_msgs_per_subject=5)
+        )
         for name in ("billing", "archive"):
             config = ConsumerConfig(durable_name=name, ack_wait=30, max_ack_pending=100_000)
             await js.add_consumer("ORDERS", config)
