@@ -19,6 +19,8 @@ POLICY = (
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 
+_FOLDER = files("natsbroker.monitoring") / "live"
+
 _TYPES = {
     "css": "text/css; charset=utf-8",
     "html": HTML,
@@ -42,7 +44,7 @@ def liveFile(path: str) -> Answer | None:
 
 @cache
 def _names() -> frozenset[str]:
-    names = (each.name for each in files("natsbroker.monitoring").joinpath("live").iterdir())
+    names = (each.name for each in _FOLDER.iterdir())
     return frozenset(name for name in names if name.rpartition(".")[2] in _TYPES)
 
 
@@ -53,4 +55,4 @@ def _answer(name: str) -> Answer:
 
 @cache
 def _content(name: str) -> bytes:
-    return files("natsbroker.monitoring").joinpath("live", name).read_bytes()
+    return (_FOLDER / name).read_bytes()

@@ -29,8 +29,18 @@ export function accountsView() {
       side("In", "in"),
       side("Out", "out"),
       { title: "Clients", cell: (row) => count(row.conns), value: (row) => row.conns },
-      { title: "Leafnodes", kind: "wide", cell: (row) => count(row.leafnodes), value: (row) => row.leafnodes },
-      { title: "Subscriptions", kind: "wide", cell: (row) => count(row.num_subscriptions), value: (row) => row.num_subscriptions },
+      {
+        title: "Leafnodes",
+        kind: "wide",
+        cell: (row) => count(row.leafnodes),
+        value: (row) => row.leafnodes,
+      },
+      {
+        title: "Subscriptions",
+        kind: "wide",
+        cell: (row) => count(row.num_subscriptions),
+        value: (row) => row.num_subscriptions,
+      },
       {
         title: "Slow",
         cell: (row) => (row.slow_consumers ? badge(count(row.slow_consumers), "warn") : "0"),
@@ -58,7 +68,12 @@ export function accountsView() {
     },
     onTrouble: all.trouble,
   };
-  const root = h("div", { className: "stack" }, h("div", { className: "bar" }, finder.field), all.root);
+  const root = h(
+    "div",
+    { className: "stack" },
+    h("div", { className: "bar" }, finder.field),
+    all.root,
+  );
   return { title: "Accounts", root, feeds: [feed] };
 }
 
@@ -107,11 +122,21 @@ export function accountView({ parts: [name] }) {
     },
     onTrouble: details.trouble,
   };
-  const tables = h("div", { className: "stack" }, panel("Imports", imported.root).root, panel("Exports", exported.root).root);
+  const tables = h(
+    "div",
+    { className: "stack" },
+    panel("Imports", imported.root).root,
+    panel("Exports", exported.root).root,
+  );
   const root = h(
     "div",
     { className: "stack" },
-    h("div", { className: "crumb" }, h("a", { href: pathTo("accounts") }, "Accounts"), h("h1", {}, name)),
+    h(
+      "div",
+      { className: "crumb" },
+      h("a", { href: pathTo("accounts") }, "Accounts"),
+      h("h1", {}, name),
+    ),
     h("div", { className: "grid side" }, tables, details.root),
   );
   return { title: "Accounts", root, feeds: [feed] };
@@ -141,7 +166,12 @@ export function subjectsView() {
         cell: (row) => [row.subject, row.qgroup ? `queue ${row.qgroup}` : undefined],
         value: (row) => row.subject,
       },
-      { title: "Account", kind: "text wide", cell: (row) => row.account, value: (row) => row.account },
+      {
+        title: "Account",
+        kind: "text wide",
+        cell: (row) => row.account,
+        value: (row) => row.account,
+      },
       { title: "Rate", cell: (row) => rate(row.rate), value: (row) => row.rate },
       { title: "Delivered", cell: (row) => count(row.msgs), value: (row) => row.msgs },
       {
@@ -161,27 +191,50 @@ export function subjectsView() {
     onchange: () => ask({ test: test.value.trim(), offset: 0 }),
   });
   const pages = pager(PAGE, (offset) => ask({ offset }));
-  const accounts = accountChoice(() => wanted.acc, (acc) => ask({ acc, offset: 0 }));
+  const accounts = accountChoice(
+    () => wanted.acc,
+    (acc) => ask({ acc, offset: 0 }),
+  );
   const subsz = {
     path: path(),
     onOpen: (opened) => (feed = opened),
     onDocument(page) {
       const rows = page.subscriptions_list ?? [];
       rows.forEach((row, place) => {
-        row.key = row.cid ? `${row.cid} ${row.sid}` : `broker ${page.offset + place} ${row.account} ${row.subject}`;
+        row.key = row.cid
+          ? `${row.cid} ${row.sid}`
+          : `broker ${page.offset + place} ${row.account} ${row.subject}`;
         row.rate = rates.of(row.key, timeOf(page), { msgs: row.msgs }).msgs;
       });
       rates.keep(["", ...rows.map((row) => row.key)]);
       table.show(rows);
       const lookups = rates.of("", timeOf(page), { all: page.num_matches }).all;
-      top.show("Subscriptions", countParts(page.num_subscriptions), `${count(page.num_inserts)} made, ${count(page.num_removes)} ended`);
+      top.show(
+        "Subscriptions",
+        countParts(page.num_subscriptions),
+        `${count(page.num_inserts)} made, ${count(page.num_removes)} ended`,
+      );
       top.show("Look-ups", countParts(page.num_matches), rate(lookups));
-      top.show("From cache", percentParts(page.cache_hit_rate * 100), plural(page.num_cache, "subject"));
-      top.show("Fan-out", countParts(page.max_fanout), `${page.avg_fanout.toFixed(1)} on the average`);
-      pages.show(page.offset, rows.length, page.total, count);
+      top.show(
+        "From cache",
+        percentParts(page.cache_hit_rate * 100),
+        plural(page.num_cache, "subject"),
+      );
+      top.show(
+        "Fan-out",
+        countParts(page.max_fanout),
+        `${page.avg_fanout.toFixed(1)} on the average`,
+      );
+      pages.show(page.offset, rows.length, page.total);
     },
     onTrouble: all.trouble,
   };
-  const root = h("div", { className: "stack" }, top.root, h("div", { className: "bar" }, accounts.root, test, pages.root), all.root);
+  const root = h(
+    "div",
+    { className: "stack" },
+    top.root,
+    h("div", { className: "bar" }, accounts.root, test, pages.root),
+    all.root,
+  );
   return { title: "Subjects", root, feeds: [subsz, accounts.feed] };
 }

@@ -2,7 +2,16 @@
 
 import { badge, figures, h, panel, pathTo, Table } from "./dom.js";
 import { ABSENT, History, Rates, timeOf } from "./feed.js";
-import { byteRateParts, bytes, bytesParts, count, countParts, plural, rate, rateParts } from "./format.js";
+import {
+  byteRateParts,
+  bytes,
+  bytesParts,
+  count,
+  countParts,
+  plural,
+  rate,
+  rateParts,
+} from "./format.js";
 import { Plot } from "./plots.js";
 import { filtered } from "./streams.js";
 
@@ -11,7 +20,10 @@ const NO_STREAMING = "This broker has no pages about NATS Streaming.";
 
 // How far the slowest subscription of a channel is behind.
 function lagOf(channel) {
-  return Math.max(0, ...(channel.subscriptions ?? []).map((each) => channel.last_seq - each.last_sent));
+  return Math.max(
+    0,
+    ...(channel.subscriptions ?? []).map((each) => channel.last_seq - each.last_sent),
+  );
 }
 
 const unacknowledged = (channel) =>
@@ -34,10 +46,24 @@ export function channelsView() {
         value: (row) => row.name,
       },
       { title: "In", cell: (row) => rate(row.rate), value: (row) => row.rate },
-      { title: "Depth", cell: (row) => [count(row.msgs), bytes(row.bytes)], value: (row) => row.msgs },
-      { title: "Subs", kind: "wide", cell: (row) => count(row.subscriptions?.length ?? 0), value: (row) => row.subscriptions?.length ?? 0 },
+      {
+        title: "Depth",
+        cell: (row) => [count(row.msgs), bytes(row.bytes)],
+        value: (row) => row.msgs,
+      },
+      {
+        title: "Subs",
+        kind: "wide",
+        cell: (row) => count(row.subscriptions?.length ?? 0),
+        value: (row) => row.subscriptions?.length ?? 0,
+      },
       { title: "Lag", cell: (row) => count(lagOf(row)), value: lagOf },
-      { title: "Ack pending", kind: "wide", cell: (row) => count(unacknowledged(row)), value: unacknowledged },
+      {
+        title: "Ack pending",
+        kind: "wide",
+        cell: (row) => count(unacknowledged(row)),
+        value: unacknowledged,
+      },
     ],
   });
   const all = panel("Channels", table.root);
@@ -57,10 +83,13 @@ export function channelsView() {
       optional: true,
       onDocument(page) {
         const rows = page.channels ?? [];
-        for (const row of rows) row.rate = rates.of(row.name, timeOf(page), { last: row.last_seq }).last;
+        for (const row of rows)
+          row.rate = rates.of(row.name, timeOf(page), { last: row.last_seq }).last;
         rates.keep(rows.map((row) => row.name));
         finder.show(rows);
-        all.note(page.total > rows.length ? `the first ${count(rows.length)} of ${count(page.total)}` : "");
+        all.note(
+          page.total > rows.length ? `the first ${count(rows.length)} of ${count(page.total)}` : "",
+        );
       },
       onTrouble: trouble,
     },
@@ -80,16 +109,37 @@ export function channelsView() {
     },
   ];
   const serverRates = new Rates();
-  const root = h("div", { className: "stack" }, top.root, h("div", { className: "bar" }, finder.field), all.root);
+  const root = h(
+    "div",
+    { className: "stack" },
+    top.root,
+    h("div", { className: "bar" }, finder.field),
+    all.root,
+  );
   return { title: "Channels", root, feeds };
 }
 
 export function channelView({ parts: [name] }) {
   const history = new History(["in", "depth", "lag"]);
   const plots = [
-    new Plot({ title: "Stored", history, series: [{ label: "messages", column: "in" }], format: rate }),
-    new Plot({ title: "Depth", history, series: [{ label: "messages", column: "depth" }], format: count }),
-    new Plot({ title: "Lag", history, series: [{ label: "slowest subscription", column: "lag" }], format: count }),
+    new Plot({
+      title: "Stored",
+      history,
+      series: [{ label: "messages", column: "in" }],
+      format: rate,
+    }),
+    new Plot({
+      title: "Depth",
+      history,
+      series: [{ label: "messages", column: "depth" }],
+      format: count,
+    }),
+    new Plot({
+      title: "Lag",
+      history,
+      series: [{ label: "slowest subscription", column: "lag" }],
+      format: count,
+    }),
   ];
   const top = figures(["Messages in", "Depth", "Lag", "Ack pending"]);
   const table = new Table({
@@ -104,8 +154,17 @@ export function channelView({ parts: [name] }) {
       },
       { title: "State", kind: "text", cell: stateOf },
       { title: "Lag", cell: (row) => count(row.lag), value: (row) => row.lag },
-      { title: "Ack pending", cell: (row) => [count(row.pending_count), `of ${count(row.max_inflight)}`], value: (row) => row.pending_count },
-      { title: "Last sent", kind: "wide", cell: (row) => count(row.last_sent), value: (row) => row.last_sent },
+      {
+        title: "Ack pending",
+        cell: (row) => [count(row.pending_count), `of ${count(row.max_inflight)}`],
+        value: (row) => row.pending_count,
+      },
+      {
+        title: "Last sent",
+        kind: "wide",
+        cell: (row) => count(row.last_sent),
+        value: (row) => row.last_sent,
+      },
     ],
   });
   const subscriptions = panel("Subscriptions", table.root);
@@ -121,7 +180,11 @@ export function channelView({ parts: [name] }) {
       top.show("Messages in", rateParts(now.in), `last is ${page.last_seq}`);
       top.show("Depth", countParts(page.msgs), bytes(page.bytes));
       top.show("Lag", countParts(lag), "of the slowest subscription");
-      top.show("Ack pending", countParts(unacknowledged(page)), plural(page.subscriptions?.length ?? 0, "subscription"));
+      top.show(
+        "Ack pending",
+        countParts(unacknowledged(page)),
+        plural(page.subscriptions?.length ?? 0, "subscription"),
+      );
       const rows = page.subscriptions ?? [];
       for (const row of rows) row.lag = Math.max(0, page.last_seq - row.last_sent);
       table.show(rows);
@@ -134,7 +197,12 @@ export function channelView({ parts: [name] }) {
   const root = h(
     "div",
     { className: "stack" },
-    h("div", { className: "crumb" }, h("a", { href: pathTo("channels") }, "Channels"), h("h1", {}, name)),
+    h(
+      "div",
+      { className: "crumb" },
+      h("a", { href: pathTo("channels") }, "Channels"),
+      h("h1", {}, name),
+    ),
     top.root,
     h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
     subscriptions.root,

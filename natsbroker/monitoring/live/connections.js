@@ -1,6 +1,17 @@
 // Client connections: a table that the broker sorts and pages, and one of them in detail.
 
-import { accountChoice, choice, facts, figures, h, pager, panel, pathTo, setText, Table } from "./dom.js";
+import {
+  accountChoice,
+  choice,
+  facts,
+  figures,
+  h,
+  pager,
+  panel,
+  pathTo,
+  setText,
+  Table,
+} from "./dom.js";
 import { History, Rates, timeOf } from "./feed.js";
 import {
   age,
@@ -25,7 +36,12 @@ const PAGE = 50;
 // What is looked at stays when one comes back from a connection.
 const chosen = { state: "open", sort: "cid", account: "", subject: "", offset: 0 };
 
-const counters = ({ in_msgs, out_msgs, in_bytes, out_bytes }) => ({ in_msgs, out_msgs, in_bytes, out_bytes });
+const counters = ({ in_msgs, out_msgs, in_bytes, out_bytes }) => ({
+  in_msgs,
+  out_msgs,
+  in_bytes,
+  out_bytes,
+});
 
 const nameOf = (row) => row.name || `client ${row.cid}`;
 
@@ -93,7 +109,8 @@ export function connectionsView() {
     table = new Table({
       columns,
       key: (row) => row.cid,
-      empty: chosen.state === "open" ? "No such connection is open." : "No such connection has ended.",
+      empty:
+        chosen.state === "open" ? "No such connection is open." : "No such connection has ended.",
       by: columns.findIndex((each) => each.sort === chosen.sort),
       onSort: (sort) => ask({ sort, offset: 0 }),
     });
@@ -103,7 +120,10 @@ export function connectionsView() {
     Object.assign(chosen, changes);
     feed.ask(pathFor());
   };
-  const accounts = accountChoice(() => chosen.account, (account) => ask({ account, offset: 0 }));
+  const accounts = accountChoice(
+    () => chosen.account,
+    (account) => ask({ account, offset: 0 }),
+  );
   const subject = h("input", {
     type: "search",
     placeholder: "Subscribed to subject",
@@ -113,7 +133,10 @@ export function connectionsView() {
     onchange: () => ask({ subject: subject.value.trim(), offset: 0 }),
   });
   const pages = pager(PAGE, (offset) => ask({ offset }));
-  const states = [["open", "Open"], ["closed", "Closed"]];
+  const states = [
+    ["open", "Open"],
+    ["closed", "Closed"],
+  ];
   const state = choice("State", states, chosen.state, (now) => {
     ask({ state: now, sort: now === "open" ? "cid" : "stop", offset: 0 });
     list();
@@ -132,10 +155,11 @@ export function connectionsView() {
       onOpen: (opened) => (feed = opened),
       onDocument(page) {
         const time = timeOf(page);
-        for (const row of page.connections) rated.set(row.cid, rates.of(row.cid, time, counters(row)));
+        for (const row of page.connections)
+          rated.set(row.cid, rates.of(row.cid, time, counters(row)));
         rates.keep(page.connections.map((row) => row.cid));
         table.show(page.connections);
-        pages.show(page.offset, page.num_connections, page.total, count);
+        pages.show(page.offset, page.num_connections, page.total);
         subject.hidden = !chosen.account;
       },
       onTrouble: all.trouble,
@@ -167,7 +191,12 @@ export function connectionView({ parts: [cid] }) {
   const plots = [
     new Plot({ title: "Messages", history, series: sides("msgs"), format: rate }),
     new Plot({ title: "Data", history, series: sides("bytes"), format: byteRate }),
-    new Plot({ title: "Pending", history, series: [{ label: "bytes", column: "pending" }], format: bytes }),
+    new Plot({
+      title: "Pending",
+      history,
+      series: [{ label: "bytes", column: "pending" }],
+      format: bytes,
+    }),
   ];
   const top = figures(["Messages in", "Messages out", "Pending", "Round trip", "Idle"]);
   const about = facts();
@@ -186,8 +215,16 @@ export function connectionView({ parts: [cid] }) {
       setText(title, nameOf(row));
       const now = rates.of("", time, counters(row));
       if (!row.stop) history.add(time, { ...now, pending: row.pending_bytes });
-      top.show("Messages in", rateParts(now.in_msgs), `${count(row.in_msgs)} · ${bytes(row.in_bytes)}`);
-      top.show("Messages out", rateParts(now.out_msgs), `${count(row.out_msgs)} · ${bytes(row.out_bytes)}`);
+      top.show(
+        "Messages in",
+        rateParts(now.in_msgs),
+        `${count(row.in_msgs)} · ${bytes(row.in_bytes)}`,
+      );
+      top.show(
+        "Messages out",
+        rateParts(now.out_msgs),
+        `${count(row.out_msgs)} · ${bytes(row.out_bytes)}`,
+      );
       top.show("Pending", bytesParts(row.pending_bytes), "not sent yet");
       top.show("Round trip", secondsParts(durationOf(row.rtt)), "of the last PING");
       top.show("Idle", [age(durationOf(row.idle)), ""], `up ${age(durationOf(row.uptime))}`);
@@ -203,9 +240,12 @@ export function connectionView({ parts: [cid] }) {
         ["Id", row.cid],
       ]);
       const listed = row.subscriptions_list_detail ?? [];
-      for (const each of listed) each.rate = rates.of(`sub ${each.sid}`, time, { msgs: each.msgs }).msgs;
+      for (const each of listed)
+        each.rate = rates.of(`sub ${each.sid}`, time, { msgs: each.msgs }).msgs;
       table.show(listed);
-      subscriptions.note(`${countParts(row.subscriptions).join(" ")}${row.truncated ? ", not all of them listed" : ""}`);
+      subscriptions.note(
+        `${countParts(row.subscriptions).join(" ")}${row.truncated ? ", not all of them listed" : ""}`,
+      );
     },
     onTrouble: details.trouble,
   };

@@ -1,11 +1,13 @@
 // Elements, panels, facts and tables. Everything from the broker becomes text here: subjects and
 // names of clients are made by strangers.
 
+import { whole } from "./format.js";
+
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name in element && name !== "list") element[name] = value;
+    else if (name in element) element[name] = value;
     else element.setAttribute(name, value);
   }
   element.append(...children.filter((each) => each !== null));
@@ -16,7 +18,7 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-export function quantity([value, unit]) {
+function quantity([value, unit]) {
   return h("span", { className: "quantity" }, value, h("small", {}, unit && `\u202f${unit}`));
 }
 
@@ -51,12 +53,16 @@ export function facts() {
   return {
     root,
     show(pairs) {
-      const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+      const shown = pairs.filter(
+        ([, value]) => value !== null && value !== undefined && value !== "",
+      );
       const now = JSON.stringify(shown);
       if (root.dataset.now === now) return;
       root.dataset.now = now;
       root.replaceChildren(
-        ...shown.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))),
+        ...shown.map(([name, value]) =>
+          h("div", {}, h("dt", {}, name), h("dd", {}, String(value))),
+        ),
       );
     },
   };
@@ -142,7 +148,10 @@ export class Table {
       return element;
     });
     this.elements = elements;
-    if (made.length !== this.body.rows.length || made.some((each, n) => each !== this.body.rows[n])) {
+    if (
+      made.length !== this.body.rows.length ||
+      made.some((each, n) => each !== this.body.rows[n])
+    ) {
       this.body.replaceChildren(...made);
     }
     this.heads.forEach((head, place) => {
@@ -160,11 +169,7 @@ export class Table {
   }
 
   made() {
-    return h(
-      "tr",
-      {},
-      ...this.columns.map(({ kind = "" }) => h("td", { className: kind })),
-    );
+    return h("tr", {}, ...this.columns.map(({ kind = "" }) => h("td", { className: kind })));
   }
 }
 
@@ -191,7 +196,9 @@ function fill(cell, column, row) {
 export function accountChoice(chosen, onChoose) {
   const root = h("select", { "aria-label": "Account", onchange: () => onChoose(root.value) });
   const show = (names) => {
-    root.replaceChildren(...["", ...names].map((value) => h("option", { value }, value || "All accounts")));
+    root.replaceChildren(
+      ...["", ...names].map((value) => h("option", { value }, value || "All accounts")),
+    );
     root.value = chosen();
   };
   show([]);
@@ -211,14 +218,21 @@ export function pager(size, onOffset) {
   let offset = 0;
   const range = h("span", { className: "range" });
   const step = (by, label, text) =>
-    h("button", { type: "button", "aria-label": label, onclick: () => onOffset(Math.max(0, offset + by)) }, text);
+    h(
+      "button",
+      { type: "button", "aria-label": label, onclick: () => onOffset(Math.max(0, offset + by)) },
+      text,
+    );
   const previous = step(-size, "Previous", "‹");
   const next = step(size, "Next", "›");
   return {
     root: h("span", { className: "pager" }, previous, range, next),
-    show(first, number, total, format) {
+    show(first, number, total) {
       offset = first;
-      setText(range, number ? `${format(first + 1)}–${format(first + number)} of ${format(total)}` : "none");
+      setText(
+        range,
+        number ? `${whole(first + 1)}–${whole(first + number)} of ${whole(total)}` : "none",
+      );
       previous.disabled = first === 0;
       next.disabled = first + number >= total;
     },

@@ -15,7 +15,7 @@ const BACKOFF = [1000, 2000, 4000, 8000, 15000];
 // The trouble of an optional page that the broker does not have.
 export const ABSENT = "404 page not found";
 
-export class PageError extends Error {}
+class PageError extends Error {}
 
 // The document of a page below the base path.
 export async function read(path) {
@@ -38,7 +38,7 @@ async function isListed(path) {
 
 /**
  * Requests of one page. `onDocument` gets each document with the milliseconds that its answer took;
- * `onTrouble` the text of a refusal, and null with the error when nothing answers. A page that is
+ * `onTrouble` the text of a refusal, null when nothing answers, and an empty text after that. A page that is
  * `optional` is one that not every broker has.
  */
 export class Feed {
@@ -70,13 +70,13 @@ export class Feed {
       if (this.optional && !(await isListed(this.path))) throw new PageError(ABSENT);
       const document_ = await read(this.path);
       if (this.isOpen && number === this.number) {
-        this.onTrouble("", null);
+        this.onTrouble("");
         this.onDocument(document_, performance.now() - begin);
       }
     } catch (error) {
       isThere = error instanceof PageError;
       if (this.isOpen && number === this.number) {
-        this.onTrouble(isThere ? error.message : null, error);
+        this.onTrouble(isThere ? error.message : null);
       }
       if (!isThere && error.name !== "TypeError" && error.name !== "TimeoutError") throw error;
     } finally {

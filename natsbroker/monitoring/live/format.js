@@ -55,7 +55,8 @@ export function percentParts(value) {
   return value === null || value === undefined ? [NONE, "%"] : [value.toFixed(1), "%"];
 }
 
-const joined = (parts) => (value) => (value === null || value === undefined ? [NONE] : parts(value)).filter(Boolean).join("\u202f");
+const joined = (parts) => (value) =>
+  (value === null || value === undefined ? [NONE] : parts(value)).filter(Boolean).join("\u202f");
 
 export const count = joined(countParts);
 export const rate = joined(rateParts);
@@ -64,10 +65,23 @@ export const byteRate = joined(byteRateParts);
 export const seconds = joined(secondsParts);
 export const percent = joined(percentParts);
 
+// A number in full.
+export const whole = (value) => grouped.format(value);
+
 // A number of something, as "1 stream" or "2 streams".
 export const plural = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
-const UNITS = { ns: 1e-9, "µs": 1e-6, us: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400, y: 31536000 };
+const UNITS = {
+  ns: 1e-9,
+  µs: 1e-6,
+  us: 1e-6,
+  ms: 1e-3,
+  s: 1,
+  m: 60,
+  h: 3600,
+  d: 86400,
+  y: 31536000,
+};
 
 // A duration as Go prints it, in seconds; null where there is none.
 export function durationOf(text) {

@@ -22,7 +22,11 @@ const ROWS = {
       facts: each,
     })),
   gateway: (page) => {
-    const rows = Object.entries(page.outbound_gateways ?? {}).map(([name, link]) => ["to", name, link]);
+    const rows = Object.entries(page.outbound_gateways ?? {}).map(([name, link]) => [
+      "to",
+      name,
+      link,
+    ]);
     for (const [name, links] of Object.entries(page.inbound_gateways ?? {})) {
       for (const link of links) rows.push(["from", name, link]);
     }
@@ -105,7 +109,11 @@ function fullTable(empty, hasMode) {
     ...(hasMode ? [mode] : []),
     roundTrip,
     ...rates,
-    { title: "Pending", kind: "wide", cell: (row) => (row.pending === null ? "–" : bytes(row.pending)) },
+    {
+      title: "Pending",
+      kind: "wide",
+      cell: (row) => (row.pending === null ? "–" : bytes(row.pending)),
+    },
     { title: "Subscriptions", kind: "wide", cell: (row) => count(row.facts.subscriptions) },
     {
       title: "Address",
@@ -128,7 +136,11 @@ export function linksView() {
     empty: "No accounts on gateways.",
     columns: [
       { title: "Account", kind: "text", cell: (row) => row.name, value: (row) => row.name },
-      { title: "Cluster", kind: "text", cell: (row) => [row.cluster, row.direction === "to" ? "outbound" : "inbound"] },
+      {
+        title: "Cluster",
+        kind: "text",
+        cell: (row) => [row.cluster, row.direction === "to" ? "outbound" : "inbound"],
+      },
       {
         title: "Mode",
         kind: "text",

@@ -5,7 +5,7 @@ import { channelsView, channelView } from "./channels.js";
 import { connectionsView, connectionView } from "./connections.js";
 import { choice, h, setText } from "./dom.js";
 import { Feed, History, Rates, timeOf } from "./feed.js";
-import { age, clock, durationOf, instantOf } from "./format.js";
+import { age, clock, durationOf } from "./format.js";
 import { linksView } from "./links.js";
 import { overview } from "./overview.js";
 import { redrawAll, view as plots } from "./plots.js";
@@ -23,20 +23,48 @@ const VIEWS = {
 };
 
 const COLUMNS = [
-  "in_msgs", "out_msgs", "in_bytes", "out_bytes",
-  "slowest", "median", "answer", "cpu", "mem",
+  "in_msgs",
+  "out_msgs",
+  "in_bytes",
+  "out_bytes",
+  "slowest",
+  "median",
+  "answer",
+  "cpu",
+  "mem",
 ];
 
-const SPANS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"]];
-const INTERVALS = [[1000, "1 s"], [2000, "2 s"], [5000, "5 s"], [15000, "15 s"]];
-const THEMES = [["", "Auto"], ["light", "Light"], ["dark", "Dark"]];
+const SPANS = [
+  [300, "5 min"],
+  [900, "15 min"],
+  [3600, "1 h"],
+];
+const INTERVALS = [
+  [1000, "1 s"],
+  [2000, "2 s"],
+  [5000, "5 s"],
+  [15000, "15 s"],
+];
+const THEMES = [
+  ["", "Auto"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
 
 // Connections whose round trips are looked at: the median is known for twice as many.
 const SLOWEST = 100;
 
 const timing = { interval: 2000 };
 const history = new History(COLUMNS);
-const server = { varz: null, health: null, rates: {}, roundTrip: {}, seen: null, isLost: false };
+const server = {
+  varz: null,
+  health: null,
+  rates: {},
+  roundTrip: {},
+  seen: null,
+  isLost: false,
+  refusal: "",
+};
 const counters = new Rates();
 let view = null;
 let feeds = [];
@@ -80,7 +108,17 @@ function setting(label, values, key, initial, use) {
     use(found);
     remember(key, found);
   };
-  return h("label", {}, h("span", {}, label), choice(label, values.map(([v, t]) => [String(v), t]), String(chosen), onChoose));
+  return h(
+    "label",
+    {},
+    h("span", {}, label),
+    choice(
+      label,
+      values.map(([v, t]) => [String(v), t]),
+      String(chosen),
+      onChoose,
+    ),
+  );
 }
 
 function build() {
@@ -106,12 +144,19 @@ function build() {
     setting("Colours", THEMES, "theme", "", useTheme),
     h("a", { href: "./" }, "All monitoring pages"),
   );
-  const brand = h("div", { className: "brand" }, h("img", { src: "live/icon.svg", alt: "", width: 26, height: 26 }), h("div", {}, name, about));
+  const brand = h(
+    "div",
+    { className: "brand" },
+    h("img", { src: "live/icon.svg", alt: "", width: 26, height: 26 }),
+    h("div", {}, name, about),
+  );
   document.body.append(h("div", { className: "top" }, brand, state, nav), banner, main, settings);
 }
 
 function onVarz(page, took) {
   const time = timeOf(page);
+  // Another version has another page.
+  if (server.varz && server.varz.natsbroker !== page.natsbroker) location.reload();
   if (server.varz && server.varz.server_id !== page.server_id) server.roundTrip = {};
   const { in_msgs, out_msgs, in_bytes, out_bytes } = page;
   // The first answer waits for the scripts of this page.
@@ -133,6 +178,12 @@ function onRoundTrips(page) {
   server.roundTrip = { slowest: found[0] ?? null, median: found[middle] ?? null };
 }
 
+function onHealthz(page) {
+  server.health = page;
+  showState();
+  view.onHealth?.();
+}
+
 function showState() {
   const isHealthy = server.health?.status === "ok";
   const [text, kind] = server.isLost
@@ -146,12 +197,16 @@ function showState() {
   state.className = `state ${kind}`;
   banner.hidden = !server.isLost;
   const since = server.seen ? ` The figures are those of ${clock(server.seen)}.` : "";
-  setText(banner, server.isLost ? `The broker does not answer.${since}` : "");
+  const problem = server.refusal
+    ? `The broker refuses: ${server.refusal}.`
+    : "The broker does not answer.";
+  setText(banner, server.isLost ? problem + since : "");
   document.body.classList.toggle("lost", server.isLost);
 }
 
 function onVarzTrouble(text) {
   const isLost = text !== "";
+  server.refusal = text;
   if (isLost === server.isLost) return;
   server.isLost = isLost;
   // Nothing waits for its next attempt longer than the broker is away.
@@ -194,21 +249,16 @@ build();
 open();
 addEventListener("hashchange", open);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-new Feed({ path: "varz", onDocument: onVarz, onTrouble: onVarzTrouble }, timing);
-new Feed(
+const lasting = [
+  { path: "varz", onDocument: onVarz, onTrouble: onVarzTrouble },
+  { path: "healthz?details=1", every: 2, onDocument: onHealthz, onTrouble: () => {} },
   {
-    path: "healthz?details=1",
-    every: 2,
-    onDocument(page) {
-      server.health = page;
-      showState();
-      view.onHealth?.();
-    },
+    path: `connz?sort=rtt&limit=${SLOWEST}`,
+    every: 5,
+    onDocument: onRoundTrips,
     onTrouble: () => {},
   },
-  timing,
-);
-new Feed(
-  { path: `connz?sort=rtt&limit=${SLOWEST}`, every: 5, onDocument: onRoundTrips, onTrouble: () => {} },
-  timing,
-);
+].map((each) => new Feed(each, timing));
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) for (const feed of [...lasting, ...feeds]) feed.ask();
+});

@@ -25,7 +25,14 @@ import { Plot } from "./plots.js";
 import { consumersOf, streamsOf } from "./streams.js";
 
 const KINDS = ["route", "gateway", "leafnode"];
-const FIGURES = ["Messages in", "Messages out", "Connections", "Subscriptions", "Slow consumers", "Processor"];
+const FIGURES = [
+  "Messages in",
+  "Messages out",
+  "Connections",
+  "Subscriptions",
+  "Slow consumers",
+  "Processor",
+];
 
 function serverPlots(history) {
   const plot = (title, series, format, note) => new Plot({ title, history, series, format, note });
@@ -45,7 +52,12 @@ function serverPlots(history) {
       seconds,
       "Round trips of the PINGs that the broker sends its clients",
     ),
-    plot("Answer time", [{ label: "varz", column: "answer" }], seconds, "Until the broker has answered /varz"),
+    plot(
+      "Answer time",
+      [{ label: "varz", column: "answer" }],
+      seconds,
+      "Until the broker has answered /varz",
+    ),
     plot("Processor", [{ label: "one core is 100 %", column: "cpu" }], percent),
     plot("Memory", [{ label: "resident", column: "mem" }], bytes),
   ];
@@ -162,7 +174,11 @@ export function overview({ history, server }) {
       onDocument(page) {
         lag.emptyText = page.disabled ? "JetStream is not enabled." : "No consumers.";
         lag.show(streamsOf(page).flatMap(consumersOf));
-        const sizes = [plural(page.streams, "stream"), plural(page.messages, "message"), bytes(page.bytes)];
+        const sizes = [
+          plural(page.streams, "stream"),
+          plural(page.messages, "message"),
+          bytes(page.bytes),
+        ];
         streams.note(page.disabled ? "" : sizes.join(" · "));
       },
       onTrouble: streams.trouble,
@@ -174,11 +190,20 @@ export function overview({ history, server }) {
     if (!varz) return;
     top.show("Messages in", rateParts(now.in_msgs), byteRateParts(now.in_bytes).join(" "));
     top.show("Messages out", rateParts(now.out_msgs), byteRateParts(now.out_bytes).join(" "));
-    top.show("Connections", countParts(varz.connections), `${count(varz.total_connections)} so far`);
+    top.show(
+      "Connections",
+      countParts(varz.connections),
+      `${count(varz.total_connections)} so far`,
+    );
     top.show("Subscriptions", countParts(varz.subscriptions), "in all accounts");
     const slow = Object.entries(varz.slow_consumer_stats ?? {}).filter(([, number]) => number > 0);
     const text = slow.map(([kind, number]) => plural(number, kind.replace(/s$/, ""))).join(", ");
-    top.show("Slow consumers", countParts(varz.slow_consumers), text || "none so far", varz.slow_consumers ? "warn" : "");
+    top.show(
+      "Slow consumers",
+      countParts(varz.slow_consumers),
+      text || "none so far",
+      varz.slow_consumers ? "warn" : "",
+    );
     top.show("Processor", percentParts(varz.cpu), `${bytesParts(varz.mem).join(" ")} of memory`);
     cluster.note(varz.cluster?.name ? `cluster ${varz.cluster.name}` : "");
   }
@@ -194,7 +219,11 @@ export function overview({ history, server }) {
     body.replaceChildren(
       isGood
         ? h("span", { className: "status good" }, "All checks pass")
-        : h("span", {}, ...errors.map(({ error }) => h("span", { className: "status bad" }, error))),
+        : h(
+            "span",
+            {},
+            ...errors.map(({ error }) => h("span", { className: "status bad" }, error)),
+          ),
     );
   }
 

@@ -10,7 +10,9 @@ const SHORTEST = 10;
 
 // Powers of two between the lines, so that they are at whole KiB and MiB.
 const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
-const WHOLE = [1, 2, 5].flatMap((each) => Array.from({ length: 17 }, (_, power) => each * 10 ** power)).sort((a, b) => a - b);
+const WHOLE = [1, 2, 5]
+  .flatMap((each) => Array.from({ length: 17 }, (_, power) => each * 10 ** power))
+  .sort((a, b) => a - b);
 
 // By the format of the values: the least height of a plot, and the distances of its lines.
 const SCALES = new Map([
@@ -53,7 +55,12 @@ export class Plot {
       h("span", { className: STROKES[place] }, h("i"), label, " ", this.values[place]),
     );
     this.place = h("div", { className: "plot" });
-    const heading = h("header", {}, h("h2", {}, title), h("span", { className: "legend" }, ...legend));
+    const heading = h(
+      "header",
+      {},
+      h("h2", {}, title),
+      h("span", { className: "legend" }, ...legend),
+    );
     this.root = h("section", { className: "panel", title: note }, heading, this.place);
     this.data = () => history.data(series.map((each) => each.column));
     view.plots.add(this);
@@ -108,7 +115,13 @@ export class Plot {
       },
       axes: [
         { ...axis, size: 24, gap: 6, grid: { show: false }, space: 72, values: clockMarks },
-        { ...axis, size: 66, space: 30, values: (_, marks) => marks.map(this.format), ...(incrs && { incrs }) },
+        {
+          ...axis,
+          size: 66,
+          space: 30,
+          values: (_, marks) => marks.map(this.format),
+          ...(incrs && { incrs }),
+        },
       ],
       series: [{}, ...lines],
       hooks: { setLegend: [(chart) => this.legend(chart.cursor.idx)] },
@@ -139,5 +152,7 @@ function clockMarks(chart, marks) {
   const options = { hour: "2-digit", minute: "2-digit", ...(isShort && { second: "2-digit" }) };
   // The last one would not have room for its text.
   const last = max - ((max - min) * 30) / chart.width;
-  return marks.map((each) => (each > last ? "" : new Date(each * 1000).toLocaleTimeString("en-GB", options)));
+  return marks.map((each) =>
+    each > last ? "" : new Date(each * 1000).toLocaleTimeString("en-GB", options),
+  );
 }

@@ -2,7 +2,19 @@
 
 import { facts, figures, h, panel, pathTo, setText, Table } from "./dom.js";
 import { History, Rates, timeOf } from "./feed.js";
-import { age, bytes, bytesParts, clock, count, countParts, dateTime, instantOf, limit, rate, rateParts } from "./format.js";
+import {
+  age,
+  bytes,
+  bytesParts,
+  clock,
+  count,
+  countParts,
+  dateTime,
+  instantOf,
+  limit,
+  rate,
+  rateParts,
+} from "./format.js";
 import { Plot } from "./plots.js";
 
 const NANO = 1e-9;
@@ -16,7 +28,8 @@ export const streamsOf = (page) =>
 export const consumersOf = ({ account, consumer_detail: consumers = [] }) =>
   consumers.map((each) => ({ ...each, account }));
 
-export const lagOf = (stream) => Math.max(0, ...consumersOf(stream).map((each) => each.num_pending));
+export const lagOf = (stream) =>
+  Math.max(0, ...consumersOf(stream).map((each) => each.num_pending));
 
 const seconds = (nanoseconds) => age(nanoseconds * NANO);
 
@@ -94,11 +107,22 @@ export function streamsView() {
       top.show("Messages", countParts(page.messages));
       top.show("Stored", bytesParts(page.storage), `${bytes(page.memory)} in memory`);
       const { errors } = page.api;
-      top.show("API requests", countParts(page.api.total), `${count(errors)} refused`, errors ? "warn" : "");
+      top.show(
+        "API requests",
+        countParts(page.api.total),
+        `${count(errors)} refused`,
+        errors ? "warn" : "",
+      );
     },
     onTrouble: all.trouble,
   };
-  const root = h("div", { className: "stack" }, top.root, h("div", { className: "bar" }, finder.field), all.root);
+  const root = h(
+    "div",
+    { className: "stack" },
+    top.root,
+    h("div", { className: "bar" }, finder.field),
+    all.root,
+  );
   return { title: "Streams", root, feeds: [feed] };
 }
 
@@ -115,15 +139,32 @@ function consumerTable() {
       {
         title: "Consumer",
         kind: "text",
-        cell: (row) => [row.name, row.config?.filter_subject ?? (row.config?.filter_subjects ?? []).join(", ")],
+        cell: (row) => [
+          row.name,
+          row.config?.filter_subject ?? (row.config?.filter_subjects ?? []).join(", "),
+        ],
         href: (row) => pathTo("streams", row.account, row.stream_name, row.name),
         value: (row) => row.name,
       },
       { title: "Delivered", kind: "wide", cell: (row) => rate(row.rate), value: (row) => row.rate },
       { title: "Lag", cell: (row) => count(row.num_pending), value: (row) => row.num_pending },
-      { title: "Ack pending", cell: (row) => count(row.num_ack_pending), value: (row) => row.num_ack_pending },
-      { title: "Redelivered", kind: "wide", cell: (row) => count(row.num_redelivered), value: (row) => row.num_redelivered },
-      { title: "Waiting pulls", kind: "wide", cell: (row) => count(row.num_waiting), value: (row) => row.num_waiting },
+      {
+        title: "Ack pending",
+        cell: (row) => count(row.num_ack_pending),
+        value: (row) => row.num_ack_pending,
+      },
+      {
+        title: "Redelivered",
+        kind: "wide",
+        cell: (row) => count(row.num_redelivered),
+        value: (row) => row.num_redelivered,
+      },
+      {
+        title: "Waiting pulls",
+        kind: "wide",
+        cell: (row) => count(row.num_waiting),
+        value: (row) => row.num_waiting,
+      },
     ],
   });
 }
@@ -144,9 +185,24 @@ function streamFeed(account, name, details, show) {
 export function streamView({ parts: [account, name] }) {
   const history = new History(["in", "messages", "lag"]);
   const plots = [
-    new Plot({ title: "Stored", history, series: [{ label: "messages", column: "in" }], format: rate }),
-    new Plot({ title: "Depth", history, series: [{ label: "messages", column: "messages" }], format: count }),
-    new Plot({ title: "Lag", history, series: [{ label: "slowest consumer", column: "lag" }], format: count }),
+    new Plot({
+      title: "Stored",
+      history,
+      series: [{ label: "messages", column: "in" }],
+      format: rate,
+    }),
+    new Plot({
+      title: "Depth",
+      history,
+      series: [{ label: "messages", column: "messages" }],
+      format: count,
+    }),
+    new Plot({
+      title: "Lag",
+      history,
+      series: [{ label: "slowest consumer", column: "lag" }],
+      format: count,
+    }),
   ];
   const top = figures(["Messages in", "Messages", "Stored", "Subjects", "Lag"]);
   const about = facts();
@@ -178,13 +234,20 @@ export function streamView({ parts: [account, name] }) {
       ["Created", dateTime(instantOf(stream.created))],
     ]);
     const rows = consumersOf(stream);
-    for (const row of rows) row.rate = rates.of(row.name, time, { sent: row.delivered.consumer_seq }).sent;
+    for (const row of rows)
+      row.rate = rates.of(row.name, time, { sent: row.delivered.consumer_seq }).sent;
     table.show(rows);
   });
   const root = h(
     "div",
     { className: "stack" },
-    h("div", { className: "crumb" }, h("a", { href: pathTo("streams") }, "Streams"), h("h1", {}, name), h("span", { className: "note" }, account)),
+    h(
+      "div",
+      { className: "crumb" },
+      h("a", { href: pathTo("streams") }, "Streams"),
+      h("h1", {}, name),
+      h("span", { className: "note" }, account),
+    ),
     top.root,
     h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
     h("div", { className: "grid side" }, consumers.root, details.root),
@@ -195,7 +258,12 @@ export function streamView({ parts: [account, name] }) {
 export function consumerView({ parts: [account, streamName, name] }) {
   const history = new History(["lag", "unacknowledged", "sent", "acknowledged"]);
   const plots = [
-    new Plot({ title: "Lag", history, series: [{ label: "messages", column: "lag" }], format: count }),
+    new Plot({
+      title: "Lag",
+      history,
+      series: [{ label: "messages", column: "lag" }],
+      format: count,
+    }),
     new Plot({
       title: "Pace",
       history,
@@ -205,7 +273,12 @@ export function consumerView({ parts: [account, streamName, name] }) {
       ],
       format: rate,
     }),
-    new Plot({ title: "Ack pending", history, series: [{ label: "messages", column: "unacknowledged" }], format: count }),
+    new Plot({
+      title: "Ack pending",
+      history,
+      series: [{ label: "messages", column: "unacknowledged" }],
+      format: count,
+    }),
   ];
   const top = figures(["Lag", "Delivered", "Ack pending", "Redelivered", "Waiting pulls"]);
   const about = facts();
@@ -216,13 +289,29 @@ export function consumerView({ parts: [account, streamName, name] }) {
     details.trouble(found ? "" : "There is no such consumer any more.");
     if (!found) return;
     const { config = {}, delivered, ack_floor: floor } = found;
-    const now = rates.of("", time, { sent: delivered.consumer_seq, acknowledged: floor.consumer_seq });
+    const now = rates.of("", time, {
+      sent: delivered.consumer_seq,
+      acknowledged: floor.consumer_seq,
+    });
     history.add(time, { ...now, lag: found.num_pending, unacknowledged: found.num_ack_pending });
     top.show("Lag", countParts(found.num_pending), "messages to deliver");
     top.show("Delivered", rateParts(now.sent), `up to ${delivered.stream_seq}`);
-    top.show("Ack pending", countParts(found.num_ack_pending), `all acked up to ${floor.stream_seq}`);
-    top.show("Redelivered", countParts(found.num_redelivered), "", found.num_redelivered ? "warn" : "");
-    top.show("Waiting pulls", countParts(found.num_waiting), config.deliver_subject ? "push consumer" : "pull consumer");
+    top.show(
+      "Ack pending",
+      countParts(found.num_ack_pending),
+      `all acked up to ${floor.stream_seq}`,
+    );
+    top.show(
+      "Redelivered",
+      countParts(found.num_redelivered),
+      "",
+      found.num_redelivered ? "warn" : "",
+    );
+    top.show(
+      "Waiting pulls",
+      countParts(found.num_waiting),
+      config.deliver_subject ? "push consumer" : "pull consumer",
+    );
     about.show([
       ["Description", config.description],
       ["Filter", config.filter_subject ?? (config.filter_subjects ?? []).join(", ")],
@@ -242,7 +331,13 @@ export function consumerView({ parts: [account, streamName, name] }) {
   const root = h(
     "div",
     { className: "stack" },
-    h("div", { className: "crumb" }, h("a", { href: pathTo("streams") }, "Streams"), stream, h("h1", {}, name)),
+    h(
+      "div",
+      { className: "crumb" },
+      h("a", { href: pathTo("streams") }, "Streams"),
+      stream,
+      h("h1", {}, name),
+    ),
     top.root,
     h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
     details.root,

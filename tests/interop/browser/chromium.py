@@ -126,8 +126,12 @@ class Browser:
         """
         Wait until all these texts are there.
         """
-        for text in texts:
-            self.until(lambda text=text: text in self.text(selector), f"no {text!r}")
+
+        def missing() -> list[str]:
+            found = self.text(selector)
+            return [text for text in texts if text not in found]
+
+        self.until(lambda: not missing(), f"not all of {texts}")
 
     def messages(self) -> list[str]:
         """
@@ -153,6 +157,14 @@ class Browser:
         """
         script = "const d = document.documentElement; return d.scrollWidth > d.clientWidth"
         return bool(self.run(script))
+
+    def fit(self, width: int) -> None:
+        """
+        Make the window as high as the page.
+        """
+        self.resize((width, 100))
+        height = self.run("return document.documentElement.scrollHeight")
+        self.resize((width, height))
 
     def screenshot(self, path: Path) -> None:
         options = {"format": "png", "optimizeForSpeed": False}

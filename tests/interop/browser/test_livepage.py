@@ -222,6 +222,9 @@ def test_oneConnection(page: LivePage) -> None:
     (row,) = page.json("connz?cid=2&auth=1")["connections"]
     for text in (row["account"], row["authorized_user"], f"{row['ip']}:{row['port']}"):
         page.shows(text)
+    page.show("#/")
+    page.follow("sleepy")
+    page.shows("Slow Consumer (Pending Bytes)", "sleepy")
     page.show("#/connections/4711")
     page.shows("The broker does not remember this connection.")
 
@@ -440,6 +443,8 @@ def test_pictures(page: LivePage) -> None:
     """The pictures of the documents."""
     page.show("#/")
     time.sleep(20)
+    page.fit(DESK[0])
+    time.sleep(1)
     page.screenshot(PICTURES / "live-overview.png")
     page.prefer("dark")
     page.resize(TELEPHONE, isTelephone=True)
@@ -448,7 +453,10 @@ def test_pictures(page: LivePage) -> None:
     page.resize(DESK)
     page.show("#/streams/SHOP/ORDERS")
     time.sleep(12)
+    page.fit(DESK[0])
+    time.sleep(1)
     page.screenshot(PICTURES / "live-stream.png")
+    page.resize(DESK)
     page.prefer("light")
     assert len(list(PICTURES.glob("live-*.png"))) == 3
 
