@@ -1,6 +1,19 @@
 // Accounts, and the subjects in which there is interest.
 
-import { accountChoice, badge, facts, figures, h, pager, panel, pathTo, Table } from "./dom.js";
+import {
+  accountChoice,
+  badge,
+  detail,
+  facts,
+  figures,
+  grid,
+  h,
+  pager,
+  panel,
+  pathTo,
+  stack,
+  Table,
+} from "./dom.js";
 import { Rates, timeOf } from "./feed.js";
 import { byteRate, count, countParts, percentParts, plural, rate } from "./format.js";
 import { filtered } from "./streams.js";
@@ -68,12 +81,7 @@ export function accountsView() {
     },
     onTrouble: all.trouble,
   };
-  const root = h(
-    "div",
-    { className: "stack" },
-    h("div", { className: "bar" }, finder.field),
-    all.root,
-  );
+  const root = stack(h("div", { className: "bar" }, finder.field), all.root);
   return { title: "Accounts", root, feeds: [feed] };
 }
 
@@ -122,24 +130,13 @@ export function accountView({ parts: [name] }) {
     },
     onTrouble: details.trouble,
   };
-  const tables = h(
-    "div",
-    { className: "stack" },
-    panel("Imports", imported.root).root,
-    panel("Exports", exported.root).root,
-  );
-  const root = h(
-    "div",
-    { className: "stack" },
-    h(
-      "div",
-      { className: "crumb" },
-      h("a", { href: pathTo("accounts") }, "Accounts"),
-      h("h1", {}, name),
-    ),
-    h("div", { className: "grid side" }, tables, details.root),
-  );
-  return { title: "Accounts", root, feeds: [feed] };
+  const tables = stack(panel("Imports", imported.root).root, panel("Exports", exported.root).root);
+  return detail({
+    lists: [["Accounts", "accounts"]],
+    heading: name,
+    rest: grid("side", { root: tables }, details),
+    feed,
+  });
 }
 
 export function subjectsView() {
@@ -229,12 +226,7 @@ export function subjectsView() {
     },
     onTrouble: all.trouble,
   };
-  const root = h(
-    "div",
-    { className: "stack" },
-    top.root,
-    h("div", { className: "bar" }, accounts.root, test, pages.root),
-    all.root,
-  );
+  const bar = h("div", { className: "bar" }, accounts.root, test, pages.root);
+  const root = stack(top.root, bar, all.root);
   return { title: "Subjects", root, feeds: [subsz, accounts.feed] };
 }

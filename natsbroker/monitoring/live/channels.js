@@ -1,6 +1,6 @@
 // Channels of NATS Streaming.
 
-import { badge, figures, h, panel, pathTo, Table } from "./dom.js";
+import { badge, detail, figures, h, panel, pathTo, stack, Table } from "./dom.js";
 import { ABSENT, History, Rates, timeOf } from "./feed.js";
 import {
   byteRateParts,
@@ -12,7 +12,7 @@ import {
   rate,
   rateParts,
 } from "./format.js";
-import { Plot } from "./plots.js";
+import { plotsOf } from "./plots.js";
 import { filtered } from "./streams.js";
 
 const PAGE = 1024;
@@ -109,38 +109,18 @@ export function channelsView() {
     },
   ];
   const serverRates = new Rates();
-  const root = h(
-    "div",
-    { className: "stack" },
-    top.root,
-    h("div", { className: "bar" }, finder.field),
-    all.root,
-  );
+  const root = stack(top.root, h("div", { className: "bar" }, finder.field), all.root);
   return { title: "Channels", root, feeds };
 }
 
 export function channelView({ parts: [name] }) {
   const history = new History(["in", "depth", "lag"]);
-  const plots = [
-    new Plot({
-      title: "Stored",
-      history,
-      series: [{ label: "messages", column: "in" }],
-      format: rate,
-    }),
-    new Plot({
-      title: "Depth",
-      history,
-      series: [{ label: "messages", column: "depth" }],
-      format: count,
-    }),
-    new Plot({
-      title: "Lag",
-      history,
-      series: [{ label: "slowest subscription", column: "lag" }],
-      format: count,
-    }),
-  ];
+  const plots = plotsOf(
+    history,
+    ["Stored", rate, ["messages", "in"]],
+    ["Depth", count, ["messages", "depth"]],
+    ["Lag", count, ["slowest subscription", "lag"]],
+  );
   const top = figures(["Messages in", "Depth", "Lag", "Ack pending"]);
   const table = new Table({
     key: (row) => row.ack_inbox,
@@ -194,20 +174,14 @@ export function channelView({ parts: [name] }) {
       if (text) table.show([]);
     }),
   };
-  const root = h(
-    "div",
-    { className: "stack" },
-    h(
-      "div",
-      { className: "crumb" },
-      h("a", { href: pathTo("channels") }, "Channels"),
-      h("h1", {}, name),
-    ),
-    top.root,
-    h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
-    subscriptions.root,
-  );
-  return { title: "Channels", root, feeds: [feed], plots };
+  return detail({
+    lists: [["Channels", "channels"]],
+    heading: name,
+    top,
+    plots,
+    rest: subscriptions.root,
+    feed,
+  });
 }
 
 function stateOf(row) {

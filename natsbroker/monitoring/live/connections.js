@@ -3,13 +3,16 @@
 import {
   accountChoice,
   choice,
+  detail,
   facts,
   figures,
+  grid,
   h,
   pager,
   panel,
   pathTo,
   setText,
+  stack,
   Table,
 } from "./dom.js";
 import { History, Rates, timeOf } from "./feed.js";
@@ -29,7 +32,7 @@ import {
   seconds,
   secondsParts,
 } from "./format.js";
-import { Plot } from "./plots.js";
+import { plotsOf } from "./plots.js";
 
 const PAGE = 50;
 
@@ -141,12 +144,8 @@ export function connectionsView() {
     ask({ state: now, sort: now === "open" ? "cid" : "stop", offset: 0 });
     list();
   });
-  const root = h(
-    "div",
-    { className: "stack" },
-    h("div", { className: "bar" }, state, accounts.root, subject, pages.root),
-    all.root,
-  );
+  const bar = h("div", { className: "bar" }, state, accounts.root, subject, pages.root);
+  const root = stack(bar, all.root);
   list();
 
   const feeds = [
@@ -184,20 +183,13 @@ function subscriptionTable() {
 
 export function connectionView({ parts: [cid] }) {
   const history = new History(["in_msgs", "out_msgs", "in_bytes", "out_bytes", "pending"]);
-  const sides = (what) => [
-    { label: "in", column: `in_${what}` },
-    { label: "out", column: `out_${what}` },
-  ];
-  const plots = [
-    new Plot({ title: "Messages", history, series: sides("msgs"), format: rate }),
-    new Plot({ title: "Data", history, series: sides("bytes"), format: byteRate }),
-    new Plot({
-      title: "Pending",
-      history,
-      series: [{ label: "bytes", column: "pending" }],
-      format: bytes,
-    }),
-  ];
+  const sides = (what) => ["in", "out"].map((side) => [side, `${side}_${what}`]);
+  const plots = plotsOf(
+    history,
+    ["Messages", rate, ...sides("msgs")],
+    ["Data", byteRate, ...sides("bytes")],
+    ["Pending", bytes, ["bytes", "pending"]],
+  );
   const top = figures(["Messages in", "Messages out", "Pending", "Round trip", "Idle"]);
   const about = facts();
   const details = panel("Connection", about.root);
@@ -249,13 +241,12 @@ export function connectionView({ parts: [cid] }) {
     },
     onTrouble: details.trouble,
   };
-  const root = h(
-    "div",
-    { className: "stack" },
-    h("div", { className: "crumb" }, h("a", { href: pathTo("connections") }, "Connections"), title),
-    top.root,
-    h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
-    h("div", { className: "grid side" }, subscriptions.root, details.root),
-  );
-  return { title: "Connections", root, feeds: [feed], plots };
+  return detail({
+    lists: [["Connections", "connections"]],
+    heading: title,
+    top,
+    plots,
+    rest: grid("side", subscriptions, details),
+    feed,
+  });
 }

@@ -47,6 +47,31 @@ export function panel(title, ...children) {
   };
 }
 
+export const stack = (...children) => h("div", { className: "stack" }, ...children);
+
+// Parts side by side: "two" or "three" of them, or one with another at its "side".
+export function grid(kind, ...parts) {
+  return h("div", { className: `grid ${kind}` }, ...parts.map((each) => each.root));
+}
+
+/**
+ * The view of one thing: the lists that it is in, as names and paths; its figures, its plots, and
+ * what else there is.
+ */
+export function detail({ lists, heading, note = "", top = null, plots = [], rest, feed }) {
+  const links = lists.map(([text, ...path]) => h("a", { href: pathTo(...path) }, text));
+  const title = typeof heading === "string" ? h("h1", {}, heading) : heading;
+  const crumb = h(
+    "div",
+    { className: "crumb" },
+    ...links,
+    title,
+    h("span", { className: "note" }, note),
+  );
+  const root = stack(crumb, top && top.root, plots.length ? grid("three", ...plots) : null, rest);
+  return { title: lists[0][0], root, feeds: [feed], plots };
+}
+
 // Names and values in two columns.
 export function facts() {
   const root = h("dl", { className: "facts" });

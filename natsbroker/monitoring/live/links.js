@@ -1,6 +1,6 @@
 // Routes, gateways and leafnodes, on the overview and in a view of their own.
 
-import { badge, h, panel, Table } from "./dom.js";
+import { badge, panel, stack, Table } from "./dom.js";
 import { Rates, timeOf } from "./feed.js";
 import { age, byteRate, bytes, count, durationOf, rate, seconds } from "./format.js";
 
@@ -152,7 +152,7 @@ export function linksView() {
     ],
   });
   const modes = panel("Interest by account", accounts.root);
-  const root = h("div", { className: "stack" });
+  const root = stack();
   for (const [each, table] of Object.values(panels)) {
     each.root.append(table.root);
     root.append(each.root);

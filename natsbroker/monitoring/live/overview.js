@@ -1,6 +1,6 @@
 // The broker at a glance.
 
-import { badge, figures, h, panel, pathTo, Table } from "./dom.js";
+import { badge, figures, grid, h, panel, pathTo, stack, Table } from "./dom.js";
 import { Rates, timeOf } from "./feed.js";
 import {
   age,
@@ -227,12 +227,10 @@ export function overview({ history, server }) {
     );
   }
 
-  const root = h(
-    "div",
-    { className: "stack" },
+  const root = stack(
     top.root,
-    h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
-    h("div", { className: "grid two" }, cluster.root, busiest.root, streams.root, ends.root),
+    grid("three", ...plots),
+    grid("two", cluster, busiest, streams, ends),
     health.root,
   );
   return { title: "Overview", root, feeds, plots, onServer, onHealth };

@@ -156,3 +156,11 @@ function clockMarks(chart, marks) {
     each > last ? "" : new Date(each * 1000).toLocaleTimeString("en-GB", options),
   );
 }
+
+// Plots of one history: the title, the format, and a label and a column for each series.
+export function plotsOf(history, ...rows) {
+  return rows.map(([title, format, ...series]) => {
+    const named = series.map(([label, column]) => ({ label, column }));
+    return new Plot({ title, history, format, series: named });
+  });
+}

@@ -1,6 +1,6 @@
 // Streams of JetStream and their consumers.
 
-import { facts, figures, h, panel, pathTo, setText, Table } from "./dom.js";
+import { detail, facts, figures, grid, h, panel, pathTo, stack, Table } from "./dom.js";
 import { History, Rates, timeOf } from "./feed.js";
 import {
   age,
@@ -15,7 +15,7 @@ import {
   rate,
   rateParts,
 } from "./format.js";
-import { Plot } from "./plots.js";
+import { plotsOf } from "./plots.js";
 
 const NANO = 1e-9;
 
@@ -116,13 +116,7 @@ export function streamsView() {
     },
     onTrouble: all.trouble,
   };
-  const root = h(
-    "div",
-    { className: "stack" },
-    top.root,
-    h("div", { className: "bar" }, finder.field),
-    all.root,
-  );
+  const root = stack(top.root, h("div", { className: "bar" }, finder.field), all.root);
   return { title: "Streams", root, feeds: [feed] };
 }
 
@@ -184,26 +178,12 @@ function streamFeed(account, name, details, show) {
 
 export function streamView({ parts: [account, name] }) {
   const history = new History(["in", "messages", "lag"]);
-  const plots = [
-    new Plot({
-      title: "Stored",
-      history,
-      series: [{ label: "messages", column: "in" }],
-      format: rate,
-    }),
-    new Plot({
-      title: "Depth",
-      history,
-      series: [{ label: "messages", column: "messages" }],
-      format: count,
-    }),
-    new Plot({
-      title: "Lag",
-      history,
-      series: [{ label: "slowest consumer", column: "lag" }],
-      format: count,
-    }),
-  ];
+  const plots = plotsOf(
+    history,
+    ["Stored", rate, ["messages", "in"]],
+    ["Depth", count, ["messages", "messages"]],
+    ["Lag", count, ["slowest consumer", "lag"]],
+  );
   const top = figures(["Messages in", "Messages", "Stored", "Subjects", "Lag"]);
   const about = facts();
   const details = panel("Configuration", about.root);
@@ -238,48 +218,25 @@ export function streamView({ parts: [account, name] }) {
       row.rate = rates.of(row.name, time, { sent: row.delivered.consumer_seq }).sent;
     table.show(rows);
   });
-  const root = h(
-    "div",
-    { className: "stack" },
-    h(
-      "div",
-      { className: "crumb" },
-      h("a", { href: pathTo("streams") }, "Streams"),
-      h("h1", {}, name),
-      h("span", { className: "note" }, account),
-    ),
-    top.root,
-    h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
-    h("div", { className: "grid side" }, consumers.root, details.root),
-  );
-  return { title: "Streams", root, feeds: [feed], plots };
+  return detail({
+    lists: [["Streams", "streams"]],
+    heading: name,
+    note: account,
+    top,
+    plots,
+    rest: grid("side", consumers, details),
+    feed,
+  });
 }
 
 export function consumerView({ parts: [account, streamName, name] }) {
   const history = new History(["lag", "unacknowledged", "sent", "acknowledged"]);
-  const plots = [
-    new Plot({
-      title: "Lag",
-      history,
-      series: [{ label: "messages", column: "lag" }],
-      format: count,
-    }),
-    new Plot({
-      title: "Pace",
-      history,
-      series: [
-        { label: "delivered", column: "sent" },
-        { label: "acked", column: "acknowledged" },
-      ],
-      format: rate,
-    }),
-    new Plot({
-      title: "Ack pending",
-      history,
-      series: [{ label: "messages", column: "unacknowledged" }],
-      format: count,
-    }),
-  ];
+  const plots = plotsOf(
+    history,
+    ["Lag", count, ["messages", "lag"]],
+    ["Pace", rate, ["delivered", "sent"], ["acked", "acknowledged"]],
+    ["Ack pending", count, ["messages", "unacknowledged"]],
+  );
   const top = figures(["Lag", "Delivered", "Ack pending", "Redelivered", "Waiting pulls"]);
   const about = facts();
   const details = panel("Configuration", about.root);
@@ -326,21 +283,15 @@ export function consumerView({ parts: [account, streamName, name] }) {
       ["Last delivery", dateTime(instantOf(delivered.last_active))],
     ]);
   });
-  const stream = h("a", { href: pathTo("streams", account, streamName) });
-  setText(stream, streamName);
-  const root = h(
-    "div",
-    { className: "stack" },
-    h(
-      "div",
-      { className: "crumb" },
-      h("a", { href: pathTo("streams") }, "Streams"),
-      stream,
-      h("h1", {}, name),
-    ),
-    top.root,
-    h("div", { className: "grid three" }, ...plots.map((each) => each.root)),
-    details.root,
-  );
-  return { title: "Streams", root, feeds: [feed], plots };
+  return detail({
+    lists: [
+      ["Streams", "streams"],
+      [streamName, "streams", account, streamName],
+    ],
+    heading: name,
+    top,
+    plots,
+    rest: details.root,
+    feed,
+  });
 }
