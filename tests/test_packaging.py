@@ -58,7 +58,7 @@ def copyOfSources(target: Path) -> Path:
     target.mkdir()
     for name in SOURCES:
         shutil.copy(ROOT / name, target)
-    built = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "*.html", "dropin.cache")
+    built = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "dropin.cache")
     for name in ("natsbroker", "twisted"):
         shutil.copytree(ROOT / name, target / name, ignore=built)
     return target

@@ -145,6 +145,11 @@ export class History {
     for (const watcher of this.watchers) watcher();
   }
 
+  // Have lines end here: what comes next comes later.
+  interrupt() {
+    if (this.times.length) this.add(this.times.at(-1) + 0.001, {});
+  }
+
   // The time and the columns of these names, as uPlot takes them.
   data(names) {
     return [this.times, ...names.map((name) => this.columns.get(name))];

@@ -109,8 +109,8 @@ function setting(label, values, key, initial, use) {
     remember(key, found);
   };
   return h(
-    "label",
-    {},
+    "div",
+    { className: "setting" },
     h("span", {}, label),
     choice(
       label,
@@ -209,6 +209,7 @@ function onVarzTrouble(text) {
   server.refusal = text;
   if (isLost === server.isLost) return;
   server.isLost = isLost;
+  if (isLost) history.interrupt();
   // Nothing waits for its next attempt longer than the broker is away.
   if (!isLost) for (const feed of feeds) feed.ask();
   showState();

@@ -24,6 +24,9 @@ from tests.interop.servers import CHECKOUT, OURS_FAST, PATIENCE, Server
 #: Where the pictures go; docs/topics/live-page.md shows how the ones of the documents are renewed.
 PICTURES = Path(os.environ.get("NATSBROKER_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
 
+#: Seconds in which the plots of a picture grow.
+EXPOSURE = 20 if "NATSBROKER_SCREENSHOTS" in os.environ else 3
+
 VIEWS = (
     "#/",
     "#/connections",
@@ -422,6 +425,21 @@ def test_rates(page: LivePage) -> None:
     assert found == [None, 10, None, 1]
 
 
+def test_history(page: LivePage) -> None:
+    """A history forgets the oldest values, and a line does not go on where the broker was away."""
+    found = page.wait(
+        """
+        const { History } = await import("/nats/live/feed.js");
+        const history = new History(["a"], 4);
+        for (const time of [1, 2, 2, 3]) history.add(time, { a: time });
+        history.interrupt();
+        history.add(9, { a: 9 });
+        return history.data(["a"]);
+        """
+    )
+    assert found == [[2, 3, 3.001, 9], [2, 3, None, 9]]
+
+
 def test_bounded(page: LivePage) -> None:
     """No request asks for all connections or subscriptions, however many there are."""
     page.show("#/connections")
@@ -442,7 +460,7 @@ def test_bounded(page: LivePage) -> None:
 def test_pictures(page: LivePage) -> None:
     """The pictures of the documents."""
     page.show("#/")
-    time.sleep(20)
+    time.sleep(EXPOSURE)
     page.fit(DESK[0])
     time.sleep(1)
     page.screenshot(PICTURES / "live-overview.png")
@@ -452,7 +470,7 @@ def test_pictures(page: LivePage) -> None:
     page.screenshot(PICTURES / "live-telephone.png")
     page.resize(DESK)
     page.show("#/streams/SHOP/ORDERS")
-    time.sleep(12)
+    time.sleep(EXPOSURE)
     page.fit(DESK[0])
     time.sleep(1)
     page.screenshot(PICTURES / "live-stream.png")
