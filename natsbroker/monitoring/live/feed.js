@@ -15,10 +15,13 @@ const BACKOFF = [1000, 2000, 4000, 8000, 15000];
 // The trouble of an optional page that the broker does not have.
 export const ABSENT = "404 page not found";
 
+// What fetch throws when nothing answers, or not in time.
+const UNREACHABLE = ["TypeError", "TimeoutError"];
+
 class PageError extends Error {}
 
 // The document of a page below the base path.
-export async function read(path) {
+async function read(path) {
   const response = await fetch(path, { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" });
   const type = response.headers.get("Content-Type") ?? "";
   // Health problems come with their own status.
@@ -29,8 +32,8 @@ export async function read(path) {
   return response.json();
 }
 
-// Whether the index links to the page of a path. To ask for one that is not there would be an error in
-// the browser's console each time.
+// Whether the index links to the page of a path. To ask for one that is not there would be an error
+// in the browser's console each time.
 async function isListed(path) {
   const response = await fetch("./", { signal: AbortSignal.timeout(PATIENCE), cache: "no-store" });
   return (await response.text()).includes(`/${path.split("?")[0]}"`);
@@ -38,8 +41,8 @@ async function isListed(path) {
 
 /**
  * Requests of one page. `onDocument` gets each document with the milliseconds that its answer took;
- * `onTrouble` the text of a refusal, null when nothing answers, and an empty text after that. A page that is
- * `optional` is one that not every broker has.
+ * `onTrouble` the text of a refusal, null when nothing answers, and an empty text after that. A page
+ * that is `optional` is one that not every broker has.
  */
 export class Feed {
   constructor({ path, every = 1, optional = false, onDocument, onTrouble }, timing) {
@@ -65,22 +68,22 @@ export class Feed {
   async poll() {
     const number = ++this.number;
     const begin = performance.now();
-    let isThere = true;
+    const { page, trouble } = await this.answer();
+    const took = performance.now() - begin;
+    if (!this.isOpen || number !== this.number) return;
+    this.again(took, trouble !== null);
+    this.onTrouble(trouble);
+    if (page) this.onDocument(page, took);
+  }
+
+  async answer() {
     try {
-      if (this.optional && !(await isListed(this.path))) throw new PageError(ABSENT);
-      const document_ = await read(this.path);
-      if (this.isOpen && number === this.number) {
-        this.onTrouble("");
-        this.onDocument(document_, performance.now() - begin);
-      }
+      if (this.optional && !(await isListed(this.path))) return { trouble: ABSENT };
+      return { page: await read(this.path), trouble: "" };
     } catch (error) {
-      isThere = error instanceof PageError;
-      if (this.isOpen && number === this.number) {
-        this.onTrouble(isThere ? error.message : null);
-      }
-      if (!isThere && error.name !== "TypeError" && error.name !== "TimeoutError") throw error;
-    } finally {
-      if (this.isOpen && number === this.number) this.again(performance.now() - begin, isThere);
+      if (error instanceof PageError) return { trouble: error.message };
+      if (!UNREACHABLE.includes(error.name)) console.error(error);
+      return { trouble: null };
     }
   }
 

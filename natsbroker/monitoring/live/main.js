@@ -166,9 +166,13 @@ function onVarz(page, took) {
   server.seen = Date.now() / 1000;
   const { cpu, mem } = page;
   history.add(time, { ...server.rates, ...server.roundTrip, answer, cpu, mem });
-  setText(name, page.server_name || page.server_id);
+  // Without a name of its own a server is called by its id.
+  const { server_id: id, server_name: given } = page;
+  const short = given === id ? `${id.slice(0, 8)}…` : given;
+  setText(name, short);
+  name.title = id;
   setText(about, `natsbroker ${page.natsbroker} · up ${age(durationOf(page.uptime))}`);
-  document.title = `${page.server_name || "natsbroker"} · ${view.title}`;
+  document.title = `${short} · ${view.title}`;
   view.onServer?.();
 }
 

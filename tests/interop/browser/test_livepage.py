@@ -486,7 +486,7 @@ def test_quiet(page: LivePage) -> None:
     assert local == {page.origin}
 
 
-CONFIG = 'http: "127.0.0.1:$PORT", server_name: alone'
+CONFIG = 'http: "127.0.0.1:$PORT"'
 
 
 def test_brokerGone(tmp_path: Path) -> None:
@@ -503,6 +503,8 @@ def test_brokerGone(tmp_path: Path) -> None:
             browser.press("1 s")
             browser.shows("Healthy", selector=".state")
             browser.shows("This broker stands alone", "JetStream is not enabled.")
+            identity = str(server.monitor("/varz")["server_id"])
+            assert browser.text(".brand strong") == f"{identity[:8]}…"
             server.stop()
             browser.shows("Reconnecting …", selector=".state")
             browser.shows("The broker does not answer. The figures are those", selector=".banner")
