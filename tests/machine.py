@@ -81,6 +81,7 @@ PEERS = (
     Need(Path("/usr/include/nats/nats.h").exists, ("libnats-dev",), "no tests with the C client"),
     Need(Path("/usr/sbin/nats-server").exists, ("nats-server",), "no tests with nats-server 2.9"),
     Need(_has("openssl"), ("openssl",), "no tests of TLS with made-up authorities"),
+    Need(_has("chromedriver"), ("chromium", "chromium-driver"), "no tests in a browser"),
 )
 """What the tests in tests/interop use."""
 

@@ -58,7 +58,7 @@ def copyOfSources(target: Path) -> Path:
     target.mkdir()
     for name in SOURCES:
         shutil.copy(ROOT / name, target)
-    built = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "*.html", "dropin.cache")
+    built = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "dropin.cache")
     for name in ("natsbroker", "twisted"):
         shutil.copytree(ROOT / name, target / name, ignore=built)
     return target
@@ -121,10 +121,15 @@ class TestWheel:
     """What is in the wheel."""
 
     def test_holdsEveryModule(self, wheel: Path) -> None:
-        """Every module of the package, its type marker and the plugin are in the wheel."""
+        """
+        Every module of the package, its type marker, the files of the live page and the plugin are
+        in the wheel.
+        """
         modules = {
             path.relative_to(ROOT).as_posix() for path in (ROOT / "natsbroker").rglob("*.py")
         }
+        page = (ROOT / "natsbroker" / "monitoring" / "live").iterdir()
+        modules |= {path.relative_to(ROOT).as_posix() for path in page}
         wanted = modules | {"natsbroker/py.typed", "twisted/plugins/natsbroker_plugin.py"}
         assert wanted - namesIn(wheel) == set()
 

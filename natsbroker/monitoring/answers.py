@@ -49,12 +49,14 @@ class Answer:
     """
     @ivar body: its pieces, some of them L{PAUSE}, or Deferreds after which the next piece is there.
     @ivar isLong: whether the body may be long; only a few of those are made at the same time.
+    @ivar policy: the Content-Security-Policy: what a browser may do with the body.
     """
 
     status: int
     contentType: str
     body: Iterator[Any]
     isLong: bool = False
+    policy: str = "default-src 'none'"
 
 
 #: Called with the parameters, a page answers at once or raises L{BadQuery}. The work is done while

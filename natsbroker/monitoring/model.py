@@ -19,6 +19,7 @@ from natsbroker.jetstream.health import jetStreamCheck
 from natsbroker.jetstream.jsz import Jsz, accountsOf, varzOf
 from natsbroker.monitoring.answers import HTML, Answer, Page, jsonAnswer, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
+from natsbroker.monitoring.livepage import liveFile, livePage
 from natsbroker.monitoring.metrics import Metrics
 from natsbroker.monitoring.queries import BadQuery, Query, flag
 from natsbroker.monitoring.state import BrokerState
@@ -64,6 +65,7 @@ class MonitoringModel:
         metrics = Metrics(self._state, self.varz, self.accstatz, jetstream)
         self.pages: dict[str, Page] = {
             "/": self._index,
+            "/live": livePage,
             "/varz": self.varz,
             "/connz": self.connz,
             "/accountz": self.accountz,
@@ -113,7 +115,7 @@ class MonitoringModel:
         name = "/" if path == base else self.aliases.get(name, name)
         page = self.pages.get(name)
         if page is None:
-            return None
+            return liveFile(name)
         self.requests[name] = self.requests.get(name, 0) + 1
         try:
             return page(query)

@@ -34,7 +34,6 @@ _CHUNK = 1 << 16
 _HEADERS = {
     b"X-Content-Type-Options": b"nosniff",
     b"Cache-Control": b"no-store",
-    b"Content-Security-Policy": b"default-src 'none'",
 }
 
 
@@ -118,6 +117,7 @@ def _send(request: Any, answer: Answer, body: bytes) -> None:
     request.setResponseCode(answer.status)
     request.setHeader(b"Content-Type", answer.contentType.encode("ascii"))
     request.setHeader(b"Content-Length", b"%d" % len(body))
+    request.setHeader(b"Content-Security-Policy", answer.policy.encode("ascii"))
     for name, value in _HEADERS.items():
         request.setHeader(name, value)
     if request.method == b"HEAD" or len(body) <= _CHUNK:

@@ -27,6 +27,7 @@ class Answer:
     contentType: str = "application/json"
     body: Iterator[bytes] = field(default_factory=lambda: iter([b"{}"]))
     isLong: bool = False
+    policy: str = "default-src 'none'"
 
 
 class Model:
