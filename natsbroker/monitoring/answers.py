@@ -75,7 +75,7 @@ class Listing:
 
     head: dict[str, Any]
     key: str
-    rows: Iterable[dict[str, Any] | None]
+    rows: Iterable[Any]
     countKey: str = ""
     isShownEmpty: bool = True
 

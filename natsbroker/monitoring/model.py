@@ -32,6 +32,7 @@ class MonitoringModel:
     The pages of one broker, whose clock is the reactor of the client connections. Services add to
     L{varz}, L{accountz} and L{healthz}, and give their links to the pages in L{links}.
 
+    @ivar state: what the pages read.
     @ivar links: the pages of connection kinds, by the kind's name.
     @ivar pages: by path, as C{/varz}; more may be added.
     """
@@ -47,22 +48,22 @@ class MonitoringModel:
         """
         @param jetstream: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
         """
-        self._state = state
+        self.state = state
         self.clock = state.context.reactor
         self.host = state.settings.monitoring.http_host
         self.requests: dict[str, int] = {}
-        self.varz = Varz(self._state, self.requests)
+        self.varz = Varz(self.state, self.requests)
         self.connz = Connz(state.context, namers or Namers())
         self.subsz = Subsz(state.context, state.accounts)
         self.healthz = Healthz([*healthChecks, jetStreamCheck(jetstream)])
-        self.accountz = Accountz(self._state)
-        self.accstatz = Accstatz(self._state)
-        self.jsz = Jsz(self._state, jetstream)
+        self.accountz = Accountz(self.state)
+        self.accstatz = Accstatz(self.state)
+        self.jsz = Jsz(self.state, jetstream)
         self.jetstream = jetstream
         self.varz.contributions["jetstream"] = lambda: varzOf(jetstream())
-        self.statsz = Statsz(self._state, self.varz, lambda: varzOf(jetstream()))
+        self.statsz = Statsz(self.state, self.varz, lambda: varzOf(jetstream()))
         self.accountz.hasJetStream = lambda name: name in accountsOf(jetstream())
-        metrics = Metrics(self._state, self.varz, self.accstatz, jetstream)
+        metrics = Metrics(self.state, self.varz, self.accstatz, jetstream)
         self.pages: dict[str, Page] = {
             "/": self._index,
             "/live": livePage,
@@ -80,30 +81,30 @@ class MonitoringModel:
         self.links: dict[str, Any] = {}
         for kind in kinds:
             if kind.page:
-                self.pages[kind.page] = self.links[kind.name] = kind.makePage(self._state)
+                self.pages[kind.page] = self.links[kind.name] = kind.makePage(self.state)
         self.aliases = {"/subscriptionsz": "/subsz"}
 
     @property
     def basePath(self) -> str:
-        return self._state.settings.monitoring.http_base_path.rstrip("/")
+        return self.state.settings.monitoring.http_base_path.rstrip("/")
 
     @property
     def tags(self) -> Sequence[str]:
         """
         The tags of the server.
         """
-        return self._state.settings.server_tags
+        return self.state.settings.server_tags
 
     @property
     def domain(self) -> str:
         """
         The JetStream domain; empty for none.
         """
-        return self._state.settings.jetstream.domain
+        return self.state.settings.jetstream.domain
 
     def reloaded(self, settings: Settings) -> None:
-        self._state.settings = settings
-        self._state.configLoadTime = self._state.seconds()
+        self.state.settings = settings
+        self.state.configLoadTime = self.state.seconds()
 
     def answer(self, path: str, query: Query) -> Answer | None:
         """
@@ -125,7 +126,7 @@ class MonitoringModel:
     def _index(self, query: Query) -> Answer:
         paths = [escape(self.basePath + path) for path in self.pages if path != "/"]
         links = "".join(f'<li><a href="{path}">{path}</a></li>\n' for path in paths)
-        version = escape(self._state.context.info.natsbroker)
+        version = escape(self.state.context.info.natsbroker)
         page = (
             '<!DOCTYPE html>\n<html lang="en">\n<head><title>natsbroker</title></head>\n<body>\n'
             f"<h1>natsbroker {version}</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n"

@@ -284,6 +284,7 @@ class BrokerParts:
 
     def _makeMonitoring(self) -> None:
         self._monitoring: MonitoringModel | None = None
+        self.streaming: StreamingModel | None = None
         self._loadTime: float = self._host.startTime
         self.pages = self._makePages()
         self._adopt(self.pages)
@@ -342,7 +343,6 @@ class BrokerParts:
         self.services = dict(
             plugins.services(self._host, settings, self._given.services, self._otherKinds)
         )
-        self.streaming: StreamingModel | None = None
         channels: ChannelStreams | None = None
         if settings.streaming is not None and settings.streaming.jetstream_accounts:
             from natsbroker.jetstream.configured import channelStreams
@@ -359,6 +359,8 @@ class BrokerParts:
             service = streamingService(self._host, bus, settings.streaming, plugins, users)
             self.services["streaming"] = self._store = service
             self.streaming = StreamingModel(service)
+            if self._monitoring is not None:
+                self._showStreaming(self._monitoring)
         if settings.jetstream.enabled:
             from natsbroker.jetstream.configured import grantJetStream, jetStreamService
 
@@ -404,8 +406,15 @@ class BrokerParts:
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()
+            self._showStreaming(self._monitoring)
             self.links.show(self._monitoring)
         return self._monitoring
+
+    def _showStreaming(self, monitoring: MonitoringModel) -> None:
+        if self.streaming is not None:
+            from natsbroker.streaming.pages import streamingPages
+
+            monitoring.pages.update(streamingPages(self.streaming, monitoring.state))
 
     def _makeModel(self) -> MonitoringModel:
         from natsbroker.auth.certificates import described

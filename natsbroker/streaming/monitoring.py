@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from natsbroker.streaming.model import Channel, ChannelSubscription, StreamingClient
     from natsbroker.streaming.service import StreamingService
+    from natsbroker.streaming.settings import Streaming
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,17 @@ class StreamingModel:
     @property
     def isServing(self) -> bool:
         return self._service.isServing
+
+    @property
+    def isRunning(self) -> bool:
+        """
+        Whether there are figures: also while another broker serves from a store that both share.
+        """
+        return self.isServing or self._isOnStandby
+
+    @property
+    def settings(self) -> Streaming:
+        return self._service.settings
 
     def figures(self) -> ServiceFigures:
         """

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from urllib.request import urlopen
 
 import pytest
 
 from tests.interop.browser.chromium import DESK, TELEPHONE, Browser, chromium
 from tests.interop.browser.world import HOSTILE, HOSTILE_SUBJECT, SECRET, WORKERS, LiveWorld
 from tests.interop.plainclients import Client
-from tests.interop.servers import CHECKOUT, OURS_FAST, PATIENCE, Server
+from tests.interop.servers import CHECKOUT, OURS_FAST, Server
 
 #: Where the pictures go; docs/topics/live-page.md shows how the ones of the documents are renewed.
 PICTURES = Path(os.environ.get("NATSBROKER_SCREENSHOTS", CHECKOUT / "build" / "screenshots"))
@@ -311,10 +310,6 @@ def test_links(page: LivePage) -> None:
 def test_channels(page: LivePage) -> None:
     """Channels have their depth, their subscriptions and how far these are behind."""
     page.show("#/channels")
-    with urlopen(f"{page.origin}/nats/", timeout=PATIENCE) as index:
-        if b"/streaming/channelsz" not in index.read():
-            page.shows("This broker has no pages about NATS Streaming.")
-            return
     page.until(lambda: page.names() == ["invoices", "receipts"], "channels")
     assert page.figure("Clients") == 1
     page.follow("invoices")

@@ -1,0 +1,265 @@
+"""
+The monitoring pages under C{/streaming}, with the parameters, keys and refusals of
+nats-streaming-server 0.25.6.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from natsbroker.monitoring.answers import (
+    HTML,
+    JSON,
+    PAUSE,
+    Answer,
+    Listing,
+    Page,
+    bodyOf,
+    textAnswer,
+)
+from natsbroker.monitoring.formats import instant, nanoseconds, uptime
+from natsbroker.monitoring.queries import DEFAULT_LIMIT, BadQuery, Query, integer, repeated, text
+from natsbroker.monitoring.state import BrokerState
+from natsbroker.streaming.monitoring import StreamingModel
+from natsbroker.streaming.settings import ChannelLimits, Streaming
+
+VERSION = "0.25.6"
+"""The version of nats-streaming-server that clients and tools are served like."""
+
+ROOT = "/streaming"
+
+#: The members of a row that are left out when they are empty.
+_OPTIONAL = ("durable_name", "queue_name")
+
+#: The names of stores there, by their names here.
+_TYPES = {"LMDB": "FILE", "POSTGRES": "SQL"}
+
+#: The rows between two pauses.
+_STEP = 64
+
+
+def streamingPages(model: StreamingModel, state: BrokerState) -> dict[str, Page]:
+    """
+    @return: the pages by path.
+    """
+    pages = StreamingPages(model, state)
+    named = {
+        f"{ROOT}/serverz": pages.serverz,
+        f"{ROOT}/storez": pages.storez,
+        f"{ROOT}/clientsz": pages.clientsz,
+        f"{ROOT}/channelsz": pages.channelsz,
+    }
+    found: dict[str, Page] = {ROOT: lambda query: _index(list(named))}
+    for path, page in named.items():
+        found[path] = pages.whileRunning(page)
+    found[f"{ROOT}/isFTActive"] = pages.whileRunning(pages.isActive)
+    return found
+
+
+def _index(paths: Sequence[str]) -> Answer:
+    links = "".join(f'<a href=".{path}">{path.rpartition("/")[2]}</a><br>\n' for path in paths)
+    page = f'<!DOCTYPE html>\n<html lang="en">\n<body>\n{links}</body>\n</html>\n'
+    return Answer(200, HTML, iter([page.encode()]))
+
+
+def limitsOf(settings: Streaming) -> dict[str, Any]:
+    """
+    The limits as the page of the store has them, times in nanoseconds.
+    """
+    limits = {"max_channels": settings.max_channels, **_limits(settings)}
+    if settings.channels:
+        limits["channels"] = {
+            name: _limits(settings.limitsOf(name)) for name in sorted(settings.channels)
+        }
+    return limits
+
+
+def _limits(limits: ChannelLimits) -> dict[str, Any]:
+    return {
+        "max_msgs": limits.max_msgs,
+        "max_bytes": limits.max_bytes,
+        "max_age": nanoseconds(limits.max_age),
+        "max_subscriptions": limits.max_subs,
+        "max_inactivity": nanoseconds(limits.max_inactivity),
+    }
+
+
+class StreamingPages:
+    def __init__(self, model: StreamingModel, state: BrokerState) -> None:
+        self._model = model
+        self._state = state
+
+    def whileRunning(self, page: Page) -> Page:
+        """
+        @return: the page; a refusal while the service has not started, or is over.
+        """
+
+        def answer(query: Query) -> Answer:
+            if self._model.isRunning:
+                return page(query)
+            return textAnswer(500, "NATS Streaming is not running")
+
+        return answer
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "cluster_id": self._model.settings.cluster_id,
+            "server_id": self._state.context.info.server_id,
+            "now": instant(self._state.seconds()),
+        }
+
+    def serverz(self, query: Query) -> Answer:
+        figures, state = self._model.figures(), self._state
+        return _document(
+            {
+                "cluster_id": figures.cluster_id,
+                "server_id": state.context.info.server_id,
+                "version": VERSION,
+                "go": "",
+                "state": figures.state,
+                "now": instant(state.seconds()),
+                "start_time": instant(state.startTime),
+                "uptime": uptime(state.seconds() - state.startTime),
+                "clients": figures.clients,
+                "subscriptions": figures.subscriptions,
+                "channels": figures.channels,
+                "total_msgs": figures.total_msgs,
+                "total_bytes": figures.total_bytes,
+                "in_msgs": figures.in_msgs,
+                "in_bytes": figures.in_bytes,
+                "out_msgs": figures.out_msgs,
+                "out_bytes": figures.out_bytes,
+                **openFiles(),
+            }
+        )
+
+    def storez(self, query: Query) -> Answer:
+        figures = self._model.figures()
+        return _document(
+            {
+                **self._head(),
+                "type": _TYPES.get(figures.store, figures.store),
+                "limits": limitsOf(self._model.settings),
+                "total_msgs": figures.total_msgs,
+                "total_bytes": figures.total_bytes,
+            }
+        )
+
+    def clientsz(self, query: Query) -> Answer:
+        name, row = text(query, "client"), partial(self._client, _number(query, "subs") == 1)
+        if not name:
+            return self._listing(query, self._model.clientNames(), "clients", row)
+        try:
+            return _document(row(name))
+        except KeyError:
+            return textAnswer(404, f"Client {repeated(name)} not found")
+
+    def _client(self, hasSubscriptions: bool, name: str) -> dict[str, Any]:
+        found = asdict(self._model.client(name))
+        if hasSubscriptions:
+            channels = self._model.clientSubscriptions(name)
+            if channels:
+                found["subscriptions"] = {
+                    each: [_subscription(one) for one in channels[each]]
+                    for each in sorted(channels)
+                }
+        return found
+
+    def channelsz(self, query: Query) -> Answer:
+        name, hasSubscriptions = text(query, "channel"), _number(query, "subs") == 1
+        row = partial(self._channel, hasSubscriptions)
+        if not name:
+            names = self._model.channelNames()
+            if hasSubscriptions:
+                return self._listing(query, names, "channels", row)
+            return self._listing(query, names, "names", str)
+        try:
+            return _document(row(name))
+        except KeyError:
+            return textAnswer(404, f"Channel {repeated(name)} not found")
+
+    def _channel(self, hasSubscriptions: bool, name: str) -> dict[str, Any]:
+        found = asdict(self._model.channel(name))
+        if hasSubscriptions:
+            subscriptions = self._model.channelSubscriptions(name)
+            found["subs_count"] = len(subscriptions)
+            if subscriptions:
+                found["subscriptions"] = [_subscription(each) for each in subscriptions]
+        return found
+
+    def _listing(
+        self, query: Query, names: Sequence[str], key: str, row: Callable[[str], Any]
+    ) -> Answer:
+        """
+        @param row: the row of a name; what is gone meanwhile raises C{KeyError}.
+        """
+        offset = max(_number(query, "offset"), 0)
+        limit = _number(query, "limit")
+        limit = limit if limit > 0 else DEFAULT_LIMIT
+        head = {
+            **self._head(),
+            "offset": offset,
+            "limit": limit,
+            "count": 0,
+            "total": len(names),
+        }
+
+        def rows() -> Any:
+            for place, name in enumerate(names[offset : offset + limit]):
+                if place % _STEP == _STEP - 1:
+                    yield None
+                try:
+                    yield row(name)
+                except KeyError:
+                    continue
+
+        def steps() -> Any:
+            yield PAUSE
+            return Listing(head, key, rows(), countKey="count", isShownEmpty=key == "clients")
+
+        return Answer(200, JSON, bodyOf(steps()), isLong=True)
+
+    def isActive(self, query: Query) -> Answer:
+        """
+        For a balancer in front of brokers that share a store.
+        """
+        isActive = self._model.figures().state == "FT_ACTIVE"
+        return Answer(200 if isActive else 204, JSON, iter([b""]))
+
+
+def openFiles(path: str = "/proc/self/fd") -> dict[str, int]:
+    """
+    The open file descriptors and their limit; without C{/proc} only the limit.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        return {"open_fds": len(os.listdir(path)), "max_fds": limit}
+    except OSError:
+        return {"max_fds": limit}
+
+
+def _subscription(figures: Any) -> dict[str, Any]:
+    return {key: value for key, value in asdict(figures).items() if value or key not in _OPTIONAL}
+
+
+def _number(query: Query, name: str) -> int:
+    """
+    A parameter that is no number counts as 0.
+    """
+    try:
+        return integer(query, name)
+    except BadQuery:
+        return 0
+
+
+def _document(document: dict[str, Any]) -> Answer:
+    def steps() -> Any:
+        yield PAUSE
+        return document
+
+    return Answer(200, JSON, bodyOf(steps()))
