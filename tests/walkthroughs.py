@@ -220,6 +220,17 @@ class Shell:
                     f"printed, with status {status}:\n{printed}\n{self._logs()}"
                 )
 
+    def write(self, file: File) -> None:
+        """
+        Write a file into the folder that the shell is in.
+        """
+        here, _ = self._run("pwd")
+        path = Path(here.strip(), file.name).resolve()
+        if not path.is_relative_to(self._folder.resolve()):
+            raise Stumbled(f"line {file.line}: {file.name} is outside of the reader's folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text, "utf-8")
+
     def _start(self, command: Command) -> None:
         log = self._folder / f".background-{len(self._background)}"
         log.touch()
@@ -254,14 +265,6 @@ class Shell:
         )
 
 
-def _write(folder: Path, file: File) -> None:
-    path = folder / file.name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise Stumbled(f"line {file.line}: {file.name} is outside of the reader's folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(file.text, "utf-8")
-
-
 def walk(document: str, folder: Path, variables: Mapping[str, str] | None = None) -> Sequence[str]:
     """
     Play C{document} in an empty C{folder}.
@@ -276,7 +279,7 @@ def walk(document: str, folder: Path, variables: Mapping[str, str] | None = None
     with Shell(folder, variables or {}) as shell:
         for step in stepsOf(text):
             if isinstance(step, File):
-                _write(folder, step)
+                shell.write(step)
                 continue
             for command in takewhile(_isPossible, step):
                 if command.program not in NOT_RUN:
