@@ -42,7 +42,7 @@ NOT_RUN = {
     "apt-get": "changes the machine",
     "dnf": "changes the machine",
     "pip": "asks a package index; tests/test_packaging.py builds and installs the package",
-    "python3.11": "makes an environment, which the tests run in already",
+    "python3 -m venv": "makes an environment, which the tests run in already",
     ".": "enters that environment",
     "nats": "is a tool of NATS that tests do without",
     "sudo": "changes the machine",
@@ -51,7 +51,7 @@ NOT_RUN = {
     "kubectl": "needs a Kubernetes cluster",
     "podman": "needs a builder of images",
 }
-"""Programs whose commands are only shown, and why."""
+"""Commands that are only shown, by how they begin, and why."""
 
 WHERE_INSTALLED = ("prometheus", "promtool", "systemd-analyze")
 """
@@ -95,11 +95,11 @@ class Command:
     shown: str
     line: int
 
-    @property
-    def program(self) -> str:
-        """The first word, without a folder, and without variables that are set for it."""
-        words = [each for each in self.text.split() if "=" not in each]
-        return Path(words[0]).name or words[0] if words else ""
+    def begins(self, words: str) -> bool:
+        """
+        @return: whether these are its first words.
+        """
+        return f"{self.text} ".startswith(f"{words} ")
 
 
 def commandsOf(block: Block) -> Iterator[Command]:
@@ -282,11 +282,11 @@ def walk(document: str, folder: Path, variables: Mapping[str, str] | None = None
                 shell.write(step)
                 continue
             for command in takewhile(_isPossible, step):
-                if command.program not in NOT_RUN:
+                if not any(map(command.begins, NOT_RUN)):
                     shell.play(command)
                     typed.append(command.text)
     return typed
 
 
 def _isPossible(command: Command) -> bool:
-    return command.program not in WHERE_INSTALLED or shutil.which(command.program) is not None
+    return all(shutil.which(each) for each in WHERE_INSTALLED if command.begins(each))
