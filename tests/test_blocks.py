@@ -43,7 +43,7 @@ class Values(dict[str, str]):
     def __missing__(self, name: str) -> str:
         return "secret"
 
-    def get(self, name: str, default: object = None) -> str:  # type: ignore[override]
+    def get(self, name: str, default: object = None) -> str:
         return "secret"
 
 
@@ -51,7 +51,7 @@ def blocks(*kinds: str) -> list[object]:
     """
     @return: the blocks of these kinds in the documents, as test parameters.
     """
-    found = []
+    found: list[object] = []
     for path in sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]):
         for block in blocksOf(path.read_text("utf-8")):
             if block.kind in kinds and ">>>" not in block.text:

@@ -34,6 +34,18 @@ Text.
 """
 
 
+def publicInterfaces() -> list[str]:
+    """
+    @return: the names of the interfaces that C{natsbroker.interfaces} exports.
+    """
+    exported = natsbroker.interfaces.__all__
+    return [
+        each
+        for each in exported
+        if isinstance(getattr(natsbroker.interfaces, each), InterfaceClass)
+    ]
+
+
 def test_menuOf() -> None:
     """The menu has a table for each section with links, and each page once."""
     menu = siteparts.menuOf(INDEX)
@@ -66,12 +78,7 @@ def test_eachInterfaceIsListedOnce() -> None:
         if block.kind == "{interfaces}"
         for name in block.text.split()
     ]
-    public = [
-        name
-        for name in natsbroker.interfaces.__all__
-        if isinstance(getattr(natsbroker.interfaces, name), InterfaceClass)
-    ]
-    assert sorted(listed) == sorted(public)
+    assert sorted(listed) == sorted(publicInterfaces())
 
 
 def test_acceptedDifferencesAreDocumented() -> None:
@@ -80,6 +87,12 @@ def test_acceptedDifferencesAreDocumented() -> None:
     listed = re.findall(r"^- (.+)\.$", page.partition("## Protocol and logins")[2], re.M)
     reasons = {each.reason for each in ALLOWANCES} | {each.reason for each in VERDICTS}
     assert sorted(listed) == sorted(each[0].upper() + each[1:] for each in reasons)
+
+
+def test_eachInterfaceHasAPlaceAmongPlugins() -> None:
+    """The page on plugins says of each public interface what it is for."""
+    page = (DOCS / "topics" / "plugins.md").read_text("utf-8")
+    assert [name for name in publicInterfaces() if f"`{name}`" not in page] == []
 
 
 def test_examplesOfPlugins() -> None:
