@@ -102,6 +102,7 @@ LANES: tuple[tuple[Part, ...], ...] = (
     ),
     (
         Part("style", 2, ("ruff", "check", ".")),
+        Part("site", 5, ("sphinx-build", "-W", "--keep-going", "-nEq", "docs", "build/site")),
         Part("format", 2, ("ruff", "format", "--check", ".")),
         Part("others", 25, (*_PYTEST, *_without(INTEROP, SPARK, *_STORES)), 2),
     ),

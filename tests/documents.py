@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 FENCE = re.compile(r"^(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=mark)[ \t]*$", re.M | re.S)
 
+_FILE = re.compile(r"`(?P<name>[\w.][\w./-]*)`:\n\n\Z")
+
 
 @dataclass(frozen=True)
 class Block:
@@ -18,11 +20,14 @@ class Block:
 
     @ivar kind: the word after the fence: C{python}, C{sh}, or nothing.
     @ivar line: how many lines stand before its text.
+    @ivar file: the name of the file that the block shows, where the paragraph before it ends with
+        the name in a code span and a colon; or nothing.
     """
 
     kind: str
     text: str
     line: int
+    file: str = ""
 
 
 def blocksOf(document: str) -> Iterator[Block]:
@@ -31,4 +36,5 @@ def blocksOf(document: str) -> Iterator[Block]:
     """
     for found in FENCE.finditer(document):
         before = document.count("\n", 0, found.start("text"))
-        yield Block(found["kind"].strip(), found["text"], before)
+        file = _FILE.search(document, max(0, found.start() - 200), found.start())
+        yield Block(found["kind"].strip(), found["text"], before, file["name"] if file else "")

@@ -62,10 +62,16 @@ def brokenLinks(path: Path, document: str) -> list[str]:
 
 def missingFiles(document: str) -> list[str]:
     """
-    @return: the source files in code spans of C{document} that do not exist.
+    @return: the source files in code spans of C{document} that do not exist, without those that
+        the document has the reader write.
     """
+    written = {block.file for block in blocksOf(document)}
     named = re.findall(r"`((?:[\w.-]+/)+[\w-]+\.(?:pyx?|pxi))`", FENCE.sub("", document))
-    return [each for each in named if not (ROOT / each).exists() and not (PACKAGE / each).exists()]
+    return [
+        each
+        for each in named
+        if each not in written and not (ROOT / each).exists() and not (PACKAGE / each).exists()
+    ]
 
 
 def examplesOf(name: str, document: str) -> doctest.DocTest:

@@ -1,0 +1,213 @@
+"""
+A Sphinx extension with what the site has beside the pages that a code host shows:
+
+ - the menu, which is made of the lists of links in C{index.md};
+ - a page for each file outside of C{docs} that a page links to;
+ - C{{interfaces}} blocks, which show the interfaces that they name with their methods;
+ - C{{output}} blocks, which show what a command of the package prints.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_for_filename
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+from zope.interface import Attribute
+from zope.interface.interface import InterfaceClass, Method
+
+import natsbroker.interfaces
+
+SCHEME = "repository"
+"""Of links that leave C{docs}, while a page is read; conf.py has MyST pass it."""
+
+TOP = Path(__file__).resolve().parents[1]
+
+_SECTION = re.compile(r"^## (?P<title>.+)$", re.M)
+_PAGE = re.compile(r"\[[^\]]*\]\((?P<page>[\w/.-]+)\.md\)")
+_OUTSIDE = re.compile(r"(?P<before>\]\()(?P<path>(?:\.\./)+[^)#\s]+)(?:#[^)\s]*)?(?=\))")
+
+
+def menuOf(index: str) -> str:
+    """
+    @return: hidden tables of contents, one for each section of C{index}, with the pages that it
+        links to.
+    """
+    title, *sections = _SECTION.split(index)
+    tables = []
+    for title, text in zip(sections[::2], sections[1::2], strict=True):
+        pages = dict.fromkeys(
+            found["page"] for found in _PAGE.finditer(text) if not found["page"].startswith("../")
+        )
+        if pages:
+            listed = "\n".join(pages)
+            tables.append(f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{listed}\n```\n")
+    return "".join(tables)
+
+
+def outsideOf(page: str, text: str) -> dict[str, str]:
+    """
+    @param page: the name of a page, such as C{topics/tls}.
+    @return: each link in C{text} that leaves C{docs}, with the path of its file from the top.
+    """
+    up = "../" * (page.count("/") + 1)
+    links = {found["path"] for found in _OUTSIDE.finditer(text)}
+    return {each: each.removeprefix(up) for each in links if each.startswith(up)}
+
+
+def readSource(app: Sphinx, page: str, source: list[str]) -> None:
+    """
+    Add the menu to the index, and mark links that leave C{docs}.
+    """
+    outside = outsideOf(page, source[0])
+    files: set[str] = app.env.__dict__.setdefault("natsbroker_files", set())
+    files.update(outside.values())
+    source[0] = _OUTSIDE.sub(
+        lambda link: (
+            f"{link['before']}{SCHEME}:{outside[link['path']]}"
+            if link["path"] in outside
+            else link[0]
+        ),
+        source[0],
+    )
+    if page == "index":
+        source[0] += menuOf(source[0])
+
+
+def resolveFiles(app: Sphinx, document: nodes.document, page: str) -> None:
+    """
+    Lead the marked links to the pages of their files.
+    """
+    for each in document.findall(nodes.reference):
+        scheme, _, path = each.get("refuri", "").partition(":")
+        if scheme == SCHEME:
+            each["refuri"] = app.builder.get_relative_uri(page, f"files/{path}")
+
+
+def filePages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """
+    @return: the pages of files that are linked.
+    """
+    formatter = HtmlFormatter(cssclass="highlight", wrapcode=True)
+    for name in sorted(app.env.__dict__.get("natsbroker_files", ())):
+        text = (TOP / name).read_text("utf-8")
+        shown = highlight(text, get_lexer_for_filename(name), formatter)
+        yield f"files/{name}", {"title": name, "body": f"<h1>{name}</h1>\n{shown}"}, "page.html"
+
+
+def described(text: str) -> list[nodes.Node]:
+    """
+    @return: the paragraphs, lists and fields of an epytext docstring.
+    """
+    # Registers directives with docutils, and Sphinx warns of those that are there before its own.
+    from pydoctor.epydoc.markup.epytext import parse_docstring
+
+    errors: list[Any] = []
+    parsed = parse_docstring(cleandoc(text), errors)
+    if errors:
+        raise ExtensionError(f"a docstring cannot be read: {errors[0]}: {text}")
+    body = list(parsed.to_node().children) if parsed.has_body else []
+    fields = nodes.field_list()
+    for each in parsed.fields:
+        tag = f"{each.tag()} {each.arg() or ''}".strip()
+        content = nodes.field_body("", *each.body().to_node().children)
+        fields += nodes.field("", nodes.field_name("", tag), content)
+    return [*body, fields] if len(fields) else body
+
+
+def plain(found: list[nodes.Node]) -> list[nodes.Node]:
+    """
+    @return: C{found} without references to Python names, which the site shows as code.
+    """
+    holder = nodes.container("", *found)
+    for each in list(holder.findall(nodes.title_reference)):
+        each.replace_self(nodes.literal("", each.astext()))
+    return list(holder.children)
+
+
+def signatureOf(name: str, method: Method) -> str:
+    """
+    @return: the line that declares a method, without C{self}.
+    """
+    signature: str = method.getSignatureString()  # type: ignore[no-untyped-call]
+    return name + signature
+
+
+class Interfaces(SphinxDirective):
+    """
+    Shows the interfaces whose names stand in the block, one a line.
+    """
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        shown: list[nodes.Node] = []
+        for name in self.content:
+            interface = getattr(natsbroker.interfaces, name, None)
+            if not isinstance(interface, InterfaceClass):
+                raise self.error(f"natsbroker.interfaces.{name} is no interface")
+            shown.append(self._section(name, interface))
+        return shown
+
+    def _section(self, name: str, interface: InterfaceClass) -> nodes.section:
+        section = nodes.section(ids=[name.lower()], names=[name.lower()])
+        section += nodes.title("", "", nodes.literal("", name))
+        bases = [each.__name__ for each in interface.__bases__ if each.__name__ != "Interface"]
+        if bases:
+            section += nodes.paragraph("", f"Everything of {', '.join(bases)}, and more.")
+        section += plain(described(interface.__doc__ or ""))
+        entries = nodes.definition_list()
+        for key, each in sorted(
+            interface.namesAndDescriptions(), key=lambda pair: isinstance(pair[1], Method)
+        ):
+            entries += self._entry(key, each)
+        if len(entries):
+            section += entries
+        return section
+
+    def _entry(self, name: str, each: Attribute) -> nodes.definition_list_item:
+        line = signatureOf(name, each) if isinstance(each, Method) else name
+        return nodes.definition_list_item(
+            "",
+            nodes.term("", "", nodes.literal("", line)),
+            nodes.definition("", *plain(described(each.__doc__ or ""))),
+        )
+
+
+class Output(SphinxDirective):
+    """
+    Shows the command in the block, and what it prints.
+    """
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        command = " ".join(self.content)
+        program, *arguments = command.split()
+        path = Path(sys.executable).with_name(program)
+        done = subprocess.run([path, *arguments], capture_output=True, text=True, check=True)
+        text = f"$ {command}\n\n{done.stdout.strip()}\n"
+        return [nodes.literal_block(text, text, language="console")]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """
+    Register the parts with Sphinx.
+    """
+    app.add_directive("interfaces", Interfaces)
+    app.add_directive("output", Output)
+    app.connect("source-read", readSource)
+    app.connect("doctree-resolved", resolveFiles)
+    app.connect("html-collect-pages", filePages)
+    return {"version": "1", "parallel_read_safe": False}

@@ -1,0 +1,106 @@
+"""
+The documentation site: its parts, and what pages list completely.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from zope.interface.interface import InterfaceClass
+
+import natsbroker.interfaces
+from tests.documents import blocksOf
+from tests.interop.allowances import ALLOWANCES, VERDICTS
+
+pytest.importorskip("sphinx")
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+sys.path.append(str(DOCS))
+
+import siteparts  # noqa: E402  (it lies beside the pages)
+
+INDEX = """# Top
+
+## Learning
+
+- [One](one.md) and [two](topics/two.md), [out](../README.md), [the first](one.md) again.
+
+## Nothing
+
+Text.
+"""
+
+
+def publicInterfaces() -> list[str]:
+    """
+    @return: the names of the interfaces that C{natsbroker.interfaces} exports.
+    """
+    exported = natsbroker.interfaces.__all__
+    return [
+        each
+        for each in exported
+        if isinstance(getattr(natsbroker.interfaces, each), InterfaceClass)
+    ]
+
+
+def test_menuOf() -> None:
+    """The menu has a table for each section with links, and each page once."""
+    menu = siteparts.menuOf(INDEX)
+    assert re.findall(r":caption: (.+)", menu) == ["Learning"]
+    assert menu.split("\n\n")[1].splitlines()[:2] == ["one", "topics/two"]
+    assert "README" not in menu
+
+
+def test_outsideOf() -> None:
+    """Links that leave C{docs} are found with the paths of their files."""
+    text = "[a](../../examples/x.py) [b](other.md) [c](../x.md#y) [d](../../README.md#top)"
+    assert siteparts.outsideOf("topics/page", text) == {
+        "../../examples/x.py": "examples/x.py",
+        "../../README.md": "README.md",
+    }
+
+
+def test_described() -> None:
+    """Epytext becomes paragraphs and fields."""
+    nodes = siteparts.described("Say C{this}.\n\n@param what: the thing.")
+    assert "\n".join(each.astext() for each in nodes) == "Say this.\nparam what\n\nthe thing."
+
+
+def test_eachInterfaceIsListedOnce() -> None:
+    """The reference of interfaces has each public interface once."""
+    page = (DOCS / "reference" / "interfaces.md").read_text("utf-8")
+    listed = [
+        name
+        for block in blocksOf(page)
+        if block.kind == "{interfaces}"
+        for name in block.text.split()
+    ]
+    assert sorted(listed) == sorted(publicInterfaces())
+
+
+def test_acceptedDifferencesAreDocumented() -> None:
+    """The differences that the comparisons with nats-server accept are those that a page lists."""
+    page = (DOCS / "topics" / "compatibility.md").read_text("utf-8")
+    listed = re.findall(r"^- (.+)\.$", page.partition("## Protocol and logins")[2], re.M)
+    reasons = {each.reason for each in ALLOWANCES} | {each.reason for each in VERDICTS}
+    assert sorted(listed) == sorted(each[0].upper() + each[1:] for each in reasons)
+
+
+def test_eachInterfaceHasAPlaceAmongPlugins() -> None:
+    """The page on plugins says of each public interface what it is for."""
+    page = (DOCS / "topics" / "plugins.md").read_text("utf-8")
+    assert [name for name in publicInterfaces() if f"`{name}`" not in page] == []
+
+
+def test_examplesOfPlugins() -> None:
+    """Each program in C{examples} that provides a plugin is named by the page on plugins."""
+    page = (DOCS / "topics" / "plugins.md").read_text("utf-8")
+    programs = [
+        path.name
+        for path in DOCS.parent.glob("examples/*.py")
+        if "@implementer" in path.read_text("utf-8")
+    ]
+    assert [name for name in programs if f"examples/{name})" not in page] == []
