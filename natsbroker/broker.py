@@ -239,8 +239,9 @@ class Broker(MultiService):
     def _opened(self, _: None) -> None:
         # Callers that waited act before the last line, so its readers may rely on what they do.
         self._readiness.reached()
+        required = self.clientContext.authorizer.required
         for listener in self.listeners:
-            announceListener(listener, self.settings)
+            announceListener(listener, self.settings, required)
         self.links.announce()
         _log.info("Server is ready")
         if self.streaming is not None:

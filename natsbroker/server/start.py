@@ -15,7 +15,7 @@ from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.accounts.registry import accountNames
 from natsbroker.auth.passwords import isHash
 from natsbroker.clients.listener import PortListener, describe
-from natsbroker.config.addresses import joined
+from natsbroker.config.addresses import isLoopback, joined
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import StoreError
@@ -92,9 +92,15 @@ def _announceCallout(settings: Settings) -> None:
             _log.error('Authorization callout user "{name}" not valid', name=user)
 
 
-def announceListener(listener: PortListener, settings: Settings) -> None:
+def announceListener(listener: PortListener, settings: Settings, required: bool) -> None:
+    """
+    @param required: whether clients must authenticate.
+    """
     where = describe(listener.address)
     _log.info("Listening for client connections on {where}", where=where)
+    host = getattr(listener.address, "host", "")
+    if host and not (required or isLoopback(host)):
+        _log.warn("Clients need no login on {where}, which other machines may reach", where=where)
     if settings.tls is None:
         return
     first = settings.tls.handshake_first and not settings.tls.handshake_first_fallback

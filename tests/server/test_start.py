@@ -5,9 +5,11 @@ Log lines of a start, and errors of one that fails.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.error import BindError, CannotListenError, ConnectionRefusedError
 from twisted.internet.testing import MemoryReactor
 from twisted.python.failure import Failure
@@ -102,8 +104,26 @@ class TestListener:
     def test_line(self) -> None:
         """Programs wait for this line."""
         with logLines() as lines:
-            announceListener(listening(), Settings())
+            announceListener(listening(), Settings(), True)
         assert lines == ["[INF] Listening for client connections on 0.0.0.0:4000"]
+
+    def test_openToTheNetwork(self) -> None:
+        """A listener that other machines reach, and that asks for no login, gets a warning."""
+        with logLines() as lines:
+            announceListener(listening(), Settings(), False)
+        assert lines[1:] == [
+            "[WRN] Clients need no login on 0.0.0.0:4000, which other machines may reach"
+        ]
+
+    @pytest.mark.parametrize(
+        "address", [IPv4Address("TCP", "127.0.0.1", 4000), UNIXAddress(b"/run/socket")]
+    )
+    def test_openToThisMachine(self, address: Any) -> None:
+        """Loopback and sockets of this machine get none."""
+        listener: Any = SimpleNamespace(address=address)
+        with logLines() as lines:
+            announceListener(listener, Settings(), False)
+        assert len(lines) == 1
 
     @pytest.mark.parametrize(
         ("tls", "optional", "more"),
@@ -129,7 +149,9 @@ class TestListener:
     def test_tls(self, tls: TLSSettings, optional: bool, more: list[str]) -> None:
         """TLS is mentioned in nats-server's words."""
         with logLines() as lines:
-            announceListener(listening(), replace(Settings(), tls=tls, allow_non_tls=optional))
+            announceListener(
+                listening(), replace(Settings(), tls=tls, allow_non_tls=optional), True
+            )
         assert lines[1:] == more
 
 
