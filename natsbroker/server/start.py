@@ -97,10 +97,10 @@ def announceListener(listener: PortListener, settings: Settings, required: bool)
     @param required: whether clients must authenticate.
     """
     where = describe(listener.address)
-    _log.info("Listening for client connections on {where}", where=where)
     host = getattr(listener.address, "host", "")
     if host and not (required or isLoopback(host)):
         _log.warn("Clients need no login on {where}, which other machines may reach", where=where)
+    _log.info("Listening for client connections on {where}", where=where)
     if settings.tls is None:
         return
     first = settings.tls.handshake_first and not settings.tls.handshake_first_fallback

@@ -111,8 +111,9 @@ class TestListener:
         """A listener that other machines reach, and that asks for no login, gets a warning."""
         with logLines() as lines:
             announceListener(listening(), Settings(), False)
-        assert lines[1:] == [
-            "[WRN] Clients need no login on 0.0.0.0:4000, which other machines may reach"
+        assert lines == [
+            "[WRN] Clients need no login on 0.0.0.0:4000, which other machines may reach",
+            "[INF] Listening for client connections on 0.0.0.0:4000",
         ]
 
     @pytest.mark.parametrize(
