@@ -47,7 +47,15 @@ class MetricSeries:
         self.samples.append((labels, value))
 
 
+#: Makes the metrics of a service.
+Contribution = Callable[[], Generator[Pause, None, list[MetricSeries]]]
+
+
 class Metrics:
+    """
+    @ivar contributions: the metrics of services, each made in small steps.
+    """
+
     def __init__(
         self,
         state: BrokerState,
@@ -65,6 +73,7 @@ class Metrics:
         self._accstatz = accstatz
         self._jetstream = jetstream
         self._load = load or loadClient
+        self.contributions: list[Contribution] = []
 
     def __call__(self, query: Query) -> Answer:
         client = self._load()
@@ -90,6 +99,8 @@ class Metrics:
         found += yield from self._interest()
         found += self._links()
         found += yield from _jetStream(accountsOf(self._jetstream()))
+        for each in self.contributions:
+            found += yield from each()
         return found
 
     def _process(self) -> Iterable[MetricSeries]:

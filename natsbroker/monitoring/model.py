@@ -30,7 +30,7 @@ from natsbroker.monitoring.varz import Varz
 class MonitoringModel:
     """
     The pages of one broker, whose clock is the reactor of the client connections. Services add to
-    L{varz}, L{accountz} and L{healthz}, and give their links to the pages in L{links}.
+    L{varz}, L{accountz}, L{metrics} and L{healthz}, and give their links to the pages in L{links}.
 
     @ivar state: what the pages read.
     @ivar links: the pages of connection kinds, by the kind's name.
@@ -63,7 +63,7 @@ class MonitoringModel:
         self.varz.contributions["jetstream"] = lambda: varzOf(jetstream())
         self.statsz = Statsz(self.state, self.varz, lambda: varzOf(jetstream()))
         self.accountz.hasJetStream = lambda name: name in accountsOf(jetstream())
-        metrics = Metrics(self.state, self.varz, self.accstatz, jetstream)
+        self.metrics = Metrics(self.state, self.varz, self.accstatz, jetstream)
         self.pages: dict[str, Page] = {
             "/": self._index,
             "/live": livePage,
@@ -72,7 +72,7 @@ class MonitoringModel:
             "/accountz": self.accountz,
             "/accstatz": self.accstatz,
             "/jsz": self.jsz,
-            "/metrics": metrics,
+            "/metrics": self.metrics,
             "/subsz": self.subsz,
             "/healthz": self.healthz,
             "/ipqueuesz": _noQueues,

@@ -412,9 +412,10 @@ class BrokerParts:
 
     def _showStreaming(self, monitoring: MonitoringModel) -> None:
         if self.streaming is not None:
-            from natsbroker.streaming.pages import streamingPages
+            from natsbroker.streaming.pages import streamingPages, streamingSeries
 
             monitoring.pages.update(streamingPages(self.streaming, monitoring.state))
+            monitoring.metrics.contributions.append(partial(streamingSeries, self.streaming))
 
     def _makeModel(self) -> MonitoringModel:
         from natsbroker.auth.certificates import described

@@ -1,13 +1,13 @@
 """
 The monitoring pages under C{/streaming}, with the parameters, keys and refusals of
-nats-streaming-server 0.25.6.
+nats-streaming-server 0.25.6, and the metrics of channels.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,10 +19,12 @@ from natsbroker.monitoring.answers import (
     Answer,
     Listing,
     Page,
+    Pause,
     bodyOf,
     textAnswer,
 )
 from natsbroker.monitoring.formats import instant, nanoseconds, uptime
+from natsbroker.monitoring.metrics import MetricSeries
 from natsbroker.monitoring.queries import DEFAULT_LIMIT, BadQuery, Query, integer, repeated, text
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.streaming.monitoring import StreamingModel
@@ -230,6 +232,40 @@ class StreamingPages:
         """
         isActive = self._model.figures().state == "FT_ACTIVE"
         return Answer(200 if isActive else 204, JSON, iter([b""]))
+
+
+def streamingSeries(model: StreamingModel) -> Generator[Pause, None, list[MetricSeries]]:
+    """
+    The metrics of channels, and of their subscriptions by the name of the durable, the queue group
+    or the client.
+    """
+    labels = ("channel",)
+    messages = MetricSeries("channel_messages", "Messages in a channel.", labels)
+    size = MetricSeries("channel_bytes", "Bytes of these messages.", labels)
+    last = MetricSeries("channel_last_sequence", "The sequence of the last message.", labels)
+    names = (*labels, "subscription")
+    lag = MetricSeries("channel_lag", "Messages that were not sent yet.", names)
+    pending = MetricSeries("channel_ack_pending", "Not acknowledged yet.", names)
+    for place, name in enumerate(model.channelNames() if model.isRunning else ()):
+        if place % _STEP == _STEP - 1:
+            yield PAUSE
+        try:
+            channel, subscriptions = model.channel(name), model.channelSubscriptions(name)
+        except KeyError:
+            continue
+        messages.add(channel.msgs, name)
+        size.add(channel.bytes, name)
+        last.add(channel.last_seq, name)
+        found: dict[str, tuple[int, int]] = {}
+        for each in subscriptions:
+            key = each.queue_name or each.durable_name or each.client_id
+            behind, owed = found.get(key, (0, 0))
+            behind = max(behind, channel.last_seq - each.last_sent)
+            found[key] = behind, owed + each.pending_count
+        for key, (behind, owed) in found.items():
+            lag.add(behind, name, key)
+            pending.add(owed, name, key)
+    return [messages, size, last, lag, pending]
 
 
 def openFiles(path: str = "/proc/self/fd") -> dict[str, int]:

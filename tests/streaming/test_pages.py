@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from natsbroker.streaming.pages import limitsOf, openFiles, streamingPages
+from natsbroker.monitoring.answers import complete
+from natsbroker.streaming.pages import limitsOf, openFiles, streamingPages, streamingSeries
 from natsbroker.streaming.settings import Streaming
 from tests.monitoring.staging import Stage as MonitoringStage
 from tests.streaming.support import Stage
@@ -176,6 +177,22 @@ def test_index(pages: StagedPages) -> None:
     """The page above them links them."""
     body = b"".join(pages.broker.answer("/streaming").body)
     assert body.count(b"<a href") == 4 and b'"./streaming/channelsz"' in body
+
+
+def test_series(pages: StagedPages) -> None:
+    """Channels have metrics, and subscriptions by their name how far they are behind."""
+    found = {each.name: each.samples for each in complete(streamingSeries(pages.stage.model))}
+    assert found["channel_messages"] == [(("bar",), 0), (("empty",), 0), (("foo",), 3)]
+    assert found["channel_lag"] == [(("bar", "me"), 0), (("foo", "d"), 1)]
+    assert found["channel_ack_pending"] == [(("bar", "me"), 0), (("foo", "d"), 2)]
+    assert found["channel_last_sequence"][-1] == (("foo",), 3)
+    assert found["channel_bytes"][-1] == (("foo",), 12)
+
+
+def test_seriesBeforeTheStart() -> None:
+    """Before the service has started there are none."""
+    series = complete(streamingSeries(Stage(start=False).model))
+    assert all(not each.samples for each in series)
 
 
 def test_noDescriptors(tmp_path: Path) -> None:
