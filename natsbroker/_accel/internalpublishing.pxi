@@ -103,6 +103,40 @@ cdef inline char* writeWord(char* out, const char* word, Py_ssize_t length) noex
     return out + length + 1
 
 
+cdef inline Py_ssize_t roomForPlace(const Stored* stored, bytes stream):
+    """
+    The most bytes that L{writePlace} writes, with room for the lines behind it.
+    """
+    return stored.headersLength + stored.subjectLength + PyBytes_GET_SIZE(stream) + 512
+
+
+cdef char* writePlace(
+    char* out, const Stored* stored, bytes stream, uint64_t sequence, uint64_t time
+):
+    """
+    Write the headers of a stored message, without their empty line, and those that say where it is
+    stored.
+    """
+    cdef char number[24]
+    if stored.headersLength > 2:
+        memcpy(out, stored.headers, stored.headersLength - 2)
+        out += stored.headersLength - 2
+    else:
+        memcpy(out, b"NATS/1.0\r\n", 10)
+        out += 10
+    out = writeLine(
+        out, b"Nats-Stream: ", 13, PyBytes_AS_STRING(stream), PyBytes_GET_SIZE(stream)
+    )
+    out = writeLine(out, b"Nats-Subject: ", 14, stored.subject, stored.subjectLength)
+    out = writeLine(
+        out, b"Nats-Sequence: ", 15, number, writeDecimal(number, sequence) - number
+    )
+    memcpy(out, b"Nats-Time-Stamp: ", 17)
+    out = writeTime(out + 17, time)
+    memcpy(out, b"\r\n", 2)
+    return out + 2
+
+
 cdef bint giveStored(Subscription subscription, Stored* stored) except -1:
     """
     Put a stored message into one receiver's outbox.
@@ -287,30 +321,12 @@ cdef class InternalPublisher:
                 break
             most -= stored.subjectLength + stored.headersLength + stored.payloadLength
             pending = max(pending - 1, 0)
-            if len(block) < stored.headersLength + stored.subjectLength + len(stream) + 512:
-                block = bytearray(
-                    stored.headersLength + stored.subjectLength + len(stream) + 1024
-                )
+            if len(block) < roomForPlace(&stored, stream):
+                block = bytearray(2 * roomForPlace(&stored, stream))
             begin = out = block
-            if stored.headersLength > 2:
-                memcpy(out, stored.headers, stored.headersLength - 2)
-                out += stored.headersLength - 2
-            else:
-                memcpy(out, b"NATS/1.0\r\n", 10)
-                out += 10
+            out = writePlace(out, &stored, stream, <uint64_t> record[0], <uint64_t> record[1])
             out = writeLine(
-                out, b"Nats-Stream: ", 13, PyBytes_AS_STRING(stream), PyBytes_GET_SIZE(stream)
-            )
-            out = writeLine(out, b"Nats-Subject: ", 14, stored.subject, stored.subjectLength)
-            out = writeLine(
-                out, b"Nats-Sequence: ", 15, number,
-                writeDecimal(number, <uint64_t> record[0]) - number,
-            )
-            memcpy(out, b"Nats-Time-Stamp: ", 17)
-            out = writeTime(out + 17, <uint64_t> record[1])
-            memcpy(out, b"\r\n", 2)
-            out = writeLine(
-                out + 2, b"Nats-Num-Pending: ", 18, number,
+                out, b"Nats-Num-Pending: ", 18, number,
                 writeDecimal(number, <uint64_t> pending) - number,
             )
             out = writeLine(

@@ -18,6 +18,7 @@ from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.exports import beginning, gather, sizeIn
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import (
+    LONGEST_SUBJECT_KEY,
     LogRow,
     Tally,
     blockKey,
@@ -207,6 +208,22 @@ def fetchTallies(
                     return TallyPage(found, tally.subject, last)
                 more = cursor.next()
     return TallyPage(found, b"", last)
+
+
+def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
+    """
+    The first and the last subject that have tallies, in the order of their bytes, as far as they
+    are in the keys.
+    """
+    prefix = tallyPrefix(identity)
+    with environment.reading() as txn, txn.cursor() as cursor:
+        if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
+            return []
+        found = [cursor.key()]
+        behind = cursor.set_range(prefix + b"\xff" * LONGEST_SUBJECT_KEY)
+        if cursor.prev() if behind else cursor.last():
+            found.append(cursor.key())
+        return [each[len(prefix) :] for each in found]
 
 
 def _lastIn(txn: lmdb.Transaction[bytes], identity: int) -> int:
