@@ -296,7 +296,8 @@ cdef class InternalPublisher:
         """
         Put stored messages into their receivers' outboxes as answers of a direct get.
 
-        @return: how many messages they were; 0 leaves them to the readable path.
+        @return: how many messages they were, and the bytes of their subjects, headers and payloads;
+            zeros leave them to the readable path.
         """
         cdef tuple receivers = self.receiversOf(subject)
         cdef tuple record
@@ -305,10 +306,10 @@ cdef class InternalPublisher:
         cdef char number[24]
         cdef char* begin
         cdef char* out
-        cdef Py_ssize_t place, count = 0
+        cdef Py_ssize_t place, size, count = 0, total = 0
         cdef bint isReached
         if receivers is None or PyTuple_GET_SIZE(receivers) == 0:
-            return 0
+            return 0, 0
         for place in range(PyList_GET_SIZE(records)):
             if most <= 0:
                 break
@@ -319,7 +320,8 @@ cdef class InternalPublisher:
             readStored(&stored, record)
             if record[1] < 0:
                 break
-            most -= stored.subjectLength + stored.headersLength + stored.payloadLength
+            size = stored.subjectLength + stored.headersLength + stored.payloadLength
+            most -= size
             pending = max(pending - 1, 0)
             if len(block) < roomForPlace(&stored, stream):
                 block = bytearray(2 * roomForPlace(&stored, stream))
@@ -346,7 +348,8 @@ cdef class InternalPublisher:
                 break
             last = record[0]
             count += 1
-        return count
+            total += size
+        return count, total
 
     cdef tuple receiversOf(self, bytes subject):
         """

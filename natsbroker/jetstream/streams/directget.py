@@ -260,9 +260,9 @@ class DirectGetResponder:
             stream, some = self._stream, list(records[: answer.room])
             state = (answer.pending, answer.last, answer.left)
             publisher = stream.account.records.publisher
-            sent = publisher.publishAnswers(reply, some, stream.name.encode(), *state)
-            for record in some[:sent]:
-                answer.add(record)
+            sent, size = publisher.publishAnswers(reply, some, stream.name.encode(), *state)
+            if sent:
+                answer.addMany(sent, size, some[sent - 1].sequence)
         for record in records[sent:]:
             if answer.isFull:
                 return
@@ -325,19 +325,34 @@ class _BatchAnswer:
 
         @return: the headers that it has in the answer only.
         """
-        if not self._isPlain:
-            self.pending = max(self.pending - 1, 0)
-        lines = self.lines()
-        self.last = record.sequence
-        self.room -= 1
-        self.left -= len(record.subject) + len(record.headers) + len(record.payload)
+        left = max(self.pending - 1, 0) if not self._isPlain else self.pending
+        lines = _progress(left, self.last)
+        size = len(record.subject) + len(record.headers) + len(record.payload)
+        self.addMany(1, size, record.sequence)
         return lines
+
+    def addMany(self, count: int, size: int, last: int) -> None:
+        """
+        Add messages.
+
+        @param size: the bytes of their subjects, headers and payloads.
+        @param last: the sequence of the last one.
+        """
+        if not self._isPlain:
+            self.pending = max(self.pending - count, 0)
+        self.last = last
+        self.room -= count
+        self.left -= size
 
     def lines(self) -> bytes:
         """
         The headers with what is left, and with the last message.
         """
-        return b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (self.pending, self.last)
+        return _progress(self.pending, self.last)
+
+
+def _progress(pending: int, last: int) -> bytes:
+    return b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (pending, last)
 
 
 def _pattern(subject: str) -> bytes:

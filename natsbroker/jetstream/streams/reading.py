@@ -111,7 +111,9 @@ class StreamRecords:
         return record
 
     def _decodedAll(self, records: list[Record]) -> list[Record]:
-        return [self.decoded(each) for each in records] if self.isInFile else records
+        if not self.isInFile:
+            return records
+        return [self.decoded(each) if each.headers else each for each in records]
 
     @inlineCallbacks
     def read(
