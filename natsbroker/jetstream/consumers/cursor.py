@@ -18,7 +18,7 @@ from natsbroker.subjects.grammar import matches
 _log = Logger(namespace="natsbroker.jetstream")
 
 #: Messages that are read at once, and that are kept for a consumer that takes none.
-PIECE = 256
+PIECE = 512
 
 #: Bytes that are read at once.
 PIECE_BYTES = 1 << 20

@@ -39,6 +39,7 @@ from natsbroker.storage.lmdb.reading import (
     fetchBlocks,
     fetchColumns,
     fetchEdges,
+    fetchLast,
     fetchTallies,
     findTime,
 )
@@ -370,12 +371,13 @@ class LMDBLog(OwnedLog):
         ahead, epoch = self._ahead.lastOf(subject), self._lasts.epoch
         if ahead:
             return ahead
-        page = yield self._owner.fetch(fetchTallies, self.identity, subject, b"", 1, 1)
-        if not page.tallies or hasWildcard(subject):
-            return 0
-        last: int = page.tallies[0].last
-        self._lasts.found(subject, last, epoch)
-        return last
+        version, records = self.version, self._ahead
+        last, raws = yield self._owner.fetch(fetchLast, self.identity, subject)
+        for each in raws:
+            self._keep(each, version, records)
+        if last:
+            self._lasts.found(subject, last, epoch)
+        return int(last)
 
     @inlineCallbacks
     def subjects(

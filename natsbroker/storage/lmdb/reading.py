@@ -103,6 +103,17 @@ def fetchColumns(
     return gather(raws, identity, start, stop, maxBytes, following)
 
 
+def fetchLast(
+    environment: Environment, identity: int, subject: bytes
+) -> tuple[int, list[RawBlock]]:
+    """
+    The sequence of the last record of a literal subject, 0 without, and the block that may hold it.
+    """
+    page = fetchTallies(environment, identity, subject, b"", 1, 1)
+    last = page.tallies[0].last if page.tallies and not hasWildcard(subject) else 0
+    return last, fetchBlocks(environment, identity, last, 1) if last else []
+
+
 def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:
     """
     The block with the newest records up to a sequence.
