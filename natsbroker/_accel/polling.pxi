@@ -318,7 +318,7 @@ cdef class Poller:
             self.runOnce()
             if self.came < BUSY or self.clock() > deadline or self.batch.work >= self.batch.round:
                 break
-        if self.isExpecting or self.came:
+        if self.isExpecting:
             self.isExpecting = False
             if self.outer >= 0:
                 self.linger(deadline)
