@@ -16,6 +16,7 @@ __all__ = [
     "Collector",
     "Connection",
     "Decoder",
+    "DirectGetStep",
     "FlushBatch",
     "FrameLane",
     "InternalPublisher",
@@ -35,13 +36,13 @@ __all__ = [
     "TrafficCounter",
     "closeAll",
     "decodeBlock",
-    "decodeRecords",
     "encodeRecords",
     "gatherBlocks",
     "maskBytes",
     "readAcks",
     "readFrames",
     "readPublishes",
+    "selectRecords",
     "storedRecords",
     "useShortSlices",
     "writeMessages",
@@ -76,14 +77,15 @@ maskBytes: Any = None
 readFrames: Any = None
 
 #: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports}, of
-#: L{natsbroker.jetstream.streams.publish} and of Google's protobuf library, for what comes in bulk;
-#: C{None} where they are not compiled.
+#: L{natsbroker.jetstream.streams.publish}, of L{natsbroker.jetstream.streams.directget} and of
+#: Google's protobuf library, for what comes in bulk; C{None} where they are not compiled.
+DirectGetStep: Any = None
 PublishStep: Any = None
-decodeRecords: Any = None
 encodeRecords: Any = None
 gatherBlocks: Any = None
 readAcks: Any = None
 readPublishes: Any = None
+selectRecords: Any = None
 storedRecords: Any = None
 writeMessages: Any = None
 writePubAcks: Any = None

@@ -67,6 +67,7 @@ class Names:
     AckCollector: Any
     Collector: Any
     Decoder: Any
+    DirectGetStep: Any
     Lane: Any
     LinkLane: Any
     Matcher: Any
@@ -83,11 +84,11 @@ class Names:
     FlushBatch: Any
     closeAll: Any
     decodeBlock: Any
-    decodeRecords: Any
     encodeRecords: Any
     gatherBlocks: Any
     readAcks: Any
     readPublishes: Any
+    selectRecords: Any
     storedRecords: Any
     writeMessages: Any
     writePubAcks: Any
@@ -103,13 +104,14 @@ FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 #: Steps that are only there where they are compiled.
 STEPS = (
     "AckCollector",
+    "DirectGetStep",
     "PublishStep",
     "Seal",
-    "decodeRecords",
     "encodeRecords",
     "gatherBlocks",
     "readAcks",
     "readPublishes",
+    "selectRecords",
     "storedRecords",
     "writeMessages",
     "writePubAcks",

@@ -103,6 +103,40 @@ cdef inline char* writeWord(char* out, const char* word, Py_ssize_t length) noex
     return out + length + 1
 
 
+cdef inline Py_ssize_t roomForPlace(const Stored* stored, bytes stream):
+    """
+    The most bytes that L{writePlace} writes, with room for the lines behind it.
+    """
+    return stored.headersLength + stored.subjectLength + PyBytes_GET_SIZE(stream) + 512
+
+
+cdef char* writePlace(
+    char* out, const Stored* stored, bytes stream, uint64_t sequence, uint64_t time
+):
+    """
+    Write the headers of a stored message, without their empty line, and those that say where it is
+    stored.
+    """
+    cdef char number[24]
+    if stored.headersLength > 2:
+        memcpy(out, stored.headers, stored.headersLength - 2)
+        out += stored.headersLength - 2
+    else:
+        memcpy(out, b"NATS/1.0\r\n", 10)
+        out += 10
+    out = writeLine(
+        out, b"Nats-Stream: ", 13, PyBytes_AS_STRING(stream), PyBytes_GET_SIZE(stream)
+    )
+    out = writeLine(out, b"Nats-Subject: ", 14, stored.subject, stored.subjectLength)
+    out = writeLine(
+        out, b"Nats-Sequence: ", 15, number, writeDecimal(number, sequence) - number
+    )
+    memcpy(out, b"Nats-Time-Stamp: ", 17)
+    out = writeTime(out + 17, time)
+    memcpy(out, b"\r\n", 2)
+    return out + 2
+
+
 cdef bint giveStored(Subscription subscription, Stored* stored) except -1:
     """
     Put a stored message into one receiver's outbox.
@@ -262,7 +296,8 @@ cdef class InternalPublisher:
         """
         Put stored messages into their receivers' outboxes as answers of a direct get.
 
-        @return: how many messages they were; 0 leaves them to the readable path.
+        @return: how many messages they were, and the bytes of their subjects, headers and payloads;
+            zeros leave them to the readable path.
         """
         cdef tuple receivers = self.receiversOf(subject)
         cdef tuple record
@@ -271,10 +306,10 @@ cdef class InternalPublisher:
         cdef char number[24]
         cdef char* begin
         cdef char* out
-        cdef Py_ssize_t place, count = 0
+        cdef Py_ssize_t place, size, count = 0, total = 0
         cdef bint isReached
         if receivers is None or PyTuple_GET_SIZE(receivers) == 0:
-            return 0
+            return 0, 0
         for place in range(PyList_GET_SIZE(records)):
             if most <= 0:
                 break
@@ -285,32 +320,15 @@ cdef class InternalPublisher:
             readStored(&stored, record)
             if record[1] < 0:
                 break
-            most -= stored.subjectLength + stored.headersLength + stored.payloadLength
+            size = stored.subjectLength + stored.headersLength + stored.payloadLength
+            most -= size
             pending = max(pending - 1, 0)
-            if len(block) < stored.headersLength + stored.subjectLength + len(stream) + 512:
-                block = bytearray(
-                    stored.headersLength + stored.subjectLength + len(stream) + 1024
-                )
+            if len(block) < roomForPlace(&stored, stream):
+                block = bytearray(2 * roomForPlace(&stored, stream))
             begin = out = block
-            if stored.headersLength > 2:
-                memcpy(out, stored.headers, stored.headersLength - 2)
-                out += stored.headersLength - 2
-            else:
-                memcpy(out, b"NATS/1.0\r\n", 10)
-                out += 10
+            out = writePlace(out, &stored, stream, <uint64_t> record[0], <uint64_t> record[1])
             out = writeLine(
-                out, b"Nats-Stream: ", 13, PyBytes_AS_STRING(stream), PyBytes_GET_SIZE(stream)
-            )
-            out = writeLine(out, b"Nats-Subject: ", 14, stored.subject, stored.subjectLength)
-            out = writeLine(
-                out, b"Nats-Sequence: ", 15, number,
-                writeDecimal(number, <uint64_t> record[0]) - number,
-            )
-            memcpy(out, b"Nats-Time-Stamp: ", 17)
-            out = writeTime(out + 17, <uint64_t> record[1])
-            memcpy(out, b"\r\n", 2)
-            out = writeLine(
-                out + 2, b"Nats-Num-Pending: ", 18, number,
+                out, b"Nats-Num-Pending: ", 18, number,
                 writeDecimal(number, <uint64_t> pending) - number,
             )
             out = writeLine(
@@ -330,7 +348,8 @@ cdef class InternalPublisher:
                 break
             last = record[0]
             count += 1
-        return count
+            total += size
+        return count, total
 
     cdef tuple receiversOf(self, bytes subject):
         """

@@ -328,16 +328,17 @@ class InternalPublisher:
         pending: int,
         last: int,
         most: int,
-    ) -> int:
+    ) -> tuple[int, int]:
         """
         Put stored messages into their receivers' outboxes as answers of a direct get.
 
         @param pending: the messages that the request selects and that are not sent.
         @param last: the sequence of the message before.
         @param most: stop behind the message with which the subjects, headers and payloads reach it.
-        @return: how many messages they were; 0 leaves them to the readable path.
+        @return: how many messages they were, and the bytes of their subjects, headers and payloads;
+            zeros leave them to the readable path.
         """
-        return 0
+        return 0, 0
 
 
 _PUBLISHING = (b"P", b"p", b"H", b"h")

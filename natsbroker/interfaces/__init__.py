@@ -41,6 +41,7 @@ from natsbroker.interfaces.links import (
 )
 from natsbroker.interfaces.records import (
     Columns,
+    EncodedRecord,
     Entry,
     LeaseCensus,
     LeaseHolder,
@@ -77,6 +78,7 @@ from natsbroker.interfaces.storage import (
     ILeasedStore,
     IReportingStore,
     IRetainedLog,
+    IShortcutLog,
     IStateStore,
     IStoreOpener,
     IStoreWatcher,
@@ -91,6 +93,7 @@ from natsbroker.wire.values import ClientInfo, Kind, Message, Run
 __all__ = [
     "ClientInfo",
     "Columns",
+    "EncodedRecord",
     "Entry",
     "Grant",
     "IAccountResolver",
@@ -126,6 +129,7 @@ __all__ = [
     "IRetainedLog",
     "IRouterPlugin",
     "IRunSubscriber",
+    "IShortcutLog",
     "IStateStore",
     "IStoreOpener",
     "IStoreWatcher",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 __all__ = [
     "Columns",
+    "EncodedRecord",
     "Entry",
     "LeaseCensus",
     "LeaseHolder",
@@ -55,6 +56,10 @@ class Record(NamedTuple):
     subject: bytes
     headers: bytes
     payload: bytes
+
+
+EncodedRecord = tuple[bytes, int, int]
+"""Bytes, and from where to where a record is in them as L{natsbroker.storage.records} has it."""
 
 
 class RecordRun(NamedTuple):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from natsbroker.interfaces.records import (
         Columns,
+        EncodedRecord,
         Entry,
         LeaseCensus,
         LogBounds,
@@ -351,6 +352,32 @@ class ISubjectIndexedLog(IStreamLog):
         """
         As L{IStreamLog.read}, for records whose subject matches one of the patterns. It may return
         early, with fewer records, to share the reactor's time.
+        """
+
+
+class IShortcutLog(ISubjectIndexedLog):
+    """
+    A log with shorter ways to what the other methods give, for services that use them where a log
+    has them. It keeps some durable records in memory as L{natsbroker.storage.records} encodes them.
+    """
+
+    identity = Attribute("As in L{IStreamLog}: it is in each of the records.")
+
+    def recall(sequence: int) -> EncodedRecord | None:
+        """
+        The bytes of a record, unverified. C{None} if it is not in memory, or not there.
+        """
+
+    def recallLast(subject: bytes) -> int:
+        """
+        The sequence that the newest record of a literal subject had when it was asked for or
+        appended last; 0 if that is not known. The record may be gone.
+        """
+
+    def hasOnly(pattern: bytes) -> Deferred[bool]:
+        """
+        Whether a pattern matches the subjects of all records that are durable when this is called.
+        False where that cannot be seen without looking at each subject.
         """
 
 

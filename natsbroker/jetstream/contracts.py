@@ -165,6 +165,14 @@ class DirectStream(ConsumerStream, Protocol):
     The stream that direct get reads.
     """
 
+    @property
+    def isInFile(self) -> bool:
+        """Whether header blocks follow their length in the log."""
+
+    @property
+    def isSettled(self) -> bool:
+        """Whether L{settle} has nothing to wait for."""
+
     def settle(self) -> Deferred[None]:
         """
         Wait until what was published and removed before is durable.

@@ -16,6 +16,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import NamedTuple
 
+from natsbroker import hot
 from natsbroker.interfaces.records import Record
 from natsbroker.storage.records import (
     HEAD_SIZE,
@@ -24,11 +25,11 @@ from natsbroker.storage.records import (
     Damaged,
     crc32c,
     decode,
-    decodeMany,
     lengthAt,
     subjectOf,
     timestampOf,
 )
+from natsbroker.subjects.verdicts import SubjectVerdicts
 
 HEAD = Struct("<8sBBHIIQQQQqqQI")
 HEAD_LENGTH = HEAD.size + 4
@@ -197,27 +198,63 @@ class Block:
             raise Damaged(f"record {record.sequence} stands in the place of another")
         return record
 
-    def records(self, first: int, last: int, maxBytes: int) -> list[Record]:
+    def select(
+        self, first: int, last: int, wanted: SubjectVerdicts | None, limit: int, maxBytes: int
+    ) -> tuple[list[Record], int, int]:
         """
-        The records from one index to before another, as far as they can be read together.
+        The records from one index to before another that are there and of wanted subjects.
 
-        @param maxBytes: the limit of subjects, headers and payloads.
-        @return: none if the first one has to be read by itself.
+        @param wanted: C{None} for all.
+        @param limit: the most records.
+        @param maxBytes: end with the record whose subjects, headers and payloads reach it.
+        @return: the records; the index of the first one that was not looked at: if it is not
+            C{last} and neither limit is reached, that is of a wanted record that is not whole; and
+            what is left of C{maxBytes}.
         """
-        sequences = self.sequences
-        if self.dead or not isinstance(sequences, range):
-            return []
-        starts, identity = self.starts, self.identity
-        return decodeMany(self.raw, starts, first, last, identity, sequences[first], maxBytes)
+        sequences, dead = self.sequences, self.dead
+        if hot.selectRecords is not None:
+            patterns = None if wanted is None else wanted.patterns
+            selected: tuple[list[Record], int, int] = hot.selectRecords(
+                Record,
+                self.raw,
+                self.starts,
+                sequences,
+                dead,
+                first,
+                last,
+                self.identity,
+                patterns,
+                limit,
+                maxBytes,
+            )
+            return selected
+        found: list[Record] = []
+        while first < last and len(found) < limit and maxBytes > 0:
+            isThere = sequences[first] not in dead
+            if isThere and (wanted is None or wanted[self.subject(first)]):
+                try:
+                    found.append(self.record(first))
+                except Damaged:
+                    break
+                maxBytes -= self.length(first)
+            first += 1
+        return found, first, maxBytes
+
+    def fault(self, index: int) -> str:
+        """
+        What is wrong with a record; empty if it is whole.
+        """
+        try:
+            self.record(index)
+        except Damaged as failure:
+            return str(failure)
+        return ""
 
     def length(self, index: int) -> int:
         """
         The bytes of a record's subject, headers and payload.
         """
         return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
-
-    def lengthOf(self, first: int, last: int) -> int:
-        return self.starts[last] - self.starts[first] - HEAD_SIZE * (last - first)
 
     def living(self, start: int = 0) -> Iterator[int]:
         indexes = range(self.indexOf(start), len(self.sequences))

@@ -83,7 +83,10 @@ class CommitThread(Generic[Owner]):
                 return self._refusal
             self._queue.append(job)
             if self._holder is Holder.NOBODY:
-                self._pass()
+                if self._isPlain() and self.gathers(self._queue, False):
+                    self._holder = Holder.REACTOR
+                else:
+                    self._pass()
             elif self._holder is Holder.REACTOR and self.isGathered(self._queue):
                 self._offered()
         return None
@@ -124,15 +127,18 @@ class CommitThread(Generic[Owner]):
             if jobs and failure is None:
                 self._holder = Holder.THREAD
                 self._condition.notify()
-            elif self._isPlain() and self.gathers(self._queue):
+            elif self._isPlain() and self.gathers(self._queue, True):
                 self._holder = Holder.REACTOR
             elif self._hasWork():
                 self._pass()
 
-    def gathers(self, jobs: list[Job]) -> bool:
+    def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         """
         Whether what waits is to wait for more, until L{isGathered} says so or L{_offered} is
         called; may be overridden with L{handOver}. Called with the condition.
+
+        @param wereWaiting: whether it was asked for before those were answered whose commit ended
+            last.
         """
         return False
 

@@ -4,48 +4,79 @@ When a group of requests waits for more.
 Publishers with one message underway publish again when they are answered. While a group of them is
 being written, the others queue up; written at once, these would be the next group, and the
 publishers would take turns in two halves: twice the writes, twice the wait. So what has queued up
-waits a moment for those who were just answered.
+waits a moment for those who were just answered. So does the first one who asks after that, since
+the others ask at the same time, and come one by one.
 """
 
 from __future__ import annotations
 
-PATIENCE = 250_000
-"""Nanoseconds that a group waits at most."""
+LEAST, LONGEST = 250_000, 1_000_000
+"""Nanoseconds that a group waits at most: as long as a write lasts, within these bounds."""
+
+MOST = 256
+"""The most records for which a group waits: the larger it is, the less it gains by waiting."""
 
 MISSES = 3
 """The number of waits in which too few came, one after another, before a pause."""
 
-PAUSE = 64
-"""How many groups do not wait in a pause."""
+PAUSE, LONGEST_PAUSE = 8, 1024
+"""How many groups do not wait in a pause: twice as many in each that follows without success."""
 
 
 class GroupPatience:
     """
     Decides by what came of the last waits.
+
+    @ivar nanoseconds: the longest wait.
     """
 
     def __init__(self) -> None:
+        self.nanoseconds = LEAST
+        self._began = 0
+        self._ended = 0
+        self._stored = 0
         self._misses = 0
         self._pause = 0
+        self._nextPause = PAUSE
         self._least = 0
         self._expected = 0
 
-    def begin(self, done: int, waiting: int) -> bool:
+    def writes(self, now: int) -> None:
         """
-        @param done: the number of requests that are being answered.
-        @param waiting: the number of requests that have queued up.
-        @return: whether to wait.
+        A write begins.
+
+        @param now: the wall clock, in nanoseconds.
         """
+        self._began = now
+
+    def wrote(self, records: int, now: int) -> None:
+        """
+        A write has ended, and those who asked for it are going to be answered.
+        """
+        recent = (7 * self.nanoseconds + now - self._began) // 8
+        self.nanoseconds = min(max(recent, LEAST), LONGEST)
+        self._stored, self._ended = records, now
+
+    def begin(self, waiting: int, wereWaiting: bool, now: int) -> bool:
+        """
+        @param waiting: the number of records that wait.
+        @param wereWaiting: whether they did when the last write ended.
+        @return: whether to wait for more: one for each that was stored just now.
+        """
+        expected = self._stored + waiting if wereWaiting else self._stored
+        self._stored = 0
+        if not waiting < expected <= MOST or now - self._ended > self.nanoseconds:
+            return False
         if self._pause:
             self._pause -= 1
             return False
-        self._expected = done + waiting
-        self._least = waiting + (done + 1) // 2
+        self._expected = expected
+        self._least = waiting + (expected - waiting + 1) // 2
         return True
 
     def isComplete(self, waiting: int) -> bool:
         """
-        Whether as many came as were answered.
+        Whether as many wait as were expected.
         """
         return waiting >= self._expected
 
@@ -55,8 +86,10 @@ class GroupPatience:
         """
         if waiting >= self._least:
             self._misses = 0
+            self._nextPause = PAUSE
             return
         self._misses += 1
         if self._misses == MISSES:
             self._misses = 0
-            self._pause = PAUSE
+            self._pause = self._nextPause
+            self._nextPause = min(2 * self._nextPause, LONGEST_PAUSE)

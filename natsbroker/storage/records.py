@@ -108,32 +108,6 @@ def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
     )
 
 
-def decodeMany(
-    raw: bytes,
-    starts: Sequence[int],
-    first: int,
-    last: int,
-    identity: int,
-    sequence: int,
-    maxBytes: int,
-) -> list[Record]:
-    """
-    Read records that lie behind each other and whose sequences follow each other, from one index to
-    before another.
-
-    @param starts: where each record begins; one more item, where the last one ends.
-    @param maxBytes: the limit of subjects, headers and payloads.
-    @return: the records up to the first one that is not whole, or not what it should be, or has to
-        be read by itself.
-    """
-    if hot.decodeRecords is None:
-        return []
-    found: list[Record] = hot.decodeRecords(
-        Record, raw, starts, first, last, identity, sequence, maxBytes
-    )
-    return found
-
-
 def lengthAt(blob: bytes, start: int) -> int:
     """
     How long the record at C{start} says that it is, with its head; 0 without room for a head.

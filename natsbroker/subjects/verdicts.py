@@ -17,7 +17,8 @@ class SubjectVerdicts(dict[bytes, bool]):
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         super().__init__()
-        self._tests = [subjectTest(each) for each in patterns]
+        self.patterns = tuple(patterns)
+        self._tests = [subjectTest(each) for each in self.patterns]
 
     def __missing__(self, subject: bytes) -> bool:
         verdict = self[subject] = any(test(subject) for test in self._tests)

@@ -16,6 +16,7 @@ import argparse
 import socket
 from itertools import accumulate
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
@@ -225,8 +226,30 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     raw = b"".join(blobs)
     for each in (raw, mutate(random, raw)):
         first = random.randrange(len(payloads) + 1)
-        records = hot.decodeRecords(Record, each, starts, first, len(payloads), 1, first + 1, 99)
+        patterns = random.choice((None, (), (b"f*", b"*"), (b">",)))
+        records, *_ = hot.selectRecords(
+            Record,
+            each,
+            starts,
+            range(1, len(starts)),
+            {2},
+            first,
+            len(payloads),
+            1,
+            patterns,
+            9,
+            99,
+        )
         hot.writeMessages(tuple, records, random.randrange(3), b"foo")
+    gets = [mutate(random, each) for each in (b'{"seq":1}', b'{"seq": 2}', b"")]
+    log = SimpleNamespace(
+        identity=1,
+        recall=lambda sequence: (mutate(random, raw), 0, starts[1]) if payloads else None,
+        recallLast=lambda subject: random.randrange(3),
+    )
+    publisher = hot.InternalPublisher(World().accounts["$G"].matcher)
+    getting = hot.DirectGetStep(publisher, b"S", random.random() < 0.5, log)
+    getting.take([(Message(b"a.b", each, b"r"), random.randrange(5)) for each in gets])
     known: dict[bytes, tuple[int, int]] = {b"foo": (1, random.randrange(9))}
     step = hot.PublishStep(b"S", random.random() < 0.5, random.choice((-1, 60)), {}, known)
     blocks = [mutate(random, EXPECTING) + each for each in payloads]

@@ -13,32 +13,61 @@ import pytest
 
 from natsbroker import hot
 from natsbroker.storage.committing import Holder
-from natsbroker.storage.grouping import MISSES, PAUSE, GroupPatience
+from natsbroker.storage.grouping import LEAST, LONGEST, MISSES, MOST, PAUSE, GroupPatience
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
+
+
+def begins(patience: GroupPatience, stored: int, waiting: int, wereWaiting: bool = True) -> bool:
+    """Whether a group waits when a write has just ended."""
+    patience.wrote(stored, 0)
+    return patience.begin(waiting, wereWaiting, 0)
 
 
 def test_waitsForThoseAnswered() -> None:
     """A group is complete when as many came as were answered."""
     patience = GroupPatience()
-    assert patience.begin(3, 2)
+    assert begins(patience, 3, 2)
     assert not patience.isComplete(4)
     assert patience.isComplete(5)
 
 
+def test_firstAfterAnswers() -> None:
+    """The first who asks after the answers waits for the others, but not longer."""
+    patience = GroupPatience()
+    assert begins(patience, 3, 1, False)
+    assert not patience.isComplete(2)
+    assert patience.isComplete(3)
+    assert not begins(patience, 1, 1, False)
+    assert not begins(patience, MOST, 1)
+    patience.wrote(3, 0)
+    assert not patience.begin(1, False, LEAST + 1)
+
+
+def test_longestWait() -> None:
+    """A group waits as long as writes take, within bounds."""
+    patience = GroupPatience()
+    for duration, expected in ((600_000, 600_000), (10_000, LEAST), (10**9, LONGEST)):
+        for _ in range(200):
+            patience.writes(5)
+            patience.wrote(1, 5 + duration)
+        assert patience.nanoseconds == pytest.approx(expected, rel=0.01)
+
+
 def test_pauses() -> None:
-    """After some waits in which too few came, groups do not wait for a while."""
+    """After some waits in which too few came, groups do not wait for longer and longer."""
     patience = GroupPatience()
     for _ in range(MISSES - 1):
-        assert patience.begin(4, 1)
+        assert begins(patience, 4, 1)
         patience.end(2)
-    assert patience.begin(4, 1)
+    assert begins(patience, 4, 1)
     patience.end(3)
-    for _ in range(MISSES):
-        assert patience.begin(4, 1)
-        patience.end(1)
-    assert [patience.begin(4, 1) for _ in range(PAUSE)] == [False] * PAUSE
-    assert patience.begin(4, 1)
+    for pause in (PAUSE, 2 * PAUSE):
+        for _ in range(MISSES):
+            assert begins(patience, 4, 1)
+            patience.end(1)
+        assert [begins(patience, 4, 1) for _ in range(pause)] == [False] * pause
+    assert begins(patience, 4, 1)
 
 
 class SilentAlarm:

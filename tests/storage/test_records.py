@@ -5,6 +5,7 @@ else than what they stand in front of.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 from itertools import accumulate
 from typing import Any
@@ -15,14 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.interfaces.records import Entry, Record
+from natsbroker.storage.blocks import Block
 from natsbroker.storage.records import (
     HEAD_SIZE,
     LARGEST_SUBJECT,
     Damaged,
     decode,
-    decodeMany,
     encodeBatch,
 )
+from natsbroker.subjects.verdicts import SubjectVerdicts
 from tests.support import COMPILED, PURE, Names, needsCompiled, onEach, using
 
 IDENTITY = 0xFEDCBA9876543210
@@ -41,6 +43,63 @@ def encoded(names: Names, batch: list[Entry]) -> Any:
     """A batch, encoded by one implementation."""
     with using(names):
         return encodeBatch(IDENTITY, 7, batch, 6, 5, b"foo")
+
+
+def selected(
+    names: Names,
+    raw: bytes,
+    starts: list[int],
+    wanted: SubjectVerdicts | None = None,
+    identity: int = IDENTITY,
+    first: int = 7,
+    limit: int = 100,
+    maxBytes: int = 1000,
+    step: int = 1,
+    dead: Collection[int] = (),
+) -> tuple[list[Record], int, int]:
+    """The wanted records of a block, whose sequences follow each other unless they have gaps."""
+    numbers = range(first, first + step * (len(starts) - 1), step)
+    sequences = numbers if step == 1 else list(numbers)
+    block = Block(raw, identity, sequences, starts, frozenset(dead))
+    with using(names):
+        return block.select(0, len(sequences), wanted, limit, maxBytes)
+
+
+@needsCompiled
+@given(
+    st.lists(st.text("a.*>", max_size=5).map(str.encode), max_size=6),
+    st.lists(st.text("a.*>", min_size=1, max_size=5).map(str.encode), max_size=3) | st.none(),
+    st.sets(st.integers(1, 12)),
+    st.integers(1, 2),
+    st.integers(0, 4),
+    st.integers(0, 30),
+    st.integers(0, 400),
+)
+def test_selected(
+    subjects: list[bytes],
+    patterns: list[bytes] | None,
+    dead: set[int],
+    step: int,
+    limit: int,
+    maxBytes: int,
+    damaged: int,
+) -> None:
+    """Both implementations choose the same records, among deleted and damaged ones too."""
+    assert COMPILED is not None
+    blobs = [
+        encodeBatch(IDENTITY, 1 + step * place, [(each, b"h", b"abc", 9)], 1, 0, b"").blobs[0]
+        for place, each in enumerate(subjects)
+    ]
+    starts = list(accumulate(map(len, blobs), initial=0))
+    raw = bytearray(b"".join(blobs))
+    if damaged < len(raw):
+        raw[damaged] ^= 1
+    wanted = None if patterns is None else SubjectVerdicts(patterns)
+    results = [
+        selected(names, bytes(raw), starts, wanted, IDENTITY, 1, limit, maxBytes, step, dead)
+        for names in (COMPILED, PURE)
+    ]
+    assert results[0] == results[1]
 
 
 @needsCompiled
@@ -65,17 +124,13 @@ def test_comesBack(names: Names, batch: list[Entry], maxBytes: int) -> None:
     assert [each.sequence for each in expected] == list(range(7, 7 + len(batch)))
     times = [each.timestamp for each in expected]
     assert times == list(accumulate((each[3] or 6 for each in batch), max, initial=5))[1:]
-    with using(names):
-        found = decodeMany(raw, starts, 0, len(blobs), IDENTITY, 7, maxBytes)
-    if names.decodeRecords is None:
-        assert found == []
-        return
-    assert found == expected[: len(found)]
+    found, index, left = selected(names, raw, starts, maxBytes=maxBytes)
+    assert found == expected[:index]
     assert all(type(each) is Record for each in found)
-    size = starts[len(found)] - HEAD_SIZE * len(found)
-    assert len(found) == len(expected) or size >= maxBytes
-    if len(found) > 1:
-        assert starts[len(found) - 1] - HEAD_SIZE * (len(found) - 1) < maxBytes
+    assert left == maxBytes - (starts[index] - HEAD_SIZE * index)
+    assert index == len(expected) or left <= 0
+    if index > 1:
+        assert starts[index - 1] - HEAD_SIZE * (index - 1) < maxBytes
 
 
 @onEach
@@ -88,9 +143,8 @@ def test_damage(names: Names, place: int, bit: int) -> None:
     starts, hit = [0, 46, 92, 138], place // 46
     with pytest.raises(Damaged):
         decode(bytes(raw), starts[hit], starts[hit + 1], IDENTITY)
-    with using(names):
-        found = decodeMany(bytes(raw), starts, 0, 3, IDENTITY, 7, 1000)
-    assert len(found) == (0 if names.decodeRecords is None else hit)
+    found, index, _ = selected(names, bytes(raw), starts)
+    assert (len(found), index) == (hit, hit)
 
 
 @onEach
@@ -98,11 +152,9 @@ def test_strangers(names: Names) -> None:
     """Records of another log, and such as stand in the place of others, are not read."""
     blobs = encoded(names, [(b"foo", b"", b"abc", 9)] * 2).blobs
     raw, starts = b"".join(blobs), [0, 46, 92]
-    with using(names):
-        assert decodeMany(raw, starts, 0, 2, IDENTITY + 1, 7, 1000) == []
-        assert decodeMany(raw, starts, 0, 2, IDENTITY, 8, 1000) == []
-        assert decodeMany(raw[:60], starts, 1, 2, IDENTITY, 8, 1000) == []
-        assert decodeMany(raw, [0, 20, 92], 0, 2, IDENTITY, 7, 1000) == []
+    assert selected(names, raw, starts, identity=IDENTITY + 1) == ([], 0, 1000)
+    assert selected(names, raw, starts, first=8) == ([], 0, 1000)
+    assert selected(names, raw, [0, 20, 92]) == ([], 0, 1000)
     with pytest.raises(Damaged, match="belongs"):
         decode(raw, 0, 46, IDENTITY + 1)
 
@@ -113,7 +165,7 @@ def test_bounds(first: int) -> None:
     """The compiled step does not look behind the end of what it is given."""
     assert COMPILED is not None
     with pytest.raises(IndexError):
-        COMPILED.decodeRecords(Record, b"", [0], first, 1, IDENTITY, 1, 1)
+        COMPILED.selectRecords(Record, b"", [0], range(0), (), first, 1, IDENTITY, None, 1, 1)
 
 
 @onEach

@@ -134,6 +134,10 @@ class ChannelStream(Stream):
             self._channel.watchers.remove(self._appended)
         super().close()
 
+    @property
+    def isSettled(self) -> bool:
+        return False
+
     def settle(self) -> Deferred[None]:
         """
         Wait until what was published before is durable, and see what the limits have removed.

@@ -18,7 +18,7 @@ from natsbroker.subjects.grammar import matches
 _log = Logger(namespace="natsbroker.jetstream")
 
 #: Messages that are read at once, and that are kept for a consumer that takes none.
-PIECE = 256
+PIECE = 512
 
 #: Bytes that are read at once.
 PIECE_BYTES = 1 << 20
@@ -324,9 +324,13 @@ class RecordCursor:
         The first of the L{upcoming} messages are delivered.
         """
         buffer = self._buffer
-        for _ in range(count - 1):
-            buffer.popleft()
-        self.position = buffer.popleft().sequence + 1
+        if count == len(buffer):
+            self.position = buffer[-1].sequence + 1
+            buffer.clear()
+        else:
+            for _ in range(count - 1):
+                buffer.popleft()
+            self.position = buffer.popleft().sequence + 1
         self._remaining -= count
         if len(buffer) < PIECE and not self.isBusy and self._scan <= self._stream.last:
             self._run(self._read)
@@ -357,8 +361,10 @@ class RecordCursor:
         generation, scan = self._generation, self._scan
         matching = await self._stream.read(self.filters, scan, PIECE, PIECE_BYTES)
         if generation == self._generation:
-            position = self.position
-            self._buffer.extend(each for each in matching.records if each.sequence >= position)
+            records, position = matching.records, self.position
+            if records and records[0].sequence < position:
+                records = [each for each in records if each.sequence >= position]
+            self._buffer.extend(records)
             self._scan = max(self._scan, matching.next)
 
     async def _readSkip(self) -> None:

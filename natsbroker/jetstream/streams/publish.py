@@ -37,6 +37,7 @@ from natsbroker.jetstream.streams.publishanswers import (
     Arrived,
     PublishAnswers,
     StreamBatch,
+    storeFailed,
     tracedIn,
 )
 from natsbroker.jetstream.streams.publishchecks import PublishChecks
@@ -122,6 +123,13 @@ class StreamPublisher:
         """
         self.subjects.clear()
         self._counters.clear()
+
+    @property
+    def isBusy(self) -> bool:
+        """
+        Whether something that was taken is not durable yet.
+        """
+        return self._inFlight > 0 or self._judging.isWaiting
 
     def barrier(self) -> Deferred[Any]:
         """
@@ -305,8 +313,7 @@ class StreamPublisher:
     def _nextSequence(self) -> int:
         if self._batch is not None:
             return self._batch.first + len(self._batch.entries)
-        following: int = self._stream.log.nextSequence
-        return following
+        return int(self._stream.log.nextSequence)
 
     def _isWanted(self, subject: bytes) -> bool:
         return any(each.wants(subject) for each in self._stream.consumers.values())
@@ -374,7 +381,7 @@ class StreamPublisher:
         skipping = log.skipTo(sequence + 1)
         skipping.addCallbacks(
             lambda _: self._answer(reply, self._answers.stored(sequence)),
-            lambda failure: self._refuse(reply, _storeFailed(failure)),
+            lambda failure: self._refuse(reply, storeFailed(failure)),
         )
         skipping.addBoth(self._settled, 0, 0)
         if rollups:
@@ -400,7 +407,7 @@ class StreamPublisher:
         storing.addCallbacks(
             self._stored, self._failed, callbackArgs=(batch,), errbackArgs=(batch,)
         )
-        storing.addErrback(self._escaped)
+        storing.addErrback(lambda each: _log.failure("What follows storing failed", each))
 
     def _settled(self, result: Any, messages: int, size: int) -> Any:
         self._inFlight -= 1
@@ -445,7 +452,7 @@ class StreamPublisher:
         """
         Nothing of the batch is stored.
         """
-        error = _storeFailed(failure)
+        error = storeFailed(failure)
         if not failure.check(StoreError):
             _log.failure(
                 "Storing messages of stream {name} failed", failure, name=self._stream.name
@@ -459,9 +466,6 @@ class StreamPublisher:
         for reply, failed in batch.failures:
             failed()
             self._answer(reply, text)
-
-    def _escaped(self, failure: Failure) -> None:
-        _log.failure("What follows storing messages failed", failure)
 
     def _refuse(self, reply: bytes, error: JetStreamError) -> None:
         self.answer(reply, self._answers.error(error))
@@ -493,7 +497,3 @@ class StreamPublisher:
     def _answer(self, reply: bytes, answer: bytes) -> None:
         if reply and not self._stream.config.no_ack:
             self._account.bus.publishInternal(reply, answer)
-
-
-def _storeFailed(failure: Failure) -> JetStreamError:
-    return errors.STREAM_STORE_FAILED(err=str(failure.value))

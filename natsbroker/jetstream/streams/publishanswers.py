@@ -8,9 +8,12 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from twisted.python.failure import Failure
+
 from natsbroker import hot
 from natsbroker.accounts.tracing import disabled
 from natsbroker.interfaces.records import Entry, Record
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.wire.values import Message
 
@@ -178,3 +181,7 @@ class StreamBatch:
                 self.entries, self.first
             )
         ]
+
+
+def storeFailed(failure: Failure) -> JetStreamError:
+    return errors.STREAM_STORE_FAILED(err=str(failure.value))

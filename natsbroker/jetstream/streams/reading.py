@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
+from natsbroker.interfaces import IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
@@ -41,6 +42,13 @@ class StreamRecords:
         self._first = 0
         self.skippedAt = 0
         self._subjectCount: tuple[Any, int] | None = None
+
+    @property
+    def isSettled(self) -> bool:
+        """
+        Whether all that was asked before is known to be in the log, so that it can be read at once.
+        """
+        return False
 
     @property
     def isInFile(self) -> bool:
@@ -103,7 +111,9 @@ class StreamRecords:
         return record
 
     def _decodedAll(self, records: list[Record]) -> list[Record]:
-        return [self.decoded(each) for each in records] if self.isInFile else records
+        if not self.isInFile:
+            return records
+        return [self.decoded(each) if each.headers else each for each in records]
 
     @inlineCallbacks
     def read(
@@ -125,17 +135,18 @@ class StreamRecords:
         following = records[-1].sequence + 1 if records else last + 1
         return Matching(self._decodedAll(records), following)
 
-    @inlineCallbacks
-    def get(self, sequence: int) -> Generator[Deferred[Any], Any, Record | None]:
+    def get(self, sequence: int) -> Deferred[Record | None]:
         """
         The message of a sequence; C{None} if there is none.
         """
         if not 0 < sequence <= self.last:
-            return None
-        records = yield self.log.read(sequence, 1)
-        if records and records[0].sequence == sequence:
-            return self.decoded(records[0])
-        return None
+            return succeed(None)
+        reading: Deferred[Any] = self.log.read(sequence, 1)
+        return reading.addCallback(self._only, sequence)
+
+    def _only(self, records: list[Record], sequence: int) -> Record | None:
+        isThere = bool(records) and records[0].sequence == sequence
+        return self.decoded(records[0]) if isThere else None
 
     @inlineCallbacks
     def firstRecord(self) -> Generator[Deferred[Any], Any, Record | None]:
@@ -148,14 +159,20 @@ class StreamRecords:
         self._first = records[0].sequence
         return self.decoded(records[0])
 
-    @inlineCallbacks
-    def lastMatching(self, pattern: bytes) -> Generator[Deferred[Any], Any, Record | None]:
+    def lastMatching(self, pattern: bytes) -> Deferred[Record | None]:
         """
         The newest message whose subject matches a pattern.
         """
-        if not hasWildcard(pattern):
-            record = yield self.log.lastFor(pattern)
-            return None if record is None else self.decoded(record)
+        if hasWildcard(pattern):
+            return self._lastOfMany(pattern)
+        looking: Deferred[Any] = self.log.lastFor(pattern)
+        return looking.addCallback(self._decodedIfAny)
+
+    def _decodedIfAny(self, record: Record | None) -> Record | None:
+        return None if record is None else self.decoded(record)
+
+    @inlineCallbacks
+    def _lastOfMany(self, pattern: bytes) -> Generator[Deferred[Any], Any, Record | None]:
         tallies = yield self.log.subjects(pattern)
         if not tallies:
             return None
@@ -186,6 +203,9 @@ class StreamRecords:
         bounds = self.log.bounds()
         if not bounds.count or sequence > bounds.last:
             return 0
+        if len(filters) == 1 and IShortcutLog.providedBy(self.log):
+            isAll = yield self.log.hasOnly(filters[0])
+            filters = () if isAll else filters
         if not filters and (sequence <= self.first):
             return cast(int, bounds.count)
         if not filters and bounds.count == bounds.last - self.first + 1:

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces import IStateStore, ISubscription
 from natsbroker.interfaces.records import Record, Retention
@@ -230,17 +230,15 @@ class Stream(StreamRecords):
         @param records: without the length of their headers.
         @param isWatched: whether C{records} is filled: nobody but consumers needs them.
         """
+        if isWatched and self.config.max_msgs_per_subject <= 0:
+            self._tail.add(records)
+        else:
+            self._tail.clear()  # A limit per subject has removed some, and does not tell which.
         if isWatched:
-            if self.config.max_msgs_per_subject > 0:
-                self._tail.clear()  # The log has removed some, and does not tell which.
-            else:
-                self._tail.add(records)
             for watcher in self.watchers:
                 watcher(records)
             for consumer in list(self.consumers.values()):
                 consumer.stored(records)
-        else:
-            self._tail.clear()
         if 0 < self.config.max_bytes < self.size:
             self.account.run(self.change(self._shrink()))
         if self.config.max_age > 0 and not self._aging.isBusy:
@@ -293,22 +291,25 @@ class Stream(StreamRecords):
         for subject, place in rollups:
             yield self.purge(subject, first + place)
 
-    @inlineCallbacks
-    def settle(self) -> Generator[Deferred[Any], Any, None]:
+    def settle(self) -> Deferred[None]:
         """
         Wait until what was published and removed before is durable.
         """
-        yield self.publisher.barrier()
-        yield self.quiet()
+        return self.publisher.barrier().addCallback(lambda _: self.quiet())
+
+    @property
+    def isSettled(self) -> bool:
+        return not (self._changing or self.publisher.isBusy)
 
     def quiet(self) -> Deferred[None]:
         """
         Wait for deletions that are under way.
         """
-        if not self._changing:
-            return succeed(None)
         waiting: Deferred[None] = Deferred()
-        self._quiet.append(waiting)
+        if self._changing:
+            self._quiet.append(waiting)
+        else:
+            waiting.callback(None)
         return waiting
 
     @inlineCallbacks

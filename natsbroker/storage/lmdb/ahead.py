@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
+from natsbroker.interfaces.records import EncodedRecord
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.lmdb.layout import Tally, tallyKey
 from natsbroker.storage.lmdb.reading import TallyPage
@@ -40,6 +41,23 @@ class RecordsAhead:
         """
         return sequenceOf(self.blobs[0], 0) if self.blobs else 0
 
+    def hasOnly(self, prefix: bytes) -> bool:
+        """
+        Whether all subjects begin with some bytes.
+        """
+        self._index()
+        return all(each.startswith(prefix) for each in self._added)
+
+    def recall(self, sequence: int) -> EncodedRecord | None:
+        """
+        The bytes of a record, if it is here and was not let go.
+        """
+        place = sequence - self.first if self.blobs else -1
+        if not 0 <= place < len(self.blobs) or sequence in self.gone:
+            return None
+        blob = self.blobs[place]
+        return blob, 0, len(blob)
+
     def block(self, identity: int, sequence: int, enough: int) -> list[Block]:
         """
         The records from a sequence on, as a block.
@@ -49,10 +67,10 @@ class RecordsAhead:
         first = self.first
         start = max(sequence - first, 0)
         starts = [0]
-        for blob in islice(self.blobs, start, None):
+        for place in range(start, len(self.blobs)):
             if starts[-1] >= enough:
                 break
-            starts.append(starts[-1] + len(blob))
+            starts.append(starts[-1] + len(self.blobs[place]))
         count = len(starts) - 1
         if not count:
             return []

@@ -10,6 +10,7 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from natsbroker.interfaces.records import EncodedRecord
 from natsbroker.storage.blocks import Block
 
 LARGEST = 32 << 20
@@ -39,6 +40,18 @@ class BlockCache:
             return None
         self._blocks.move_to_end(key)
         return block
+
+    def recall(self, identity: int, sequence: int) -> EncodedRecord | None:
+        """
+        The bytes of a record, unverified, if they are in a block here.
+        """
+        block = self.find(identity, sequence)
+        if block is None or sequence in block.dead:
+            return None
+        index, starts = block.indexOf(sequence), block.starts
+        if block.sequences[index] != sequence:
+            return None
+        return block.raw, starts[index], starts[index + 1]
 
     def add(self, identity: int, first: int, block: Block) -> None:
         key = (identity, first)

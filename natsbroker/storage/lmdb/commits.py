@@ -27,7 +27,7 @@ from twisted.logger import Logger
 from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
-from natsbroker.storage.grouping import PATIENCE, GroupPatience
+from natsbroker.storage.grouping import GroupPatience
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.backlog import (
     LOG_WEIGHT,
@@ -38,7 +38,7 @@ from natsbroker.storage.lmdb.backlog import (
 )
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.files import Mark
-from natsbroker.storage.lmdb.jobs import LMDBAppendJob
+from natsbroker.storage.lmdb.jobs import LMDBAppendJob, recordsIn
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journalWriter
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
@@ -97,7 +97,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._handed: tuple[JournalGroup, LMDBCommit] | None = None
         self._alarm = None if self._writer is None else JournalAlarm(readers, self._ring)
         self._patience = GroupPatience()
-        self._answered = 0
 
     def commitGroup(self, jobs: list[Job]) -> None:
         if not self.leftover and not any(job.writes for job in jobs):
@@ -188,6 +187,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             return False
         self._writer.write(journal, frame, opened.commits, group.generation)
         # Made here, the outcome costs the callers that wait no time: the disk is busy meanwhile.
+        self._patience.writes(self._now())
         self._handed = group, self._outcomeOf(group)
         return True
 
@@ -206,36 +206,38 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         group, outcome = handed
         if failure is None:
             self._add(group)
-            self._answered = len(group.jobs)
+            self._patience.wrote(recordsIn(group.jobs), self._now())
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
+            if self._alarm is not None and self._alarm.isSet:
+                self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
         elif failure.errno == errno.EINVAL:
             # The thread knows another way to write to this file system.
             self.handedBack(group.jobs)
         else:
             self.handedBack(group.jobs, failure)
 
-    def gathers(self, jobs: list[Job]) -> bool:
-        done, self._answered = self._answered, 0
-        if self._alarm is None or not done or not self.maySuit(jobs):
+    def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
+        if self._alarm is None or not self.maySuit(jobs):
             return False
-        if not self._patience.begin(done, len(jobs)):
+        if not self._patience.begin(recordsIn(jobs), wereWaiting, self._now()):
             return False
-        self._alarm.set(PATIENCE)
+        self._alarm.set(self._patience.nanoseconds)
         return True
 
     def isGathered(self, jobs: list[Job]) -> bool:
-        if self._alarm is None or not self._alarm.isSet or not self._patience.isComplete(len(jobs)):
+        waiting = recordsIn(jobs)
+        if self._alarm is None or not self._alarm.isSet or not self._patience.isComplete(waiting):
             return False
         self._alarm.set(0)
-        self._patience.end(len(jobs))
+        self._patience.end(waiting)
         return True
 
     def _ring(self) -> None:
         """
         What waits for more has waited long enough.
         """
-        self._patience.end(len(self._queue))
+        self._patience.end(recordsIn(self._queue))
         self._offered()
 
     def ended(self) -> None:

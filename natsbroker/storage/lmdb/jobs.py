@@ -75,6 +75,13 @@ class LMDBAppendJob(AppendJob):
         return True
 
 
+def recordsIn(jobs: Sequence[Job]) -> int:
+    """
+    The number of records that jobs append.
+    """
+    return sum(len(job.blobs) for job in jobs if isinstance(job, LMDBAppendJob))
+
+
 class CreateJob(Job):
     def __init__(self, row: LogRow) -> None:
         super().__init__()

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from zope.interface import implementer
 
-from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
+from natsbroker.interfaces import IExportableLog, IHeldLog, IShortcutLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import (
     Columns,
+    EncodedRecord,
     Entry,
     LogReadOnly,
     Matching,
@@ -36,11 +38,13 @@ from natsbroker.storage.lmdb.reading import (
     fetchBefore,
     fetchBlocks,
     fetchColumns,
+    fetchEdges,
+    fetchLast,
     fetchTallies,
     findTime,
 )
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.records import Damaged, encodeBatch, sequenceOf, timestampOf
+from natsbroker.storage.records import Damaged, decode, encodeBatch, sequenceOf, timestampOf
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.verdicts import SubjectVerdicts
@@ -51,14 +55,11 @@ AHEAD = 1 << 18
 SCANNED = 16384
 """How many records one call looks at in search of subjects."""
 
-TOGETHER = 128
-"""How many records are decoded together in search of subjects."""
-
 TALLIES = 2000
 """How many tallies are looked at in one go."""
 
 
-@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog, IShortcutLog)
 class LMDBLog(OwnedLog):
     """
     @ivar version: how often blocks of it were replaced.
@@ -172,36 +173,8 @@ class LMDBLog(OwnedLog):
             block = self._cache.find(self.identity, sequence)
             if block is None:
                 break
-            sequence, maxBytes = self._decode(found, block, sequence, limit, maxBytes)
+            sequence, maxBytes = self._select(found, block, sequence, None, limit, maxBytes)
         return sequence, maxBytes
-
-    def _decode(
-        self, found: list[Record], block: Block, sequence: int, limit: int, maxBytes: int
-    ) -> tuple[int, int]:
-        """
-        @return: where to go on, and how many bytes are still wanted.
-        """
-        first, last = self._bounds.first, self._bounds.last
-        sequences = block.sequences
-        index = block.indexOf(max(sequence, first))
-        stop = min(block.indexOf(last + 1), index + limit - len(found))
-        if index < stop:
-            together = block.records(index, stop, maxBytes)
-            found += together
-            maxBytes -= block.lengthOf(index, index + len(together))
-            index += len(together)
-        while index < len(sequences) and sequences[index] <= last:
-            number = sequences[index]
-            if len(found) >= limit or maxBytes <= 0:
-                return number, maxBytes
-            if number not in block.dead:
-                try:
-                    found.append(block.record(index))
-                    maxBytes -= block.length(index)
-                except Damaged as failure:
-                    self._damaged(number, number + 1, str(failure))
-            index += 1
-        return max(block.last + 1, sequence), maxBytes
 
     @inlineCallbacks
     def _readOn(
@@ -214,7 +187,7 @@ class LMDBLog(OwnedLog):
                 break
             for block in blocks:
                 if len(found) < limit and maxBytes > 0:
-                    after, maxBytes = self._decode(found, block, sequence, limit, maxBytes)
+                    after, maxBytes = self._select(found, block, sequence, None, limit, maxBytes)
                     sequence = max(sequence, after)
             if blocks[-1].last < sequence and len(found) < limit and maxBytes > 0:
                 sequence = max(sequence, blocks[-1].last + 1)
@@ -332,8 +305,40 @@ class LMDBLog(OwnedLog):
             sequence = raw.first - 1
         return 0
 
+    def recall(self, sequence: int) -> EncodedRecord | None:
+        bounds = self._bounds
+        if self.closed is not None or not bounds.first <= sequence <= bounds.last:
+            return None
+        return self._ahead.recall(sequence) or self._cache.recall(self.identity, sequence)
+
+    def recallLast(self, subject: bytes) -> int:
+        return self._lasts.find(subject)
+
     @inlineCallbacks
-    def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
+    def hasOnly(self, pattern: bytes) -> Generator[Deferred[Any], Any, bool]:
+        if self.closed is not None:
+            raise self.closed
+        if not self._row.indexed:
+            return matches(pattern, self._row.sole)
+        prefix, ahead = pattern[:-1], self._ahead
+        if pattern == b">" or not pattern.endswith(b".>") or hasWildcard(prefix[:-1]):
+            return pattern == b">"
+        # All others begin with what the first and the last subject begin with.
+        edges: list[bytes] = yield self._owner.fetch(fetchEdges, self.identity)
+        return ahead.hasOnly(prefix) and all(each.startswith(prefix) for each in edges)
+
+    def lastFor(self, subject: bytes) -> Deferred[Record | None]:
+        known = self.recallLast(subject)
+        found = self.recall(known)
+        if found is not None:
+            with suppress(Damaged):  # The one who reads it next tells the watchers.
+                record = decode(*found, self.identity)
+                if record.sequence == known:
+                    return succeed(record)
+        return self._lookUpLast(subject)
+
+    @inlineCallbacks
+    def _lookUpLast(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
         before = 0
         while sequence := (yield self._lastOf(subject)):
             if sequence > self._bounds.last:
@@ -366,12 +371,13 @@ class LMDBLog(OwnedLog):
         ahead, epoch = self._ahead.lastOf(subject), self._lasts.epoch
         if ahead:
             return ahead
-        page = yield self._owner.fetch(fetchTallies, self.identity, subject, b"", 1, 1)
-        if not page.tallies or hasWildcard(subject):
-            return 0
-        last: int = page.tallies[0].last
-        self._lasts.found(subject, last, epoch)
-        return last
+        version, records = self.version, self._ahead
+        last, raws = yield self._owner.fetch(fetchLast, self.identity, subject)
+        for each in raws:
+            self._keep(each, version, records)
+        if last:
+            self._lasts.found(subject, last, epoch)
+        return int(last)
 
     @inlineCallbacks
     def subjects(
@@ -434,7 +440,7 @@ class LMDBLog(OwnedLog):
         if self.closed is not None:
             raise self.closed
         found: list[Record] = []
-        verdicts = SubjectVerdicts(patterns)
+        wanted = SubjectVerdicts(patterns)
         scanned = 0
         sequence = max(sequence, self._bounds.first)
         while scanned < SCANNED and sequence <= self._bounds.last:
@@ -444,7 +450,7 @@ class LMDBLog(OwnedLog):
                 return Matching(found, self._bounds.last + 1)
             for each in blocks:
                 scanned += len(each.sequences)
-                sequence, maxBytes = self._select(found, each, sequence, verdicts, limit, maxBytes)
+                sequence, maxBytes = self._select(found, each, sequence, wanted, limit, maxBytes)
                 if len(found) >= limit or maxBytes <= 0:
                     return Matching(found, sequence)
         return Matching(found, sequence)
@@ -454,37 +460,31 @@ class LMDBLog(OwnedLog):
         found: list[Record],
         block: Block,
         sequence: int,
-        verdicts: SubjectVerdicts,
+        wanted: SubjectVerdicts | None,
         limit: int,
         maxBytes: int,
     ) -> tuple[int, int]:
+        """
+        @param wanted: C{None} for all subjects.
+        @return: where to go on, and how many bytes are still wanted.
+        """
         bounds = self._bounds
         index = block.indexOf(max(sequence, bounds.first))
         stop = block.indexOf(bounds.last + 1)
         while index < stop:
-            records = block.records(index, min(stop, index + TOGETHER), AHEAD)
-            for record in records or self._one(block, index, verdicts):
-                if verdicts[record[2]]:
-                    found.append(record)
-                    maxBytes -= len(record[2]) + len(record[3]) + len(record[4])
-                    if len(found) >= limit or maxBytes <= 0:
-                        return record[0] + 1, maxBytes
-            index += len(records) or 1
+            records, index, maxBytes = block.select(
+                index, stop, wanted, limit - len(found), maxBytes
+            )
+            found += records
+            if index == stop:
+                break
+            if len(found) >= limit or maxBytes <= 0:
+                return block.sequences[index], maxBytes
+            number = block.sequences[index]
+            self._damaged(number, number + 1, block.fault(index))
+            index += 1
         isAll = stop == len(block.sequences)
         return max(block.last + 1 if isAll else bounds.last + 1, sequence), maxBytes
-
-    def _one(self, block: Block, index: int, verdicts: SubjectVerdicts) -> list[Record]:
-        """
-        One record of a block, if it is there, whole, and of a subject that is wanted.
-        """
-        number = block.sequences[index]
-        if number in block.dead or not verdicts[block.subject(index)]:
-            return []
-        try:
-            return [block.record(index)]
-        except Damaged as failure:
-            self._damaged(number, number + 1, str(failure))
-            return []
 
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:

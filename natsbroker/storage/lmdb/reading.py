@@ -18,6 +18,7 @@ from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.exports import beginning, gather, sizeIn
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import (
+    LONGEST_SUBJECT_KEY,
     LogRow,
     Tally,
     blockKey,
@@ -100,6 +101,17 @@ def fetchColumns(
                 enough -= sizeIn(raw)
             more = cursor.next() and cursor.key().startswith(prefix)
     return gather(raws, identity, start, stop, maxBytes, following)
+
+
+def fetchLast(
+    environment: Environment, identity: int, subject: bytes
+) -> tuple[int, list[RawBlock]]:
+    """
+    The sequence of the last record of a literal subject, 0 without, and the block that may hold it.
+    """
+    page = fetchTallies(environment, identity, subject, b"", 1, 1)
+    last = page.tallies[0].last if page.tallies and not hasWildcard(subject) else 0
+    return last, fetchBlocks(environment, identity, last, 1) if last else []
 
 
 def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:
@@ -207,6 +219,22 @@ def fetchTallies(
                     return TallyPage(found, tally.subject, last)
                 more = cursor.next()
     return TallyPage(found, b"", last)
+
+
+def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
+    """
+    The first and the last subject that have tallies, in the order of their bytes, as far as they
+    are in the keys.
+    """
+    prefix = tallyPrefix(identity)
+    with environment.reading() as txn, txn.cursor() as cursor:
+        if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
+            return []
+        found = [cursor.key()]
+        behind = cursor.set_range(prefix + b"\xff" * LONGEST_SUBJECT_KEY)
+        if cursor.prev() if behind else cursor.last():
+            found.append(cursor.key())
+        return [each[len(prefix) :] for each in found]
 
 
 def _lastIn(txn: lmdb.Transaction[bytes], identity: int) -> int:

@@ -5,6 +5,7 @@ what is damaged.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -89,14 +90,10 @@ def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int
     count = len(block.sequences)
     index = 0
     while index < count:
-        index += len(block.records(index, count, len(raw)))
+        _, index, _ = block.select(index, count, None, count, sys.maxsize)
         if index < count:
             sequence = block.sequences[index]
-            try:
-                block.record(index)
-            except Damaged:
-                if sequence not in gone:
-                    yield identity, sequence, sequence + 1
+            yield identity, sequence, sequence + 1
             index += 1
 
 

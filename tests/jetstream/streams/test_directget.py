@@ -13,14 +13,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
+from zope.interface import alsoProvides
 
-from natsbroker.interfaces.records import Record, StoreFailed
+from natsbroker.interfaces import IShortcutLog
+from natsbroker.interfaces.records import EncodedRecord, Record, StoreFailed
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamSource
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.streams import directget
 from natsbroker.jetstream.streams.directget import DirectGetResponder, _BatchAnswer
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.storage.records import encodeBatch
 from natsbroker.wire.values import Kind, Message
 from tests.jetstream.support import SECOND, Stage
 from tests.support import COMPILED, HEADERS, PURE, Names, World, needsCompiled, using
@@ -144,15 +148,18 @@ class TestOne:
         level = {"Nats_Required_Api_Level": "9"}
         assert stage.status({"seq": 1}, **level) == b"412 Required Api Level"
 
-    def test_storeFails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("body", [{"seq": 1}, {"seq": 1, "no_hdr": True}])
+    def test_storeFails(self, monkeypatch: pytest.MonkeyPatch, body: Any) -> None:
         """A store that fails is no missing message."""
         stage = DirectStage()
+        monkeypatch.setattr(stage.made.log, "read", lambda *_: fail(StoreFailed("broken")))
+        assert stage.status(body) == b"500 broken"
 
-        def fails(*_: Any) -> None:
-            raise StoreFailed("broken")
-
-        monkeypatch.setattr(stage.made.log, "read", fails)
-        assert stage.status({"seq": 1}) == b"500 broken"
+    @pytest.mark.parametrize("body", [b'{"seq":2}', b'{"seq": 2}', b'{"seq":  2}', b'{ "seq":2}'])
+    def test_spellings(self, body: bytes) -> None:
+        """The usual spellings of a sequence and unusual ones have the same answer."""
+        ((block, payload),) = DirectStage().ask(body)
+        assert (_number(b"Nats-Sequence", block), payload) == (2, b"1")
 
     def test_publishedBefore(self) -> None:
         """A message that was published earlier in the same turn is found."""
@@ -338,3 +345,153 @@ def test_lanes(records: list[Record], pending: int, limit: int, room: int) -> No
     assert COMPILED is not None
     arguments = (records, pending, limit, room)
     assert answered(COMPILED, *arguments) == answered(PURE, *arguments)
+
+
+class RecalledLog:
+    """
+    The records of a log, all of them in memory, of which some are damaged there.
+    """
+
+    identity = 7
+
+    def __init__(self, records: list[Record], damaged: set[int]) -> None:
+        entries = [(each.subject, each.headers, each.payload, each.timestamp) for each in records]
+        self._blobs = encodeBatch(self.identity, 1, entries, 1, 0, b"").blobs
+        for sequence in damaged & {each.sequence for each in records}:
+            self._blobs[sequence - 1] = self._blobs[sequence - 1][:-1] + b"!"
+        self.lasts = {each.subject: each.sequence for each in records}
+
+    def recall(self, sequence: int) -> EncodedRecord | None:
+        if not 0 < sequence <= len(self._blobs):
+            return None
+        blob = self._blobs[sequence - 1]
+        return b"before" + blob + b"behind", 6, 6 + len(blob)
+
+    def recallLast(self, subject: bytes) -> int:
+        return self.lasts.get(subject, 0)
+
+
+class RecalledStream:
+    """
+    A stream whose messages are in a L{RecalledLog}.
+    """
+
+    name = "S"
+    isSettled = True
+
+    def __init__(self, records: list[Record], damaged: set[int], isInFile: bool) -> None:
+        self.isInFile = isInFile
+        self.messages = {each.sequence: each for each in records}
+        prefixed = [
+            each._replace(headers=len(each.headers).to_bytes(4, "big") + each.headers)
+            if isInFile and each.headers
+            else each
+            for each in records
+        ]
+        self.log = RecalledLog(prefixed, damaged)
+        alsoProvides(self.log, IShortcutLog)
+        self.account: Any = None
+
+    def get(self, sequence: int) -> Deferred[Record | None]:
+        return succeed(self.messages.get(sequence))
+
+    def lastMatching(self, pattern: bytes) -> Deferred[Record | None]:
+        return self.get(self.log.recallLast(pattern))
+
+    def settle(self) -> Deferred[None]:
+        return succeed(None)
+
+
+def gotten(
+    names: Names, stream: Any, requests: list[tuple[bytes, bytes, bytes]]
+) -> list[list[bytes]]:
+    """What two clients receive, one of them with headers, request by request."""
+    with using(names):
+        world = World()
+        bus = world.accounts["$G"].busFor(Kind.INTERNAL)
+
+        def send(subject: bytes, payload: bytes, headers: bytes) -> int:
+            return bus.publish(Message(subject, headers + payload, b"", len(headers)))
+
+        stream.account = SimpleNamespace(
+            records=RecordSender(bus), send=send, run=lambda each: each and ensureDeferred(each)
+        )
+        responder: Any = DirectGetResponder(stream)
+        responder._subscriptions = [None]
+        found = []
+        plain, withHeaders = world.client(), world.client(HEADERS)
+        plain.send(b"SUB r 1\r\n")
+        withHeaders.send(b"SUB r 22\r\n")
+        for tokens, body, headers in requests:
+            subject = GET.encode() + tokens
+            message = Message(subject, headers + body, b"r", len(headers))
+            responder.deliverMany([(message, len(GET) + 1 if tokens else 0)])
+            found.append([plain.receive(), withHeaders.receive()])
+        return found
+
+
+MESSAGES = st.lists(
+    st.tuples(
+        st.one_of(st.integers(1, 1 << 62), st.integers(1, 1 << 31).map(lambda n: n * SECOND)),
+        st.sampled_from([b"s", b"s.a", b"s.long.subject" * 60]),
+        st.sampled_from([b"", b"NATS/1.0\r\nA: 1\r\n\r\n", b"NATS/1.0\r\n\r\n"]),
+        st.binary(max_size=20),
+    ),
+    max_size=5,
+)
+BODIES = st.one_of(
+    st.builds(
+        lambda text, number: text % number,
+        st.sampled_from(
+            [b'{"seq":%d}', b'{"seq": %d}', b'{"seq":%d,"no_hdr":true}', b'{"seq":0%d}', b" %d"]
+        ),
+        st.one_of(st.integers(-1, 6), st.sampled_from([10**17, 10**18, 10**19, 1 << 64])),
+    ),
+    st.sampled_from([b"", b"{}", b'{"seq":}', b'{"seq":1', b'{"seq":1}}', b'{"no_hdr":true}']),
+)
+TOKENS = st.sampled_from(
+    [b"", b".s", b".s.a", b".s.*", b".>", b".a..b", b".s.none", b".s.long" * 9]
+)
+
+
+@needsCompiled
+@given(
+    MESSAGES,
+    st.sets(st.integers(1, 5), max_size=1),
+    st.booleans(),
+    st.lists(
+        st.tuples(TOKENS, BODIES, st.sampled_from([b"", b"NATS/1.0\r\nA: 1\r\n\r\n"])), max_size=6
+    ),
+)
+def test_step(
+    entries: list[tuple[int, bytes, bytes, bytes]],
+    damaged: set[int],
+    isInFile: bool,
+    requests: list[tuple[bytes, bytes, bytes]],
+) -> None:
+    """Requests have the same answers with the compiled step and without."""
+    assert COMPILED is not None
+    entries.sort()
+    records = [Record(place, *each) for place, each in enumerate(entries, 1)]
+    stream = RecalledStream(records, damaged, isInFile)
+    assert gotten(COMPILED, stream, requests) == gotten(PURE, stream, requests)
+
+
+@needsCompiled
+def test_stepTakes() -> None:
+    """The compiled step answers usual requests for messages in memory, and leaves the others."""
+    assert COMPILED is not None
+    stream = RecalledStream([Record(1, 5, b"s.a", b"", b"x")], set(), True)
+    with using(COMPILED):
+        world = World()
+        bus = world.accounts["$G"].busFor(Kind.INTERNAL)
+        world.client(HEADERS).send(b"SUB r 1\r\n")
+        step = COMPILED.DirectGetStep(RecordSender(bus).publisher, b"S", True, stream.log)
+        skip = len(GET) + 1
+        requests = [
+            (Message(GET.encode(), b'{"seq":1}', b"r"), 0),
+            (Message(GET.encode() + b".s.a", b"", b"r"), skip),
+            (Message(GET.encode(), b'{"seq":2}', b"r"), 0),
+            (Message(GET.encode() + b".s.a", b"{}", b"r"), skip),
+        ]
+        assert step.take(requests) == requests[2:]

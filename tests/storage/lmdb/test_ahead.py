@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from natsbroker.interfaces.records import SubjectTally
+from natsbroker.interfaces.records import Retention, SubjectTally
 from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
 from natsbroker.storage.lmdb.layout import Tally
 from natsbroker.storage.lmdb.reading import TallyPage
 from natsbroker.storage.lmdb.store import openLMDB
-from natsbroker.storage.records import encodeBatch
+from natsbroker.storage.records import decode, encodeBatch
 from natsbroker.testing.pumped import PumpedReactor
 
 
@@ -150,3 +150,80 @@ def test_lookUpsAfterForgetting() -> None:
     lasts.clear()
     lasts.found(b"b", 5, epoch)
     assert lasts.find(b"b") == 0
+
+
+class TestRecalled:
+    """Encoded records in memory."""
+
+    def find(self, stage: Stage, *sequences: int) -> list[Any]:
+        """Sequence and payload of each record that is in memory."""
+        found = []
+        for raw, start, end in [stage.log.recall(each) or (b"", 0, 0) for each in sequences]:
+            found.append(decode(raw, start, end, stage.log.identity)[::4] if raw else None)
+        return found
+
+    def test_journal(self, stage: Stage) -> None:
+        """Records of the journal are in memory; those of the database once they were read."""
+        stage.put(b"a", b"b")
+        assert stage.isAhead
+        assert self.find(stage, 0, 1, 3, 4, 5) == [None, None, (3, b"3"), (4, b"4"), None]
+        stage.wait(stage.log.read(1))
+        assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
+
+    def test_gone(self, stage: Stage) -> None:
+        """A record that was deleted, or let go by a limit, is not there any more."""
+        stage.wait(stage.log.read(1))
+        stage.put(b"a", b"b", b"c", b"d")
+        stage.wait(stage.log.delete([1]))
+        assert self.find(stage, 1) == [None]
+        stage.log.retain(Retention(perSubject=1))
+        for _ in range(3):
+            stage.put(b"b", b"c")
+        assert stage.isAhead
+        last = stage.log.nextSequence - 1
+        assert self.find(stage, last - 3, last) == [None, (last, b"%d" % last)]
+
+    def test_lastSequences(self, stage: Stage) -> None:
+        """The last sequence of a subject is known once it was asked for or appended."""
+        assert stage.log.recallLast(b"z") == 0
+        assert stage.log.recallLast(b"a") == 1
+        stage.put(b"a")
+        assert stage.log.recallLast(b"a") == 3
+        assert stage.wait(stage.log.lastFor(b"a")).payload == b"3"
+
+    def test_closed(self, stage: Stage) -> None:
+        """A closed log gives nothing."""
+        stage.put(b"a")
+        stage.wait(stage.store.close())
+        assert self.find(stage, 3) == [None]
+
+
+class TestOnlySubjects:
+    """Whether a pattern matches all subjects."""
+
+    @pytest.mark.parametrize(
+        ("pattern", "isSure"),
+        [(b">", True), (b"a.>", True), (b"a.b.>", False), (b"*.>", False), (b"a.*", False)],
+    )
+    def test_database(self, stage: Stage, pattern: bytes, isSure: bool) -> None:
+        """It is seen of patterns with a fixed beginning, from the subjects at both ends."""
+        log = stage.wait(stage.store.open("other"))
+        for subject in (b"a.b.c", b"a.c", b"a.b"):
+            stage.wait(log.append([(subject, b"", b"", 0)]))
+        assert stage.wait(log.hasOnly(pattern)) is isSure
+
+    def test_otherLogAndJournal(self, stage: Stage) -> None:
+        """A subject of another log does not count, one that is in the journal only does."""
+        log = stage.wait(stage.store.open("other"))
+        stage.wait(log.append([(b"b.1", b"", b"", 0), (b"b.2", b"", b"", 0)]))
+        assert stage.wait(log.hasOnly(b"b.>"))
+        stage.wait(log.append([(b"c.1", b"", b"", 0)]))
+        assert stage.isAhead
+        assert not stage.wait(log.hasOnly(b"b.>"))
+
+    def test_sole(self, stage: Stage) -> None:
+        """A log of one subject has no index."""
+        log = stage.wait(stage.store.open("other"))
+        stage.wait(log.append([(b"b.1", b"", b"", 0)]))
+        assert stage.wait(log.hasOnly(b"b.*"))
+        assert not stage.wait(log.hasOnly(b"a.>"))
