@@ -56,7 +56,9 @@ class Dispatcher:
             subjects.close: self.close.close,
         }
         self._subscriptions: list[ISubscription] = []
+        # Whom the last message came from, and what that may do.
         self._origin: object = _NOTHING
+        self._grant: object = None
         self._requester = requesterOf(_NOTHING)
 
     def start(self) -> None:
@@ -82,7 +84,6 @@ class Dispatcher:
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
         if not self._subscriptions:
             return
-        self._origin = _NOTHING
         for run, tag in runs:
             try:
                 run = self._answerable(run)
@@ -101,9 +102,10 @@ class Dispatcher:
         """
         The run, without its reply subject if the requester may not subscribe to that.
         """
-        if run.origin is not self._origin:
+        grant = getattr(run.origin, "grant", None)
+        if run.origin is not self._origin or grant is not self._grant:
             self._requester = requesterOf(run.origin)
-            self._origin = run.origin
+            self._origin, self._grant = run.origin, grant
         requester = self._requester
         if not run.reply or requester.hearsAll or requester.mayHear(run.reply):
             return run
