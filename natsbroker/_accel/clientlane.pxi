@@ -309,18 +309,16 @@ cdef class Lane:
             return 0
         most = longestRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
         most = min(most, min(RUN_SIZE, batch.until - batch.work) * CHEAPER // cost + 1)
-        run.count = nb_alike(run.first, run.line, run.whole, available, most)
-        if run.hasHeader:
-            for place in range(run.count):
-                # The first one's headers do not ask, and most have the same.
+        # The first one's headers do not ask for a trace, and most have the same.
+        run.count = nb_alike(run.first, run.line + run.header, run.whole, available, most)
+        if run.hasHeader and run.count < most:
+            for place in range(
+                run.count, nb_alike(run.first, run.line, run.whole, available, most)
+            ):
                 block = run.first + (place + 1) * run.whole + run.line
-                if not (
-                    run.header >= 8 and nb_same(run.first + run.line, block, run.header)
-                ) and mayAskForTrace(
-                    block, run.header, self.matcher.tracesParents
-                ):
-                    run.count = place
+                if mayAskForTrace(block, run.header, self.matcher.tracesParents):
                     break
+                run.count = place + 1
         if run.count == 0:
             return 0
         batch.work += 1 + run.count * cost // CHEAPER
