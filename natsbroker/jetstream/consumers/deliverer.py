@@ -261,7 +261,8 @@ class ConsumerDeliverer:
         """
         The first message of the redelivery queue, with the number of its deliveries.
 
-        @return: C{None} if there is none, or if it is still being read.
+        @return: C{None} if there is none, if it is still being read, or if its first delivery is
+            still held.
         """
         core = self.core
         pending = core.pending
@@ -274,6 +275,9 @@ class ConsumerDeliverer:
                 core.cursor.forgetAgain(sequence)
                 core.writer.touched()
                 continue
+            if sequence in core.unsent and any(each.sequence == sequence for each in self._held):
+                # One write would count both deliveries, and a crash after both allow a third.
+                return None
             isKnown, record = core.cursor.again(sequence)
             if not isKnown:
                 return None

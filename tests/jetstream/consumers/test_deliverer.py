@@ -279,6 +279,35 @@ class TestCrashes:
         assert inbox.texts() == []
         assert consumer.info()["num_ack_pending"] == 0
 
+    def test_slowWrites(self, stage: ConsumerStage) -> None:
+        """While the first delivery is held, the next one is not counted by the same write."""
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
+        states, inbox = stage.stream.states, stage.inbox()
+        written = states.put
+        writes: list[Deferred[None]] = []
+
+        def put(key: bytes, value: bytes) -> Deferred[None]:
+            written(key, value)
+            writes.append(Deferred())
+            return writes[-1]
+
+        with patch.object(states, "put", put):
+            consumer.core.writer.touched()
+            consumer.core.writer.flush()
+            stage.pull(inbox, b"2")
+            stage.advance(1.1)
+            writes[0].callback(None)
+            writes[1].callback(None)
+            assert inbox.texts() == ["1"]
+            writes[2].callback(None)
+            assert inbox.texts() == ["1"]
+        stage.restart(consumer)
+        stage.advance(1.1)
+        stage.pull(inbox, b"9")
+        stage.advance(9)
+        assert inbox.texts() == []
+
     def test_once(self, stage: ConsumerStage) -> None:
         """With a single delivery a message comes at most once, and an advisory tells of it."""
         stage.publish(1)
