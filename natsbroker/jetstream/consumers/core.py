@@ -66,6 +66,8 @@ class ConsumerCore:
     @ivar maxPending: messages that may be pending; 0 for any number.
     @ivar isReserving: whether deliveries are recorded durably before they are sent, because a
         crash must not lead to more deliveries than C{maxDeliver}.
+    @ivar unsent: of the pending messages, those whose deliveries are recorded before they are sent
+        and of which no delivery has been sent yet.
     @ivar isPaused: whether nothing is delivered now.
     @ivar isServing: whether the consumer has started and not ended.
     @ivar lastDelivered: when the last message was delivered, in nanoseconds since 1970, or 0.
@@ -92,6 +94,7 @@ class ConsumerCore:
         states = stream.states if stream.isShared or not config.mem_storage else None
         key = stateKey(stream.name, name)
         self.writer = StateWriter(states, key, self._encoded, self.account.deadlines)
+        self.unsent: set[int] = set()
         self.isPaused = False
         self.isServing = False
         self.lastDelivered = 0
@@ -251,6 +254,7 @@ class ConsumerCore:
 
     def _encoded(self) -> bytes:
         pending, cursor = self.pending, self.cursor
+        self.unsent.intersection_update(pending.entries)
         offset = (self.account.now() - round(self.monotonic() * 1e9)) // 1_000_000 + 1
         return ConsumerState(
             pending.delivered,
@@ -263,6 +267,7 @@ class ConsumerCore:
             [first for first, _ in pending.entries.values()],
             [int(due * 1e3) + offset for _, due in pending.entries.values()],
             pending.counts,
+            list(self.unsent),
         ).encode()
 
     async def restore(self, value: bytes | None) -> bool:
@@ -312,10 +317,25 @@ class ConsumerCore:
             for sequence, count in state.counts.items()
             if first <= sequence <= last
         )
+        self._allowUnsent(state.unsent)
         pending.raiseFloor()
         soonest = pending.nextDue()
         if soonest is not None:
             self.watchPending(soonest)
+
+    def _allowUnsent(self, sequences: Sequence[int]) -> None:
+        """
+        Allow one more delivery of messages that were counted, perhaps several times, by processes
+        that may all have ended before they sent them. With C{max_deliver} 1 none is allowed: it
+        asks for at most one.
+        """
+        pending = self.pending
+        self.unsent = set(sequences).intersection(pending.entries)
+        for each in self.unsent:
+            if 1 < self.maxDeliver <= pending.counts.get(each, 0) + 1:
+                pending.counts[each] = self.maxDeliver - 2
+                if self.maxDeliver == 2:
+                    del pending.counts[each]
 
     async def position(self) -> None:
         """
@@ -352,6 +372,7 @@ class ConsumerCore:
         """
         self.start = position - 1
         self.pending.restart(position)
+        self.unsent.clear()
         self.cursor.restart(position, resume, skip or ())
         self.lastDelivered = self.lastAcked = 0
 

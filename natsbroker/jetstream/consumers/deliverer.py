@@ -261,7 +261,8 @@ class ConsumerDeliverer:
         """
         The first message of the redelivery queue, with the number of its deliveries.
 
-        @return: C{None} if there is none, or if it is still being read.
+        @return: C{None} if there is none, if it is still being read, or if its first delivery is
+            still held.
         """
         core = self.core
         pending = core.pending
@@ -274,6 +275,9 @@ class ConsumerDeliverer:
                 core.cursor.forgetAgain(sequence)
                 core.writer.touched()
                 continue
+            if sequence in core.unsent and any(each.sequence == sequence for each in self._held):
+                # One write would count both deliveries, and a crash after both allow a third.
+                return None
             isKnown, record = core.cursor.again(sequence)
             if not isKnown:
                 return None
@@ -355,6 +359,8 @@ class ConsumerDeliverer:
             return core.account.send(reply, record.payload, record.headers, ack, record.subject) > 0
         if not core.account.bus.hasInterest(reply):
             return False
+        if record.sequence not in core.pending:
+            core.unsent.add(record.sequence)
         self._hold(
             _Held(reply, record.payload, record.headers, ack, record.subject, record.sequence)
         )
@@ -394,12 +400,22 @@ class ConsumerDeliverer:
 
         @param count: the messages and statuses that were held when the state was written.
         """
-        send: Callable[..., int] = self.core.account.send
+        core = self.core
+        send: Callable[..., int] = core.account.send
+        wasUnsent = len(core.unsent)
         while self._sentCount < count:
             self._sentCount += 1
             held = self._held.popleft()
             receivers = send(held.reply, held.payload, held.headers, held.ack, held.subject)
-            if not receivers and held.sequence:
-                self.core.pending.enqueue((held.sequence,))
-        if self.core.pending.queueLength:
-            self.core.pump()
+            if receivers:
+                core.unsent.discard(held.sequence)
+            elif held.sequence:
+                core.pending.enqueue((held.sequence,))
+        isKnown = len(core.unsent) < wasUnsent
+        if isKnown:
+            core.writer.touched()
+        if core.pending.queueLength:
+            core.pump()
+        if isKnown:
+            # At once, because a crash before it may lead to a delivery above the limit.
+            core.writer.flush()

@@ -15,7 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-VERSION = 1
+VERSION = 2
+
+#: The number of columns by version.
+_COLUMNS = {1: 5, VERSION: 6}
 
 _HEADER = struct.Struct("<BQQQQQQ")
 _COLUMN = struct.Struct("<IBq")
@@ -55,6 +58,7 @@ class ConsumerState:
     @ivar firsts: the consumer sequence of its first delivery.
     @ivar dues: the time at which it is due, in milliseconds since 1970.
     @ivar counts: redeliveries by stream sequence.
+    @ivar unsent: the pending messages that perhaps no delivery has sent.
     """
 
     delivered: int = 0
@@ -67,6 +71,7 @@ class ConsumerState:
     firsts: Sequence[int] = ()
     dues: Sequence[int] = ()
     counts: dict[int, int] = field(default_factory=dict)
+    unsent: Sequence[int] = ()
 
     def encode(self) -> bytes:
         """
@@ -79,7 +84,7 @@ class ConsumerState:
             pending = [each[:MOST_PENDING] for each in pending]
             last = pending[0][-1]
             counts = {each: count for each, count in counts.items() if each <= last}
-        columns = [*pending, list(counts), list(counts.values())]
+        columns = [*pending, list(counts), list(counts.values()), self.unsent]
         header = _HEADER.pack(
             VERSION,
             self.delivered,
@@ -98,18 +103,19 @@ class ConsumerState:
         """
         try:
             version, delivered, last, floor, floorStream, start, resume = _HEADER.unpack_from(value)
-            if version != VERSION:
+            if version not in _COLUMNS:
                 raise DamagedState(f"version {version} of a consumer's state is not known")
             columns: list[list[int]] = []
             offset = _HEADER.size
-            for _ in range(5):
+            for _ in range(_COLUMNS[version]):
                 column, offset = _decoded(value, offset)
                 columns.append(column)
-            sequences, firsts, dues, counted, counts = columns
+            sequences, firsts, dues, counted, counts = columns[:5]
             if not len(sequences) == len(firsts) == len(dues):
                 raise ValueError("columns differ in length")
             state = cls(delivered, last, floor, floorStream, start, resume, sequences, firsts, dues)
             state.counts.update(zip(counted, counts, strict=True))
+            state.unsent = columns[5] if version == VERSION else ()
             return state
         except (struct.error, ValueError) as error:
             raise DamagedState(f"a consumer's state is damaged: {error}") from error

@@ -403,9 +403,6 @@ MIRROR_CONSUMER_REQUIRES_ACK_FC = ErrorRow(
 SOURCE_DURABLE_CONSUMER_CFG_INVALID = ErrorRow(
     400, 10215, "stream source consumer config is invalid"
 )
-SOURCE_DURABLE_CONSUMER_DUPLICATE_DETECTED = ErrorRow(
-    400, 10216, "duplicate stream source consumer detected"
-)
 SOURCE_CONSUMER_REQUIRES_ACK_FC = ErrorRow(
     400, 10217, "stream source consumer requires flow control ack policy"
 )

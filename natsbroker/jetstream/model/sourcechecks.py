@@ -18,7 +18,6 @@ from natsbroker.jetstream.model.names import (
     subjectsOverlap,
 )
 from natsbroker.jetstream.model.streamconfig import (
-    ConsumerSource,
     StreamConfig,
     StreamSource,
     SubjectTransformConfig,
@@ -85,7 +84,7 @@ def checkMirror(config: StreamConfig, mirror: StreamSource) -> None:
         (config.allow_atomic, errors.MIRROR_WITH_ATOMIC_PUBLISH),
         (config.allow_batched, errors.MIRROR_WITH_BATCH_PUBLISH),
         (config.allow_msg_schedules, errors.MIRROR_WITH_MSG_SCHEDULES),
-        (_isWrongConsumer(mirror), errors.MIRROR_DURABLE_CONSUMER_CFG_INVALID),
+        (mirror.consumer is not None, errors.MIRROR_DURABLE_CONSUMER_CFG_INVALID),
         (
             mirror.filter_subject and mirror.subject_transforms,
             errors.MIRROR_MULTIPLE_FILTERS_NOT_ALLOWED,
@@ -122,19 +121,6 @@ def _collide(one: str, other: str) -> bool:
     return one == other or ">" in (one, other)
 
 
-def _isWrongConsumer(source: StreamSource) -> bool:
-    """
-    Tell whether the durable consumer that a source names cannot serve it.
-    """
-    consumer = source.consumer
-    if consumer is None:
-        return False
-    if not isValidName(consumer.name) or not _isPublishSubject(consumer.deliver_subject):
-        return True
-    hasStart = bool(source.opt_start_seq) or source.opt_start_time is not None
-    return hasStart or bool(source.filter_subject)
-
-
 def _isPublishSubject(subject: str) -> bool:
     return isValidSubjectText(subject) and isLiteralSubject(subject)
 
@@ -144,11 +130,10 @@ def sourceKey(source: StreamSource) -> tuple[str, ...]:
     @return: what tells a source from the others of a stream.
     """
     api = source.external.api if source.external else ""
-    consumer = source.consumer.name if source.consumer else ""
     if not source.subject_transforms:
-        return (source.name, api, consumer, source.filter_subject or ">", ">")
+        return (source.name, api, source.filter_subject or ">", ">")
     pairs = [(each.src or ">", each.dest or ">") for each in source.subject_transforms]
-    return (source.name, api, consumer, *[text for pair in pairs for text in pair])
+    return (source.name, api, *[text for pair in pairs for text in pair])
 
 
 def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSource]:
@@ -159,7 +144,6 @@ def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSou
     @raise JetStreamError: if one is wrong.
     """
     seen: set[tuple[str, ...]] = set()
-    consumers: set[tuple[str, str, ConsumerSource]] = set()
     for source in sources:
         if source is None or not isValidName(source.name):
             raise errors.SOURCE_INVALID_STREAM_NAME()
@@ -170,13 +154,9 @@ def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSou
         if source.filter_subject and source.subject_transforms:
             raise errors.SOURCE_MULTIPLE_FILTERS_NOT_ALLOWED()
         _checkSourceTransforms(source.subject_transforms)
-        if _isWrongConsumer(source):
-            raise errors.SOURCE_DURABLE_CONSUMER_CFG_INVALID()
         if source.consumer is not None:
-            used = (key[0], key[1], ConsumerSource(source.consumer.name))
-            if used in consumers:
-                raise errors.SOURCE_DURABLE_CONSUMER_DUPLICATE_DETECTED()
-            consumers.add(used)
+            # It would be read through a consumer of its own, and that one left with its messages.
+            raise errors.SOURCE_DURABLE_CONSUMER_CFG_INVALID()
         yield source
 
 

@@ -60,7 +60,8 @@ _SOURCE: dict[str, tuple[Any, ...]] = {
         *({"api": "$JS.>"}, {"api": "JS.x", "deliver": "a.*"}, {}, {"api": 'a"b..c'}),
     ),
     "consumer": (
-        *({"name": "C", "deliver_subject": "d.x"}, {"name": "C"}, {}),
+        # Valid ones are refused here, as the documentation says.
+        *({"name": "C"}, {}),
         *({"name": "a.b", "deliver_subject": "d"}, {"name": "D", "deliver_subject": "d.*"}),
     ),
 }

@@ -10,8 +10,10 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.deliverer import ConsumerDeliverer, headerAdded, headersOnly
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ReplayPolicy
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
@@ -225,6 +227,97 @@ class TestMaxDeliver:
         first.close()
         stage.advance(5)
         assert second.texts() == ["1"]
+
+
+class TestCrashes:
+    """A consumer with a limit of deliveries whose process dies at a delivery."""
+
+    def die(self, stage: ConsumerStage, consumer: Consumer) -> Consumer:
+        """Die when the next delivery is counted and before it is sent; then start."""
+        states = stage.stream.states
+        written = states.put
+
+        def put(key: bytes, value: bytes) -> Deferred[None]:
+            written(key, value)
+            return Deferred()
+
+        inbox = stage.inbox()
+        with patch.object(states, "put", put):
+            stage.pull(inbox)
+        assert inbox.texts() == []
+        return stage.restart(consumer)
+
+    @pytest.mark.parametrize("limit", [2, 3])
+    def test_beforeSending(self, stage: ConsumerStage, limit: int) -> None:
+        """However often it died before it sent, the message comes, and then not without end."""
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND, max_deliver=limit)
+        for _ in range(limit + 2):
+            consumer = self.die(stage, consumer)
+            stage.advance(1.1)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        stage.advance(9)
+        assert inbox.texts() == ["1"]
+        consumer = stage.restart(consumer)
+        stage.pull(inbox, b"9")
+        stage.advance(9)
+        assert inbox.texts() == []
+
+    def test_afterSending(self, stage: ConsumerStage) -> None:
+        """A delivery that is known to be sent counts, also when later ones are not sent."""
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
+        inbox = stage.inbox()
+        stage.pull(inbox)
+        assert inbox.texts() == ["1"]
+        consumer = stage.restart(consumer)
+        stage.advance(1.1)
+        consumer = self.die(stage, consumer)
+        stage.advance(1.1)
+        stage.pull(inbox)
+        assert inbox.texts() == []
+        assert consumer.info()["num_ack_pending"] == 0
+
+    def test_slowWrites(self, stage: ConsumerStage) -> None:
+        """While the first delivery is held, the next one is not counted by the same write."""
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND, max_deliver=2)
+        states, inbox = stage.stream.states, stage.inbox()
+        written = states.put
+        writes: list[Deferred[None]] = []
+
+        def put(key: bytes, value: bytes) -> Deferred[None]:
+            written(key, value)
+            writes.append(Deferred())
+            return writes[-1]
+
+        with patch.object(states, "put", put):
+            consumer.core.writer.touched()
+            consumer.core.writer.flush()
+            stage.pull(inbox, b"2")
+            stage.advance(1.1)
+            writes[0].callback(None)
+            writes[1].callback(None)
+            assert inbox.texts() == ["1"]
+            writes[2].callback(None)
+            assert inbox.texts() == ["1"]
+        stage.restart(consumer)
+        stage.advance(1.1)
+        stage.pull(inbox, b"9")
+        stage.advance(9)
+        assert inbox.texts() == []
+
+    def test_once(self, stage: ConsumerStage) -> None:
+        """With a single delivery a message comes at most once, and an advisory tells of it."""
+        stage.publish(1)
+        consumer = self.die(stage, stage.consumer(ack_wait=SECOND, max_deliver=1))
+        inbox = stage.inbox()
+        stage.pull(inbox)
+        stage.advance(1.1)
+        assert inbox.texts() == []
+        assert stage.advisories == ["max_deliver"]
+        assert consumer.needs(1)
 
 
 class TestPace:

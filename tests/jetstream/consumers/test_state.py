@@ -13,21 +13,38 @@ from natsbroker.jetstream.consumers.state import ConsumerState, DamagedState, st
 
 NUMBERS = st.integers(0, (1 << 63) - 1)
 
+COLUMN = 13
+"""The bytes of a column without values."""
+
 
 @given(
     positions=st.lists(NUMBERS, min_size=5, max_size=5),
     pending=st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=20),
     counts=st.dictionaries(NUMBERS, st.integers(0, 1 << 40), max_size=20),
+    unsent=st.lists(NUMBERS, max_size=20),
 )
 def test_roundTrip(
-    positions: list[int], pending: list[tuple[int, int, int]], counts: dict[int, int]
+    positions: list[int],
+    pending: list[tuple[int, int, int]],
+    counts: dict[int, int],
+    unsent: list[int],
 ) -> None:
     """A state that is written and read is the same."""
     delivered, floor, floorStream, start, resume = positions
     last = (1 << 63) - 1
     sequences, firsts, dues = ([each[place] for each in sorted(pending)] for place in range(3))
     written = ConsumerState(
-        delivered, last, floor, floorStream, start, resume, sequences, firsts, dues, counts
+        delivered,
+        last,
+        floor,
+        floorStream,
+        start,
+        resume,
+        sequences,
+        firsts,
+        dues,
+        counts,
+        unsent,
     )
     assert ConsumerState.decode(written.encode()) == written
 
@@ -53,6 +70,13 @@ def test_otherVersion() -> None:
     """A value of a later version is not understood."""
     with pytest.raises(DamagedState):
         ConsumerState.decode(b"\x09" + ConsumerState().encode()[1:])
+
+
+def test_firstVersion() -> None:
+    """A state of the version without unsent messages is read as if all had been sent."""
+    written = ConsumerState(1, 2, 0, 0, 0, 0, [2], [1], [5], {2: 3})
+    withoutLast = written.encode()[:-COLUMN]
+    assert ConsumerState.decode(b"\x01" + withoutLast[1:]) == written
 
 
 def test_tooManyPending(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,6 +194,8 @@ class Known:
 
     @ivar stored: acknowledged messages: numbers by stream and sequence.
     @ivar received: how often each sequence came to a consumer.
+    @ivar certain: sequences that C{L.seldom} got twice from one process. The second delivery made
+        it durable that the first was sent: no further one is allowed, however many crashes came.
     @ivar acked: sequences by consumer whose acknowledgement was answered.
     @ivar mayBeAcked: those whose acknowledgement was sent.
     @ivar deleted: sequences of the stream with limits whose deletion was asked for.
@@ -204,6 +206,8 @@ class Known:
         self.isPrepared = False
         self.stored: dict[str, dict[int, int]] = {name: {} for name in STREAMS}
         self.received: dict[str, Counter[int]] = {key: Counter() for key in CONSUMERS}
+        self.certain: set[int] = set()
+        self._now: Counter[int] = Counter()
         self.acked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
         self.mayBeAcked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
         self.deleted: set[int] = set()
@@ -214,6 +218,7 @@ class Known:
         Read what a process said.
         """
         asked: dict[int, dict[str, Any]] = {}
+        self._now.clear()
         for line in lines:
             said = json.loads(line)
             if "prepared" in said:
@@ -248,8 +253,13 @@ class Known:
         self.received[key][sequence] += 1
         if sequence in self.acked[key]:
             raise Lost(f"{key} has {sequence} again, after its acknowledgement was answered")
-        if key == "L.seldom" and self.received[key][sequence] > MOST:
+        if key != "L.seldom":
+            return
+        self._now[sequence] += 1
+        if self._now[sequence] > MOST or sequence in self.certain:
             raise Lost(f"{key} has {sequence} too often")
+        if self._now[sequence] == MOST:
+            self.certain.add(sequence)
 
     def check(self, place: Place) -> None:
         """
@@ -319,6 +329,7 @@ class Known:
         """
         Take everything from the consumers: each message comes that was not acknowledged.
         """
+        self._now.clear()
         for key in CONSUMERS if self.isPrepared else ():
             name, consumer = key.split(".")
             came: Counter[int] = Counter()

@@ -12,12 +12,14 @@ from natsbroker.jetstream.model.sourcechecks import (
     checkCycles,
     checkedSources,
     checkFilters,
+    checkMirror,
     checkPrefixes,
     checkTransform,
     mappingText,
     sourceKey,
 )
 from natsbroker.jetstream.model.streamconfig import (
+    ConsumerSource,
     External,
     StreamConfig,
     StreamSource,
@@ -47,6 +49,15 @@ def test_noCycle(source: StreamSource) -> None:
     config = StreamConfig(name="S", subjects=("a",), sources=(source,))
     checkCycles(config, _STREAMS.get)
     assert config.sources == (source,)
+
+
+def test_namedConsumer() -> None:
+    """Mirrors and sources that name a durable consumer, which would not be used, are refused."""
+    source = StreamSource("A", consumer=ConsumerSource("C", "deliver"))
+    with pytest.raises(JetStreamError, match="mirror consumer config is invalid"):
+        checkMirror(StreamConfig(name="S", mirror=source), source)
+    with pytest.raises(JetStreamError, match="source consumer config is invalid"):
+        list(checkedSources([source]))
 
 
 def test_sourceKey() -> None:
