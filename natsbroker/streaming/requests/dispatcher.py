@@ -56,7 +56,7 @@ class Dispatcher:
             subjects.close: self.close.close,
         }
         self._subscriptions: list[ISubscription] = []
-        # Whom the last message came from, and what that may do.
+        # The origin of the last message, and its grant.
         self._origin: object = _NOTHING
         self._grant: object = None
         self._requester = requesterOf(_NOTHING)
