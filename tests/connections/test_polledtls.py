@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import ssl
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -20,31 +19,23 @@ from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.polledtls import PolledTLS
 from natsbroker.connections.tls import Begin, ConnectionCreator, TLSClientFactory, TLSTerms
 from natsbroker.connections.tlscontext import contextFrom
+from tests.connections.realreactor import POLLED, RealReactor
 from tests.interop.certificates import writeCertificates
-from tests.support import COMPILED, World, needsCompiled, using
+from tests.support import COMPILED, World, using
 
 if sys.platform == "linux":
-    from twisted.internet.epollreactor import EPollReactor
-
     from natsbroker.connections.poller import SocketPoller
 
-pytestmark = [
-    needsCompiled,
-    pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's"),
-]
-
-#: How long anything may take on a busy machine, in seconds.
-PATIENCE = 20.0
+pytestmark = POLLED
 
 
-class SecurePlace:
+class SecurePlace(RealReactor):
     """
     A listener with TLS whose sockets are polled.
     """
 
     def __init__(self, folder: Path, begin: Begin = Begin.AFTER_INFO) -> None:
-        makeReactor: Any = EPollReactor
-        self.reactor: Any = makeReactor()
+        super().__init__()
         self.world = World()
         self.poller = SocketPoller(self.reactor, self.world.context.batch)
         pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
@@ -55,13 +46,9 @@ class SecurePlace:
         self.port = self.reactor.listenTCP(0, self.factory, interface="127.0.0.1")
         self.clients: list[SecureClient] = []
 
-    def until(self, condition: Callable[[], object]) -> None:
-        """Run the reactor until something holds."""
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, "it never happened"
-            self.reactor.iterate(0.001)
-            self.world.clock.advance(0.001)
+    def iterated(self) -> None:
+        """Let the broker's time pass."""
+        self.world.clock.advance(0.001)
 
     def client(self, receiveBuffer: int = 0) -> SecureClient:
         """A client that has done its handshake and CONNECT."""
@@ -84,13 +71,7 @@ class SecurePlace:
         self.until(lambda: not len(self.poller.sockets))
         self.port.stopListening()
         self.poller.close()
-        for _ in range(3):
-            self.reactor.iterate(0)
-        for reader in self.reactor.removeAll():
-            reader.connectionLost(None)
-        for call in self.reactor.getDelayedCalls():
-            call.cancel()
-        self.reactor._poller.close()
+        self.end()
 
 
 class SecureClient:

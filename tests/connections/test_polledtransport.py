@@ -8,8 +8,7 @@ import random
 import socket
 import struct
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,45 +24,30 @@ from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.s2stream import S2Decoder
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Message
+from tests.connections.realreactor import POLLED, RealReactor
 from tests.links.s2frames import BEGIN, plain
 from tests.routes.clusters import Node, connect, info, target
-from tests.support import COMPILED, needsCompiled, using
+from tests.support import COMPILED, using
 
 if sys.platform == "linux":
-    from twisted.internet.epollreactor import EPollReactor
-
     from natsbroker.connections.poller import SocketPoller
 
-pytestmark = [
-    needsCompiled,
-    pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's"),
-]
-
-#: How long anything may take on a busy machine, in seconds.
-PATIENCE = 20.0
+pytestmark = POLLED
 
 
-class Place:
+class Place(RealReactor):
     """
     A member that listens for others, and dials them.
     """
 
     def __init__(self, mode: str = "accept") -> None:
-        makeReactor: Any = EPollReactor
-        self.reactor: Any = makeReactor()
+        super().__init__()
         self.node = Node(clock=self.reactor, compression=Compression(mode))
         self.poller = SocketPoller(self.reactor, self.node.batch)
         self.node.context.poller = self.poller
         factory = LinkFactory(self.node.cluster.routeFor(None), None)
         self.port = self.reactor.listenTCP(0, factory, interface="127.0.0.1")
         self.sockets: list[socket.socket] = []
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Run the reactor until something holds."""
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, "it never happened"
-            self.reactor.iterate(0.01)
 
     def kept(self, peer: socket.socket) -> socket.socket:
         """A peer's socket that never blocks, and is closed in the end."""
@@ -135,13 +119,7 @@ class Place:
             each.close()
         self.port.stopListening()
         self.poller.close()
-        for _ in range(3):
-            self.reactor.iterate(0)
-        for reader in self.reactor.removeAll():
-            reader.connectionLost(None)
-        for call in self.reactor.getDelayedCalls():
-            call.cancel()
-        self.reactor._poller.close()
+        self.end()
 
 
 @pytest.fixture

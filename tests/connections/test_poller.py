@@ -7,7 +7,6 @@ from __future__ import annotations
 import socket
 import struct
 import sys
-import time
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -22,30 +21,22 @@ from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.wire.values import Kind
 from tests.conftest import FlushLoggedErrors
-from tests.support import COMPILED, QUIET, Accounts, Doorkeeper, needsCompiled, using
+from tests.connections.realreactor import POLLED, RealReactor
+from tests.support import COMPILED, QUIET, Accounts, Doorkeeper, using
 
 if sys.platform == "linux":
-    from twisted.internet.epollreactor import EPollReactor
-
     from natsbroker.connections import poller
 
-pytestmark = [
-    needsCompiled,
-    pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's"),
-]
-
-#: How long anything may take on a busy machine, in seconds.
-PATIENCE = 20.0
+pytestmark = POLLED
 
 
-class Server:
+class Server(RealReactor):
     """
     A port whose connections go through a poller.
     """
 
     def __init__(self, limits: ClientLimits) -> None:
-        makeReactor: Any = EPollReactor
-        self.reactor: Any = makeReactor()
+        super().__init__()
         self.batch: Any = hot.FlushBatch(lambda call: self.reactor.callLater(0, call))
         self.accounts = Accounts(self.batch, Random(1), ("$G",))
         info = ServerInfo("ID", "name", "2.15.1", "0")
@@ -56,13 +47,6 @@ class Server:
         self.poller = poller.SocketPoller(self.reactor, self.batch)
         assert poller.installTransport(self.port, self.poller)
         self.peers: list[Peer] = []
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Run the reactor until something holds."""
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, "it never happened"
-            self.reactor.iterate(0.01)
 
     def dial(self) -> Peer:
         """Connect a client that says nothing."""
@@ -87,12 +71,7 @@ class Server:
         self.until(lambda: not len(self.context.connections))
         self.port.stopListening()
         self.poller.close()
-        for _ in range(3):
-            self.reactor.iterate(0)
-        for reader in self.reactor.removeAll():
-            reader.connectionLost(None)
-        assert self.reactor.getDelayedCalls() == []
-        self.reactor._poller.close()
+        assert self.end() == []
 
 
 class Peer:
