@@ -41,7 +41,6 @@ class StreamProtocol(Protocol):
 
     def __init__(self) -> None:
         self._stream: Any = None
-        self._layer: Any = None
         self._timer: Any = None
         self._records: Records | None = None
 
@@ -61,12 +60,18 @@ class StreamProtocol(Protocol):
 
     def _startHandshake(self, reactor: Any, creator: Any, timeout: float) -> None:
         if isinstance(self._stream, PolledTransport):
-            self._stream = self._layer = startTLS(self._stream, creator, self)
+            self._stream = startTLS(self._stream, creator, self)
         else:
             widen(self._stream)
             self._stream.startTLS(creator)
-            self._layer = self._stream.protocol
         self._schedule(reactor, timeout, self._late)
+
+    @property
+    def _layer(self) -> Any:
+        """
+        What does TLS, once that has begun.
+        """
+        return self._stream if isinstance(self._stream, PolledTLS) else self._stream.protocol
 
     def _late(self) -> None:
         self._timer = None
@@ -89,15 +94,15 @@ class StreamProtocol(Protocol):
         self._records = Records(connection, self._layer, seal)
         if seal is not None:
             connection.readInto(seal, decoder, came)
-            if isinstance(self._layer, PolledTLS):
-                self._layer.useSeal(seal, decoder, came, self._records.send)
+            if isinstance(self._stream, PolledTLS):
+                self._stream.useSeal(seal, decoder, came, self._records.send)
         return seal is not None
 
     def write(self, data: bytes) -> None:
         if self._records is None:
             self._stream.write(data)
-        elif isinstance(self._layer, PolledTLS) and self._layer.outbox is not None:
-            self._layer.outbox.write(data)
+        elif isinstance(self._stream, PolledTLS) and self._stream.outbox is not None:
+            self._stream.outbox.write(data)
         else:
             self._records.send(data)
 

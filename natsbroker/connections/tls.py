@@ -236,9 +236,9 @@ class TLSClientProtocol(ClientProtocol):
             self.session.secured()
 
     def _sealed(self, session: ClientSession) -> None:
-        if isinstance(self._layer, PolledTLS):
-            self._fast = self._layer
-            self._layer.seals(session.outbox)
+        if isinstance(self._stream, PolledTLS):
+            self._fast = self._stream
+            self._stream.seals(session.outbox)
 
     def _isGreeted(self) -> bool:
         session = self.session
