@@ -69,7 +69,7 @@ class Part:
 _LINKS = tuple(f"{INTEROP}/{each}" for each in ("cluster", "gateways", "leafnodes"))
 
 # Apart from the others only to make the lanes equally long.
-_STORES = ("tests/storage", "tests/simulation")
+_STORES, _SIMULATION = "tests/storage", "tests/simulation"
 
 # Modules that choose between the compiled lane and pure Python, and what is built from them. With
 # python -O, under which the tests keep their asserts and the product would lose its own.
@@ -93,18 +93,19 @@ LANES: tuple[tuple[Part, ...], ...] = (
     (
         Part("links", 25, (*_PYTEST, *_LINKS)),
         Part("pure", 25, (*_OPTIMIZED, *_HOT, "-m", "not slow"), 2, {"NATSBROKER_PURE": "1"}),
-        Part("stores", 25, (*_PYTEST, *_STORES), 2),
+        Part("stores", 25, (*_PYTEST, _STORES), 2),
     ),
     (Part("peers", 25, (*_PYTEST, INTEROP, *_without(*_LINKS))),),
     (
         Part("spark", 25, (*_PYTEST, SPARK), 5),
         Part("types", 10, ("mypy", "--strict"), 2),
+        Part("simulation", 10, (*_PYTEST, _SIMULATION), 2),
     ),
     (
         Part("style", 2, ("ruff", "check", ".")),
         Part("site", 5, ("sphinx-build", "-W", "--keep-going", "-nEq", "docs", "build/site")),
         Part("format", 2, ("ruff", "format", "--check", ".")),
-        Part("others", 25, (*_PYTEST, *_without(INTEROP, SPARK, *_STORES)), 2),
+        Part("others", 25, (*_PYTEST, *_without(INTEROP, SPARK, _STORES, _SIMULATION)), 2),
     ),
 )
 """
