@@ -156,10 +156,7 @@ class StreamingPages:
         name, row = text(query, "client"), partial(self._client, _number(query, "subs") == 1)
         if not name:
             return self._listing(query, self._model.clientNames(), "clients", row)
-        try:
-            return _document(row(name))
-        except KeyError:
-            return textAnswer(404, f"Client {repeated(name)} not found")
+        return _one("Client", name, row)
 
     def _client(self, hasSubscriptions: bool, name: str) -> dict[str, Any]:
         found = asdict(self._model.client(name))
@@ -180,10 +177,7 @@ class StreamingPages:
             if hasSubscriptions:
                 return self._listing(query, names, "channels", row)
             return self._listing(query, names, "names", str)
-        try:
-            return _document(row(name))
-        except KeyError:
-            return textAnswer(404, f"Channel {repeated(name)} not found")
+        return _one("Channel", name, row)
 
     def _channel(self, hasSubscriptions: bool, name: str) -> dict[str, Any]:
         found = asdict(self._model.channel(name))
@@ -291,6 +285,13 @@ def _number(query: Query, name: str) -> int:
         return integer(query, name)
     except BadQuery:
         return 0
+
+
+def _one(kind: str, name: str, row: Callable[[str], dict[str, Any]]) -> Answer:
+    try:
+        return _document(row(name))
+    except KeyError:
+        return textAnswer(404, f"{kind} {repeated(name)} not found")
 
 
 def _document(document: dict[str, Any]) -> Answer:
