@@ -157,6 +157,7 @@ class _Command:
 
         from natsbroker.server.process import ServerProcess
         from natsbroker.server.processfiles import programName
+        from natsbroker.server.syslog import SyslogError
 
         process = ServerProcess(
             settings,
@@ -172,6 +173,9 @@ class _Command:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             print(f"error opening file: open {error.filename}: {why}", file=self.stderr)
+            return 1
+        except SyslogError as error:
+            print(error, file=self.stderr)
             return 1
 
     def _reader(self) -> Callable[[], Settings] | None:

@@ -305,6 +305,7 @@ def makeService(
         broker.twistd = options.parent
     if log is not None:
         broker.log = log
+        broker.reactor.addSystemEventTrigger("after", "shutdown", log.close)
         broker.addPlanner(log.plan)
     read = (lambda: options.read(os.environ)) if options.path else None
     processFiles = ProcessFiles(broker, "natsbroker", read)

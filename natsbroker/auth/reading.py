@@ -205,7 +205,7 @@ class AuthorizationReader:
         default = self._permissions(block, "default_permissions")
         key = block.text("nkey")
         if "nkey" in block and not isKey(key, Role.ACCOUNT):
-            message = f'Not a valid public nkey for an account: "{key}"'
+            message = "Not a valid public nkey for an account"
             self._findings.errorAt(block, "nkey", message)
         return AccountSettings(
             name,
@@ -330,10 +330,9 @@ def calloutFrom(block: ParsedBlock, findings: Diagnostics) -> AuthCallout:
     if not issuer:
         error("Authorization callouts require an issuer to be specified", "")
     elif not isKey(issuer, Role.ACCOUNT):
-        message = f'Expected callout user to be a valid public account nkey, got "{issuer}"'
-        error(message, "issuer")
+        error("Expected callout user to be a valid public account nkey", "issuer")
     if xkey and not isKey(xkey, Role.CURVE):
-        error(f'Expected callout xkey to be a valid public xkey, got "{xkey}"', "xkey")
+        error("Expected callout xkey to be a valid public xkey", "xkey")
     users = block.texts("auth_users")
     if not users:
         error("Authorization callouts require authorized users to be specified", "")

@@ -97,6 +97,36 @@ def splitURL(
     )
 
 
+def syslogAddress(url: str) -> tuple[str, tuple[str, int] | str]:
+    """
+    Read the URL of a syslog daemon.
+
+    @return: C{udp} or C{tcp} with a host and a port, or C{unix} with a path.
+    @raise ValueError: for any other text.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("error parsing syslog url") from None
+    if parts.scheme == "unix" and parts.path:
+        return parts.scheme, parts.path
+    if parts.scheme not in ("udp", "tcp"):
+        raise ValueError(f'error invalid network type: "{parts.scheme}"')
+    if not host or not port:
+        raise ValueError("error parsing syslog url: it needs a host and a port")
+    return parts.scheme, (host, port)
+
+
+def syslogURL(url: str) -> str:
+    """
+    @param url: may be empty, for no daemon.
+    """
+    if url:
+        syslogAddress(url)
+    return url
+
+
 def isLoopback(host: str) -> bool:
     if host.lower() == "localhost":
         return True

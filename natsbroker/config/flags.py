@@ -67,6 +67,9 @@ _SERVER = _rows("""
 
 _LOGGING = _rows("""
 -l, --log <file> | log to a file | logfile
+-s, --syslog | log to the syslog daemon of this machine | syslog
+-r, --remote_syslog <url> | log to one at udp://host:port or tcp://host:port | remote_syslog
+--log_format <name> | text or json | log_format
 -T, --logtime | put the time on each line (default: true) | logtime
 --logtime_utc | in UTC | logtime_utc
 -D, --debug | log debugging lines | debug
@@ -148,7 +151,6 @@ integer integer integer
 which C{clustered} would ask for. Their rows name types, since they have no placeholders."""
 
 _UNSUPPORTED = _rows("""
--s, --syslog; -r, --remote_syslog <url> |  | syslog remote_syslog
 --profile <port> |  | prof_port
 """)
 

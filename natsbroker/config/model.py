@@ -74,6 +74,9 @@ _Frozen = TypeVar("_Frozen")
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1
 
+LOCAL_SYSLOG = "local"
+"""Stands for the syslog daemon of the machine, in place of a URL."""
+
 _LOADED_LATE = {
     "Cluster": "routes.settings",
     "Gateway": "gateways.settings",
@@ -99,6 +102,7 @@ class Logging:
     trace: bool = False
     trace_verbose: bool = False
     trace_headers: bool = False
+    log_format: str = "text"
     logtime: bool = True
     logtime_utc: bool = False
     logfile: str = ""
@@ -111,6 +115,16 @@ class Logging:
     @property
     def isTraced(self) -> bool:
         return self.trace or self.trace_verbose
+
+    @property
+    def collector(self) -> str:
+        """
+        The URL of the syslog daemon that takes the log: a file comes before it, and a remote
+        daemon before the local one, as with nats-server. Empty for none.
+        """
+        if self.logfile:
+            return ""
+        return self.remote_syslog or (LOCAL_SYSLOG if self.syslog else "")
 
 
 @dataclass(frozen=True, slots=True)

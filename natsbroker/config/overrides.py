@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from natsbroker.config.addresses import checkPort, unspaced
+from natsbroker.config.addresses import checkPort, syslogURL, unspaced
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
@@ -63,6 +63,13 @@ def _logging(*names: str) -> Change:
         return settings
 
     return change
+
+
+def _logFormat(settings: Settings, name: Any) -> Settings:
+    # The table of keys, which this comes from, takes long to load.
+    from natsbroker.config.keys.root import logFormat
+
+    return changed(settings, "logging.log_format", logFormat(name))
 
 
 def _monitoring(name: str) -> Change:
@@ -126,6 +133,9 @@ _CHANGES: dict[str, Change] = {
     "VV": _logging("trace", "trace_verbose"),
     "DV": _logging("debug", "trace"),
     "DVV": _logging("debug", "trace", "trace_verbose"),
+    "s": _logging("syslog"),
+    "r": lambda settings, url: changed(settings, "logging.remote_syslog", syslogURL(url)),
+    "log_format": _logFormat,
     "cluster": _clusterListener,
     "routes": lambda settings, urls: changed(settings, "cluster.routes", _split(urls)),
     "pure": lambda settings, isPure: replace(settings, fast_lane=not isPure),

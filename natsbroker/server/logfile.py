@@ -1,13 +1,13 @@
 """
-The destination of log lines: standard error, or a file that is rotated by its size and can be
-opened again after another program moved it.
+The destination of log lines: a syslog daemon, standard error, or a file that is rotated by its
+size and can be opened again after another program moved it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TextIO
@@ -15,6 +15,7 @@ from typing import TextIO
 from twisted.logger import Logger
 
 from natsbroker.config.model import Logging
+from natsbroker.server.syslog import PRIORITIES, SyslogOutput
 
 _log = Logger(namespace="natsbroker")
 
@@ -94,9 +95,11 @@ class LogFile:
 
 
 class LogOutput:
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, environment: Mapping[str, str] = os.environ) -> None:
         self._stream = stream
+        self._isJournal = isJournal(stream, environment)
         self._file: LogFile | None = None
+        self._syslog: SyslogOutput | None = None
 
     def prepare(self, logging: Logging) -> Callable[[], None]:
         current = self._file
@@ -106,8 +109,15 @@ class LogOutput:
             file = LogFile(logging.logfile)
         else:
             file = None
+        daemon, url = self._syslog, logging.collector
+        syslog = daemon if daemon is not None and daemon.url == url else None
+        if url and syslog is None:
+            syslog = SyslogOutput(url)
 
         def apply() -> None:
+            self._syslog = syslog
+            if daemon is not None and daemon is not syslog:
+                daemon.close()
             if file is not None:
                 file.limit, file.keep = logging.logfile_size_limit, logging.logfile_max_num
             self._file = file
@@ -116,12 +126,18 @@ class LogOutput:
 
         return apply
 
-    def write(self, line: str) -> None:
+    def write(self, label: str, line: str) -> None:
         if self._file is not None:
             self._file.write(line)
+        elif self._syslog is not None:
+            self._syslog.write(label, line.rstrip("\n"))
         else:
-            self._stream.write(line)
+            self._stream.write(f"<{PRIORITIES[label]}>{line}" if self._isJournal else line)
             self._stream.flush()
+
+    def close(self) -> None:
+        if self._syslog is not None:
+            self._syslog.close()
 
     def reopen(self) -> None:
         if self._file is None:
@@ -133,3 +149,18 @@ class LogOutput:
             _log.error("File log not re-opened: {error}", error=error)
         else:
             _log.info("File log re-opened")
+
+
+def isJournal(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """
+    Whether systemd's journal reads a stream: it takes the priority of a line from C{<N>} before it.
+    C{JOURNAL_STREAM} names the stream, which may have been redirected since.
+    """
+    named = environment.get("JOURNAL_STREAM")
+    if not named:
+        return False
+    try:
+        status = os.fstat(stream.fileno())
+    except OSError:  # also of a stream in memory
+        return False
+    return named == f"{status.st_dev}:{status.st_ino}"

@@ -5,6 +5,7 @@ never used as a format.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from natsbroker.config.model import Logging, Settings
 from natsbroker.errors import printableASCII
 from natsbroker.server.logfile import LogOutput
 from natsbroker.server.reload import Step
+from natsbroker.server.syslog import SyslogError
 
 _LABELS = {
     LogLevel.debug: "DBG",
@@ -30,15 +32,26 @@ _LABELS = {
     LogLevel.critical: "FTL",
 }
 
+_LEVELS = {
+    "TRC": "trace",
+    "DBG": "debug",
+    "INF": "info",
+    "WRN": "warning",
+    "ERR": "error",
+    "FTL": "fatal",
+}
+"""The label of a line -> the level in JSON."""
+
 
 @implementer(ILogObserver)
 @dataclass(eq=False)
 class LineLog:
     """
+    @ivar write: takes the label of a line and the line.
     @ivar pid: by default looked up for each line: twistd forks after the log has begun.
     """
 
-    write: Callable[[str], object]
+    write: Callable[[str, str], object]
     settings: Logging
     pid: int | None = None
     zone: timezone | None = None
@@ -50,8 +63,35 @@ class LineLog:
         label = self._labelOf(event)
         left = self._repeated.leftOut(event) if label else 0
         if label and left is not None:
-            for line in _linesOf(event, left):
-                self.write(f"{self._prefix(event)}[{label}] {line}\n")
+            for line in self._formatted(event, label, _linesOf(event, left)):
+                self.write(label, line)
+
+    def _formatted(self, event: LogEvent, label: str, lines: list[str]) -> list[str]:
+        if self.settings.log_format == "json":
+            return [self._document(event, label, lines)]
+        lines = [printableASCII(line) for line in lines]
+        if self.settings.collector:
+            # The daemon puts down when and from which process it came.
+            return lines
+        return [f"{self._prefix(event)}[{label}] {line}\n" for line in lines]
+
+    def _document(self, event: LogEvent, label: str, lines: list[str]) -> str:
+        """
+        @return: one line of JSON in ASCII. A failure's traceback is a member of its own.
+        """
+        document: dict[str, object] = {}
+        if self.settings.logtime:
+            zone = timezone.utc if self.settings.logtime_utc else self.zone
+            when = datetime.fromtimestamp(_secondsOf(event), zone).astimezone(zone)
+            document["time"] = when.isoformat(timespec="microseconds")
+        document["level"] = _LEVELS[label]
+        document["pid"] = os.getpid() if self.pid is None else self.pid
+        document["logger"] = str(event.get("log_namespace", ""))
+        traceback = len(lines) - len(_traceback(event))
+        document["message"] = "\n".join(lines[:traceback])
+        if lines[traceback:]:
+            document["traceback"] = "\n".join(lines[traceback:])
+        return json.dumps(document, separators=(",", ":")) + "\n"
 
     def _labelOf(self, event: LogEvent) -> str:
         level = event.get("log_level", LogLevel.info)
@@ -66,10 +106,14 @@ class LineLog:
         pid = os.getpid() if self.pid is None else self.pid
         if not self.settings.logtime:
             return f"[{pid}] "
-        seconds = float(event.get("log_time", time.time()))
+        seconds = _secondsOf(event)
         zone = timezone.utc if self.settings.logtime_utc else self.zone
         when = datetime.fromtimestamp(seconds, zone)
         return f"[{pid}] {when:%Y/%m/%d %H:%M:%S.%f} "
+
+
+def _secondsOf(event: LogEvent) -> float:
+    return float(event.get("log_time", time.time()))
 
 
 class _Repeated:
@@ -98,7 +142,7 @@ class _Repeated:
         if not isinstance(failure, Failure):
             return 0
         kind = (event.get("log_format"), failure.type, *(failure.frames or [()])[-1][:3])
-        now = float(event.get("log_time", time.time()))
+        now = _secondsOf(event)
         since, count, left = self._kinds.pop(kind, (now, 0, 0))
         if not since <= now < since + self.INTERVAL:
             since, count = now, 0
@@ -111,13 +155,17 @@ class _Repeated:
 
 def _linesOf(event: LogEvent, left: int) -> list[str]:
     text = formatEvent(event)
-    failure: Any = event.get("log_failure")
     lines = [text] if text else []
     if left:
         lines.append(f"{left} failures like the following were left out")
-    if isinstance(failure, Failure):
-        lines += failure.getTraceback().rstrip().splitlines()
-    return [printableASCII(line) for line in lines]
+    return lines + _traceback(event)
+
+
+def _traceback(event: LogEvent) -> list[str]:
+    failure: Any = event.get("log_failure")
+    if not isinstance(failure, Failure):
+        return []
+    return failure.getTraceback().rstrip().splitlines()
 
 
 def raisedAt(failure: Failure) -> str:
@@ -139,7 +187,8 @@ class ProcessLog:
         self.observer = LineLog(self._output.write, self._logging)
 
     def _complete(self, logging: Logging) -> Logging:
-        return replace(logging, logfile=logging.logfile or self._default)
+        default = "" if logging.collector else self._default
+        return replace(logging, logfile=logging.logfile or default)
 
     def open(self) -> None:
         self._output.prepare(self._logging)()
@@ -147,12 +196,17 @@ class ProcessLog:
     def reopen(self) -> None:
         self._output.reopen()
 
+    def close(self) -> None:
+        self._output.close()
+
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         logging = self._complete(new.logging)
         try:
             redirect = self._output.prepare(logging)
         except OSError as error:
             raise ValueError(f"log file {logging.logfile}: {error.strerror}") from error
+        except SyslogError as error:
+            raise ValueError(str(error)) from error
 
         def apply() -> None:
             self.observer.settings = logging

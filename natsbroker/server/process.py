@@ -65,6 +65,7 @@ class ServerProcess:
         self.reactor.callWhenRunning(self._start)
         self.reactor.run()
         self._signals.uninstall()
+        self._processLog.close()
         return self.exitCode
 
     def _start(self) -> None:

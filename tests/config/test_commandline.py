@@ -203,8 +203,6 @@ def test_usageErrors(line: str, message: str) -> None:
 
 
 MISSING = [
-    ("-s", "--syslog: not supported yet (logging to syslog)"),
-    ("-r udp://x", "--remote_syslog: not supported yet (logging to syslog)"),
     ("--profile 6060", "--profile: not supported yet (profiling)"),
 ]
 
@@ -258,3 +256,16 @@ def test_nothingButConfigErrors(arguments: list[str]) -> None:
     else:
         running = invocation.action in (Action.RUN, Action.TEST)
         assert running is (invocation.settings is not None)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("-r udp://x", "--remote_syslog: error parsing syslog url: it needs a host and a port"),
+        ("-r http://x:1", '--remote_syslog: error invalid network type: "http"'),
+        ("--log_format xml", "--log_format: expected text or json"),
+    ],
+)
+def test_wrongLogs(line: str, message: str) -> None:
+    """A log that cannot be is refused."""
+    assert str(problemOf(line)) == message

@@ -130,7 +130,7 @@ class TestCommands:
 
     def test_notThereYet(self) -> None:
         """A flag whose feature is not there is refused, never ignored."""
-        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--syslog")
+        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--profile", "1")
         assert done.returncode == 1
         assert "not supported yet" in done.stderr
 

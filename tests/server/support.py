@@ -34,7 +34,7 @@ def logLines(debug: bool = True) -> Iterator[list[str]]:
     """The lines that are logged meanwhile, without time and process id."""
     lines: list[str] = []
     settings = Logging(debug=debug, logtime=False)
-    observer = LineLog(lambda line: lines.append(line[4:].rstrip("\n")), settings, pid=1)
+    observer = LineLog(lambda label, line: lines.append(line[4:].rstrip("\n")), settings, pid=1)
     globalLogPublisher.addObserver(observer)
     try:
         yield lines

@@ -10,11 +10,14 @@ import stat
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from socket import AF_INET, SOCK_DGRAM, SOCK_STREAM, socket
+from typing import TextIO
 
 import pytest
 
 from natsbroker.config.model import Logging
-from natsbroker.server.logfile import LogFile, LogOutput
+from natsbroker.server.logfile import LogFile, LogOutput, isJournal
+from natsbroker.server.syslog import SyslogError
 from tests.server.support import logLines
 
 
@@ -142,7 +145,7 @@ class TestOutput:
     def test_stream(self) -> None:
         """Without a file lines go to the stream."""
         stream = io.StringIO()
-        LogOutput(stream).write("a\n")
+        LogOutput(stream).write("INF", "a\n")
         assert stream.getvalue() == "a\n"
 
     def test_file(self, tmp_path: Path) -> None:
@@ -150,9 +153,9 @@ class TestOutput:
         stream, path = io.StringIO(), tmp_path / "log"
         output = LogOutput(stream)
         output.prepare(Logging(logfile=str(path)))()
-        output.write("a\n")
+        output.write("INF", "a\n")
         output.prepare(Logging())()
-        output.write("b\n")
+        output.write("INF", "b\n")
         assert (path.read_text(), stream.getvalue()) == ("a\n", "b\n")
 
     def test_preparedIsNotUsed(self, tmp_path: Path) -> None:
@@ -160,7 +163,7 @@ class TestOutput:
         stream = io.StringIO()
         output = LogOutput(stream)
         output.prepare(Logging(logfile=str(tmp_path / "log")))
-        output.write("a\n")
+        output.write("INF", "a\n")
         assert stream.getvalue() == "a\n"
 
     def test_limits(self, tmp_path: Path) -> None:
@@ -168,9 +171,9 @@ class TestOutput:
         path = tmp_path / "log"
         output = LogOutput(io.StringIO())
         output.prepare(Logging(logfile=str(path)))()
-        output.write("aaaa\n")
+        output.write("INF", "aaaa\n")
         output.prepare(Logging(logfile=str(path), logfile_size_limit=3))()
-        output.write("b\n")
+        output.write("INF", "b\n")
         assert path.read_text() == ""
         assert len(list(tmp_path.iterdir())) == 2
 
@@ -187,7 +190,7 @@ class TestOutput:
         path.unlink()
         with logLines() as lines:
             output.reopen()
-        output.write("a\n")
+        output.write("INF", "a\n")
         assert path.read_text() == "a\n"
         assert lines == ["[INF] File log re-opened"]
 
@@ -207,3 +210,76 @@ class TestOutput:
         with logLines() as lines:
             output.reopen()
         assert lines[0].startswith("[ERR] File log not re-opened")
+
+
+def fileStream(path: Path) -> TextIO:
+    """A stream into a file."""
+    return path.open("w")
+
+
+class TestJournal:
+    """Standard error that systemd's journal reads."""
+
+    def test_priorities(self, tmp_path: Path) -> None:
+        """Lines begin with their priority."""
+        with fileStream(tmp_path / "journal") as stream:
+            status = os.fstat(stream.fileno())
+            place = {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
+            output = LogOutput(stream, place)
+            output.write("INF", "a\n")
+            output.write("FTL", "b\n")
+            output.write("DBG", "c\n")
+        assert (tmp_path / "journal").read_text() == "<5>a\n<2>b\n<7>c\n"
+
+    def test_redirected(self, tmp_path: Path) -> None:
+        """Another stream than the journal's gets the plain lines."""
+        with fileStream(tmp_path / "log") as stream:
+            LogOutput(stream, {"JOURNAL_STREAM": "1:2"}).write("INF", "a\n")
+        assert (tmp_path / "log").read_text() == "a\n"
+
+    def test_noDescriptor(self) -> None:
+        """A stream in memory is not the journal."""
+        assert not isJournal(io.StringIO(), {"JOURNAL_STREAM": "1:2"})
+
+    def test_file(self, tmp_path: Path) -> None:
+        """A log file has no priorities, wherever standard error leads."""
+        path = tmp_path / "log"
+        with fileStream(tmp_path / "journal") as stream:
+            status = os.fstat(stream.fileno())
+            output = LogOutput(stream, {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"})
+            output.prepare(Logging(logfile=str(path)))()
+            output.write("INF", "a\n")
+        assert path.read_text() == "a\n"
+
+
+class TestSyslog:
+    """A syslog daemon as the destination."""
+
+    def test_reload(self, tmp_path: Path) -> None:
+        """The daemon is left when a file is configured, and its socket stays for the same URL."""
+        with socket(AF_INET, SOCK_DGRAM) as daemon:
+            daemon.bind(("127.0.0.1", 0))
+            daemon.settimeout(5)
+            url = f"udp://127.0.0.1:{daemon.getsockname()[1]}"
+            output = LogOutput(io.StringIO())
+            output.prepare(Logging(remote_syslog=url))()
+            output.write("WRN", "a")
+            assert daemon.recv(1000).endswith(b"]: a\n")
+            output.prepare(Logging(remote_syslog=url, debug=True))()
+            output.write("WRN", "b")
+            assert daemon.recv(1000).endswith(b"]: b\n")
+            output.prepare(Logging(remote_syslog=url, logfile=str(tmp_path / "log")))()
+            output.write("WRN", "c\n")
+        assert (tmp_path / "log").read_text() == "c\n"
+
+    def test_notThere(self) -> None:
+        """A daemon that cannot be reached is an error, and the log stays where it is."""
+        with socket(AF_INET, SOCK_STREAM) as closed:
+            closed.bind(("127.0.0.1", 0))
+            url = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+            stream = io.StringIO()
+            output = LogOutput(stream)
+            with pytest.raises(SyslogError, match="error connecting to syslog: connection refused"):
+                output.prepare(Logging(remote_syslog=url))
+            output.write("INF", "a\n")
+        assert stream.getvalue() == "a\n"

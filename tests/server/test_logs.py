@@ -5,6 +5,7 @@ The log in nats-server's format.
 from __future__ import annotations
 
 import io
+import json
 import os
 from datetime import timedelta, timezone
 from pathlib import Path
@@ -31,7 +32,10 @@ class Log:
     def __init__(self, settings: Logging | None = None, namespace: str = "natsbroker") -> None:
         self.lines: list[str] = []
         self.observer = LineLog(
-            self.lines.append, settings or Logging(logtime=False), 42, timezone(timedelta(hours=1))
+            lambda label, line: self.lines.append(line),
+            settings or Logging(logtime=False),
+            42,
+            timezone(timedelta(hours=1)),
         )
         publisher = LogPublisher(self.observer)
         self.logger = Logger(namespace=namespace, observer=publisher)
@@ -79,10 +83,69 @@ class TestFormat:
     def test_ownPid(self) -> None:
         """By default the process id is our own."""
         lines: list[str] = []
-        LineLog(lines.append, Logging(logtime=False))(
+        LineLog(lambda label, line: lines.append(line), Logging(logtime=False))(
             {"log_format": "x", "log_level": LogLevel.warn}
         )
         assert lines == [f"[{os.getpid()}] [WRN] x\n"]
+
+
+class TestJson:
+    """Lines of JSON."""
+
+    def test_members(self) -> None:
+        """A line is an object with the moment, the level, the process and the text."""
+        log = Log(Logging(log_format="json", logtime_utc=True))
+        text = 'say "{word}"\n\u2028'
+        log.observer(
+            {
+                "log_namespace": "natsbroker",
+                "log_time": MOMENT,
+                "log_level": LogLevel.warn,
+                "log_format": text,
+                "word": "hi",
+            }
+        )
+        assert log.lines[0].count("\n") == 1
+        assert json.loads(log.lines[0]) == {
+            "time": "2026-11-20T16:31:42.469933+00:00",
+            "level": "warning",
+            "pid": 42,
+            "logger": "natsbroker",
+            "message": 'say "hi"\n\u2028',
+        }
+
+    def test_failure(self) -> None:
+        """A failure is one line; the traceback is a member."""
+        log = Log(Logging(log_format="json", logtime=False))
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            log.logger.failure("It failed")
+        (line,) = log.lines
+        document = json.loads(line)
+        assert (document["level"], document["message"]) == ("fatal", "It failed")
+        assert document["traceback"].endswith("builtins.ValueError: broken")
+        assert "time" not in document
+
+    def test_trace(self) -> None:
+        """Protocol lines are marked as such."""
+        log = Log(Logging(log_format="json", logtime=False))
+        log.emit(LogLevel.debug, "PING", trace=True)
+        assert json.loads(log.lines[0])["level"] == "trace"
+
+
+class TestSyslog:
+    """What a syslog daemon gets."""
+
+    def test_text(self) -> None:
+        """The text alone: the daemon puts down the rest."""
+        log = Log(Logging(remote_syslog="udp://127.0.0.1:514"))
+        assert log.emit(LogLevel.info, "a\nb") == ["a\\nb"]
+
+    def test_json(self) -> None:
+        """JSON, if that is the format."""
+        log = Log(Logging(remote_syslog="udp://127.0.0.1:514", log_format="json"))
+        assert json.loads(log.emit(LogLevel.info, "a")[0])["message"] == "a"
 
 
 class TestSelection:

@@ -115,7 +115,9 @@ class OperatorModeReader:
         role, message = _WRONG_KEYS[name]
         for key in keys:
             if not isKey(key, role):
-                self._error(message.format(key), name)
+                # A seed may stand there by mistake.
+                shown = "[REDACTED]" if key.startswith("S") else key
+                self._error(message.format(shown), name)
         return keys
 
     def _resolver(self) -> Resolver | None:

@@ -3,7 +3,7 @@ The table of keys: the root, and the blocks of users and accounts.
 
 The names and spellings are those that nats-server 2.15 reads in C{server/opts.go}, and a
 few of our own: C{router}, C{plugins}, C{services}, C{streaming}, C{fast_lane},
-C{max_subject_shapes}, C{insecure_monitor} and C{authorization.plugin}.
+C{log_format}, C{max_subject_shapes}, C{insecure_monitor} and C{authorization.plugin}.
 
 A new key is a row here, a field of its frozen block, and the code that uses it. The row has the
 spellings, the types, the check and what a reload may do; the field has the default. For the
@@ -16,7 +16,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from natsbroker.config.addresses import unspaced
+from natsbroker.config.addresses import syslogURL, unspaced
 from natsbroker.config.keys.links import CLUSTER, GATEWAY, LEAFNODES
 from natsbroker.config.keys.services import (
     ACCOUNT_JETSTREAM,
@@ -107,6 +107,8 @@ ACCOUNT = BlockSchema(
     msg_trace=Key(STRING, TRACE, aliases="trace_dest"),
 )
 
+LOG_FORMATS = ("text", "json")
+
 ROUTER = BlockSchema("router", "plugin", plugin=Key(STRING))
 
 
@@ -135,8 +137,13 @@ def basePath(path: str) -> str:
     return "/" + posixpath.normpath("/" + path).lstrip("/")
 
 
+def logFormat(name: str) -> str:
+    if name not in LOG_FORMATS:
+        raise ValueError(f"expected {' or '.join(LOG_FORMATS)}")
+    return name
+
+
 _NATURAL = Key(INTEGER, check=natural)
-_SYSLOG = Unsupported("logging to syslog", False, "")
 _PROFILING = Unsupported("profiling", 0)
 
 ROOT = BlockSchema(
@@ -185,8 +192,9 @@ ROOT = BlockSchema(
     logfile_size_limit=Key(INTEGER, aliases="log_size_limit", check=natural),
     logfile_max_num=Key(INTEGER, aliases="log_max_num", check=natural),
     max_traced_msg_len=_NATURAL,
-    syslog=Key(BOOLEAN, unsupported=_SYSLOG),
-    remote_syslog=Key(STRING, unsupported=_SYSLOG),
+    log_format=Key(STRING, check=logFormat),
+    syslog=Key(BOOLEAN),
+    remote_syslog=Key(STRING, check=syslogURL),
     pidfile=Key(STRING, aliases="pid_file"),
     ports_file_dir=Key(STRING),
     prof_port=Key(INTEGER, unsupported=_PROFILING),

@@ -273,21 +273,21 @@ def integerFrom(text: str) -> int:
     found = _SIZED.fullmatch(text)
     unit = _SIZES.get(found[2].lower()) if found else None
     if found is None or unit is None:
-        raise ValueError(f"expected integer, but got '{text}'")
+        raise ValueError("expected integer")
     digits = found[1]
     if len(digits) <= _MOST_DIGITS:
         number = int(digits) * unit
         if -_LARGEST <= number < _LARGEST:
             return number
-    raise ValueError(f"integer '{text}' is out of the range")
+    raise ValueError("integer is out of the range")
 
 
 def floatFrom(text: str) -> float:
     if _FLOAT.fullmatch(text) is None:
-        raise ValueError(f"expected float, but got '{text}'")
+        raise ValueError("expected float")
     number = float(text)
     if abs(number) == float("inf"):
-        raise ValueError(f"float '{text}' is out of the range")
+        raise ValueError("float is out of the range")
     return number
 
 
@@ -297,7 +297,7 @@ def datetimeFrom(text: str) -> datetime:
             raise ValueError
         return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
     except ValueError:
-        raise ValueError(f"expected Zulu formatted DateTime, but got '{text}'") from None
+        raise ValueError("expected Zulu formatted DateTime") from None
 
 
 def booleanFrom(text: str) -> bool:

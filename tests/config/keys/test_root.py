@@ -353,8 +353,6 @@ def test_supportedFeature() -> None:
     [
         ("ocsp", False),
         ("jetstream.encryption_key", ""),
-        ("syslog", False),
-        ("remote_syslog", ""),
         ("prof_port", 0),
         ("write_timeout", "default"),
         ("tls.ocsp_peer", False),
@@ -367,7 +365,7 @@ def test_valueThatSwitchesOff(path: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("ocsp", True), ("ocsp", 0), ("prof_port", False), ("remote_syslog", "udp://a")],
+    [("ocsp", True), ("ocsp", 0), ("prof_port", False)],
 )
 def test_valueThatAsks(path: str, value: object) -> None:
     """Any other value is not, nor one that is merely equal."""
