@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import datetime
 from queue import Full, Queue
 from threading import Thread
+from typing import Any
 
 from natsbroker.config.addresses import syslogAddress
 from natsbroker.config.model import LOCAL_SYSLOG
@@ -164,11 +165,11 @@ def _local() -> socket.socket:
     raise OSError("no syslog daemon on this machine")
 
 
-def _opened(family: int, kind: int, place: object) -> socket.socket:
+def _opened(family: int, kind: int, place: Any) -> socket.socket:
     opened = socket.socket(family, kind)
     opened.settimeout(_TIMEOUT)
     try:
-        opened.connect(place)  # type: ignore[arg-type]
+        opened.connect(place)
     except OSError:
         opened.close()
         raise

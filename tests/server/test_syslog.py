@@ -81,7 +81,7 @@ class TestRemote:
         assert [each.rpartition(b" ")[2] for each in lines] == [b"%d" % n for n in range(100)]
         connection.close()
 
-    def test_again(self, tcp: socket.socket) -> None:
+    def test_reconnects(self, tcp: socket.socket) -> None:
         """A connection that breaks is made once more."""
         output = SyslogOutput(urlOf(tcp))
         accepted(tcp).close()

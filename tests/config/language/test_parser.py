@@ -77,9 +77,7 @@ class TestTree:
     def test_integerOutOfRange(self) -> None:
         """A number that is too large is reported where it stands."""
         problem = problemOf("a: 1\nb: 99999999999999999999")
-        assert str(problem) == (
-            "conf/s.conf:2:4: integer is out of the range"
-        )
+        assert str(problem) == ("conf/s.conf:2:4: integer is out of the range")
 
     def test_keyWithoutValue(self) -> None:
         """A key at the end that has no value is named."""

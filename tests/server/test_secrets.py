@@ -1,0 +1,289 @@
+"""
+Planted secrets: searched for in the log, on all pages, in the answers of the system account, in the
+errors of configurations, and in the C{repr} of what a broker consists of.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from twisted.internet.error import ConnectionRefusedError
+from twisted.logger import globalLogPublisher
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker.config.build import buildText
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.model import Logging, Settings
+from natsbroker.interfaces import IObserver
+from natsbroker.monitoring.systemoptions import OPTIONS
+from natsbroker.server.logs import ProcessLog
+from natsbroker.server.reload import ReloadError
+from tests.server.support import Host
+
+#: In every planted text.
+MARK = "hush"
+
+SEED = "SUAHUSHDRLSVPHUSHHUSHHUSHHUSHHUSHHUSHHUSHHUSHHUSHHUSHHUSHA"
+
+ENVIRONMENT = {"SECRET": f"{MARK}-environment", "NUMBER": "99999999999999990000000"}
+
+CONFIG = f"""
+server_name: quiet
+log_format: text
+debug: true
+trace: true
+trace_verbose: true
+accounts {{
+  A {{ users: [
+    {{ user: ann, password: {MARK}-password }}
+    {{ user: eve, password: $SECRET }}
+  ] }}
+  $SYS {{ users: [ {{ user: sys, password: {MARK}-system }} ] }}
+}}
+cluster {{
+  name: c, listen: "127.0.0.1:6222"
+  authorization {{ user: route, password: {MARK}-cluster }}
+  routes: [ "nats-route://route:{MARK}-route@127.0.0.1:7001" ]
+}}
+gateway {{
+  name: c, listen: "127.0.0.1:7222"
+  authorization {{ user: gate, password: {MARK}-gateway }}
+  gateways: [ {{ name: d, urls: [ "nats://gate:{MARK}-remote@127.0.0.1:7002" ] }} ]
+}}
+leafnodes {{
+  listen: "127.0.0.1:7422"
+  authorization {{ user: leaf, password: {MARK}-leafnode }}
+  remotes: [ {{ urls: [ "nats-leaf://leaf:{MARK}-leaf@127.0.0.1:7003" ], account: A }} ]
+}}
+websocket {{
+  listen: "127.0.0.1:8080", no_tls: true
+  user_cookie: name, pass_cookie: word, token_cookie: token
+}}
+"""
+
+STORES = f"""
+authorization {{ token: {MARK}-token }}
+websocket {{ port: 8080, no_tls: true, authorization {{ token: {MARK}-websocket }} }}
+streaming {{ store: postgres, store_options {{ source: "postgres://user:{MARK}-sql@127.0.0.1:1/x" }} }}
+"""
+
+#: A configuration with an error beside a secret, for each kind of error.
+BROKEN = [
+    f"authorization {{ token: {MARK}-token",
+    f"authorization {{ token: {MARK}-token, users: [ {{ user: a, password: {MARK}-b }} ] }}",
+    f"authorization {{ token: [ {MARK}-token ] }}",
+    f"authorization {{ user: a, pass: {MARK}-pass, pass2: {MARK}-pass }}",
+    f"authorization {{ users: [ {{ user: a, pass: {MARK}-pass, nkey: {SEED} }} ] }}",
+    f"authorization {{ users: [ {{ nkey: {SEED} }} ] }}",
+    "authorization { token: 99999999999999990000000 }",
+    "authorization { token: $NUMBER }",
+    f"authorization {{ auth_callout {{ issuer: {SEED}, xkey: {SEED}, auth_users: [ a ] }} }}",
+    f"accounts {{ A {{ nkey: {SEED} }} }}",
+    f"trusted_keys: [ {SEED} ]",
+    f"resolver_pinned_accounts: [ {SEED} ]",
+    f"resolver: URL(ftp://a:{MARK}@h/)",
+    f"cluster {{ listen: 1, routes: [ 'nats-route://a:{MARK}-route@h:x' ] }}",
+    f"cluster {{ listen: 1, authorization {{ password: {MARK}-route }} }}",
+    f"gateway {{ name: g, listen: 1, gateways: [ {{ name: d, url: 'nats://a:{MARK}@h:x' }} ] }}",
+    f"leafnodes {{ remotes: [ {{ url: 'http://a:{MARK}@h:1' }} ] }}",
+    f"leafnodes {{ remotes: [ {{ url: 'nats://a:{MARK}@h:1', nkey: {SEED} }} ] }}",
+    f"leafnodes {{ listen: 1, authorization {{ nkey: {SEED} }} }}",
+    f"websocket {{ listen: 1, authorization {{ token: {MARK}, pass: {MARK} }} }}",
+    f"streaming {{ nats_server: 'nats://a:{MARK}@h:x' }}",
+    f"streaming {{ encryption_key: {MARK}-key }}",
+    f"jetstream {{ encryption_key: {MARK}-key }}",
+    f"jetstream {{ backend: postgres, backend_options {{ source: 'postgres://u:{MARK}@h' }}, x: 1 }}",
+    f"leafnodes {{ remotes: [ {{ url: 'nats://h:1', proxy {{ password: {MARK} }} }} ] }}",
+]
+
+PLANTED = (MARK, MARK.upper(), "99999999999999990000000")
+
+
+def found(text: str) -> list[str]:
+    """The places where a secret stands in a text."""
+    return [
+        text[max(text.index(each) - 100, 0) : text.index(each) + 60]
+        for each in PLANTED
+        if each in text
+    ]
+
+
+@implementer(IObserver)
+class FailingObserver:
+    """
+    A plugin that fails with the whole configuration in its hands.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def observe(self, advisory: object) -> None:
+        """Fail."""
+        self.calls += 1
+        raise RuntimeError("broken")
+
+
+@contextmanager
+def logged() -> Iterator[dict[str, io.StringIO]]:
+    """The log, in each format."""
+    streams = {name: io.StringIO() for name in ("text", "json")}
+    logs = [
+        ProcessLog(stream, Logging(debug=True, trace=True, trace_verbose=True, log_format=name))
+        for name, stream in streams.items()
+    ]
+    for each in logs:
+        globalLogPublisher.addObserver(each.observer)
+    try:
+        yield streams
+    finally:
+        for each in logs:
+            globalLogPublisher.removeObserver(each.observer)
+
+
+def settingsOf(text: str) -> Settings:
+    """The settings of a text that uses the environment."""
+    return buildText(text, ENVIRONMENT, "quiet.conf").settings
+
+
+def connect(host: Host, **options: object) -> Any:
+    """A client that says who it is."""
+    client = host.dial()
+    client.receive()
+    hello = json.dumps({"verbose": False, "headers": True, **options}).encode()
+    client.ask(b"CONNECT " + hello + b"\r\nPING\r\n")
+    return client
+
+
+def logIn(host: Host) -> Any:
+    """
+    Clients that log in rightly and wrongly.
+
+    @return: one in the system account.
+    """
+    ann = connect(host, user="ann", **{"pass": f"{MARK}-password"})
+    ann.ask(b"SUB > 1\r\nPUB a 0\r\n\r\n")
+    assert not ann.closed
+    connect(host, user="eve", **{"pass": f"{MARK}-environment"})
+    for wrong in (
+        {"user": "ann", "pass": f"{MARK}-wrong"},
+        {"auth_token": f"{MARK}-token"},
+        {"nkey": SEED, "sig": f"{MARK}-signature"},
+        {"jwt": f"eyJ{MARK}.eyJ{MARK}.x", "sig": f"{MARK}-signature"},
+        {"user": "nobody", "pass": f"{MARK}-unknown", "auth_token": f"{MARK}-both"},
+    ):
+        assert connect(host, **wrong).closed
+    broken = host.dial()
+    broken.receive()
+    broken.ask(b'CONNECT {"user":"ann","pass":"%b-broken\r\n' % MARK.encode())
+    host.advance(3.0)
+    return connect(host, user="sys", **{"pass": f"{MARK}-system"})
+
+
+def refuse(host: Host) -> int:
+    """
+    Refuse the connections that the broker asks for.
+
+    @return: how many.
+    """
+    asked, host.reactor.tcpClients[:] = list(host.reactor.tcpClients), []
+    for _, _, factory, _, _ in asked:
+        factory.clientConnectionFailed(None, Failure(ConnectionRefusedError()))
+    return len(asked)
+
+
+def pagesOf(host: Host) -> Iterator[tuple[str, str]]:
+    """Every page with all that can be asked for."""
+    query = dict.fromkeys(
+        "auth accs subs accounts streams consumers config leader-only details unused".split(), "1"
+    )
+    for path in list(host.broker.monitoring.pages):
+        for asked in ({}, {**query, "state": "all"}, {**query, "subs": "detail"}):
+            answer = host.broker.monitoring.answer(path, asked)
+            assert answer is not None
+            parts = [each for each in answer.body if isinstance(each, bytes)]
+            yield path, b"".join(parts).decode()
+
+
+def values(root: object) -> Iterator[object]:
+    """Every object of the package that can be reached from one."""
+    seen: dict[int, object] = {}
+    waiting = [root]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, type):
+            continue
+        seen[id(each)] = each
+        kind = type(each)
+        if kind.__module__.startswith("natsbroker"):
+            yield each
+        if kind.__module__.split(".")[0] in ("natsbroker", "builtins", "collections", "functools"):
+            waiting += [
+                inner for inner in gc.get_referents(each) if not hasattr(inner, "__loader__")
+            ]
+
+
+@pytest.fixture
+def host() -> Host:
+    """A broker with secrets in every block, that runs."""
+    running = Host(settingsOf(CONFIG), observers=[FailingObserver()]).start()
+    running.settle()
+    return running
+
+
+def test_runningBroker(host: Host, flushLoggedErrors: Any) -> None:
+    """A broker that many want to log in to tells nobody a secret, wherever one looks."""
+    texts: dict[str, str] = {}
+    with logged() as streams:
+        system = logIn(host)
+        assert refuse(host) >= 3
+        host.advance(2.0)
+        refuse(host)
+        system.ask(b"SUB _R.> 9\r\n")
+        for kind in OPTIONS:
+            options = json.dumps({"auth": True, "subscriptions": True, "state": 2}).encode()
+            for body in (b"", options):
+                line = b"PUB $SYS.REQ.SERVER.PING.%b _R.1 %d\r\n%b\r\n"
+                texts[f"{kind}{body!r}"] = system.ask(
+                    line % (kind.encode(), len(body), body)
+                ).decode()
+        assert '"data"' in texts["VARZb''"]
+        changed = CONFIG.replace(f"{MARK}-", f"{MARK}-new-").replace("debug: true", "debug: false")
+        with pytest.raises(ReloadError) as refused:
+            host.broker.reload(settingsOf(changed))
+        texts["reload error"] = str(refused.value)
+        changed = CONFIG.replace(f"{MARK}-password", f"{MARK}-new-password")
+        host.broker.reload(settingsOf(changed))
+        host.advance(1.0)
+        texts |= {f"page {path} {n}": text for n, (path, text) in enumerate(pagesOf(host))}
+        for each in values(host.broker):
+            texts[f"repr of {type(each).__qualname__} {id(each)}"] = repr(each)
+        host.broker.stopService()
+        host.settle()
+        texts |= {f"log {name}": stream.getvalue() for name, stream in streams.items()}
+    assert flushLoggedErrors(RuntimeError)
+    assert "authentication error" in texts["log text"]
+    assert "[REDACTED]" in texts["log json"]
+    assert len([each for each in texts if each.startswith("repr")]) > 300
+    assert {name: found(text) for name, text in texts.items() if found(text)} == {}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_brokenConfiguration(text: str) -> None:
+    """The error of a configuration quotes no secret."""
+    with pytest.raises(ConfigError) as caught:
+        buildText(text, ENVIRONMENT, "quiet.conf")
+    assert found(str(caught.value)) == []
+
+
+def test_stores() -> None:
+    """The URL of a database, and tokens, are in no C{repr} of the settings."""
+    settings = settingsOf(STORES)
+    assert MARK in str(settings.streaming.store_options)  # type: ignore[union-attr]
+    assert [found(repr(each)) for each in values(settings) if found(repr(each))] == []
