@@ -37,6 +37,13 @@ cdef enum:
 cdef double LONGEST_RUN = 0.002
 cdef double LONGEST_WAIT = 0.001
 
+# The bounds of the histogram of turns, in seconds.
+cdef enum:
+    BOUNDS = 10
+cdef double[BOUNDS] BOUND = [
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25
+]
+
 
 @cython.final
 cdef class Connection:
@@ -257,6 +264,9 @@ cdef class Poller:
     cdef int outer
     cdef object timeout
     cdef bint isExpecting
+    # How many turns took how long, and all of them.
+    cdef uint64_t[BOUNDS + 1] turns
+    cdef double turning
 
     def __cinit__(self):
         self.epoll = -1
@@ -351,10 +361,32 @@ cdef class Poller:
             self.runOnce()
             if self.came < BUSY or self.clock() > deadline or self.batch.work >= self.batch.round:
                 break
+        self.turned(self.clock() - (deadline - LONGEST_RUN))
         if self.isExpecting:
             self.isExpecting = False
             if self.outer >= 0:
                 self.linger(deadline)
+
+    cdef void turned(self, double seconds) noexcept:
+        """
+        Count a turn by its length. The clock may have been set back.
+        """
+        cdef int place = 0
+        if seconds < 0:
+            seconds = 0
+        while place < BOUNDS and seconds > BOUND[place]:
+            place += 1
+        self.turns[place] += 1
+        self.turning += seconds
+
+    def turnLengths(self):
+        """
+        The turns so far: for each bound in seconds how many took no longer, not counting those of
+        lower bounds; how many took longer than all; and the seconds of all.
+        """
+        cdef int place
+        bounds = [BOUND[place] for place in range(BOUNDS)]
+        return bounds, [self.turns[place] for place in range(BOUNDS + 1)], self.turning
 
     cdef int linger(self, double deadline) except -1:
         """

@@ -100,6 +100,14 @@ class SocketPoller:
             return "the reactor does not watch the connections"
         return "reading and writing connections fails" if self._hasFailed else ""
 
+    def turnLengths(self) -> tuple[list[float], list[int], float]:
+        """
+        The lengths of turns as a histogram: upper bounds in seconds, the number of turns up to each
+        and above the last, and the seconds of all.
+        """
+        lengths: tuple[list[float], list[int], float] = self.sockets.turnLengths()
+        return lengths
+
     def close(self) -> None:
         """
         End; there must be no connections any more.

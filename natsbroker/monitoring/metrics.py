@@ -8,8 +8,9 @@ the broker knows at that moment: nothing is read from a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,26 @@ _UNAVAILABLE = 501
 _STEP = 64
 
 
+@dataclass(frozen=True)
+class Histogram:
+    """
+    @ivar bounds: the upper bounds of the buckets, without the last one, which has none.
+    @ivar counts: of each bucket, the last included.
+    @ivar total: the sum of all values.
+    """
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+
+    def buckets(self) -> list[tuple[str, int]]:
+        """
+        @return: each bound as text, and how many values are not above it.
+        """
+        names = [*map(str, self.bounds), "+Inf"]
+        return list(zip(names, accumulate(self.counts), strict=True))
+
+
 @dataclass
 class MetricSeries:
     """
@@ -35,6 +56,7 @@ class MetricSeries:
 
     @ivar labels: the names of the labels.
     @ivar samples: the values of the labels and of the metric.
+    @ivar histogram: in place of samples.
     """
 
     name: str
@@ -42,10 +64,14 @@ class MetricSeries:
     labels: tuple[str, ...] = ()
     isCounter: bool = False
     samples: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+    histogram: Histogram | None = None
 
     def add(self, value: float, *labels: str) -> None:
         self.samples.append((labels, value))
 
+
+#: The arguments of L{Histogram}.
+TurnLengths = tuple[Sequence[float], Sequence[int], float]
 
 #: Makes the metrics of a service.
 Contribution = Callable[[], Generator[Pause, None, list[MetricSeries]]]
@@ -54,6 +80,8 @@ Contribution = Callable[[], Generator[Pause, None, list[MetricSeries]]]
 class Metrics:
     """
     @ivar contributions: the metrics of services, each made in small steps.
+    @ivar turnLengths: gives L{natsbroker.connections.poller.SocketPoller.turnLengths}; C{None}
+        without a poller.
     """
 
     def __init__(
@@ -74,6 +102,7 @@ class Metrics:
         self._jetstream = jetstream
         self._load = load or loadClient
         self.contributions: list[Contribution] = []
+        self.turnLengths: Callable[[], TurnLengths | None] = lambda: None
 
     def __call__(self, query: Query) -> Answer:
         client = self._load()
@@ -98,6 +127,7 @@ class Metrics:
         found += _accounts(rows)
         found += yield from self._interest()
         found += self._links()
+        found += self._turns()
         found += yield from _jetStream(accountsOf(self._jetstream()))
         for each in self.contributions:
             found += yield from each()
@@ -149,7 +179,27 @@ class Metrics:
             for direction, place in (("in", 0), ("out", 2)):
                 messages.add(statistics.traffic[place], kind, direction)
                 size.add(statistics.traffic[place + 1], kind, direction)
-        return messages, size
+        return messages, size, *self._linkStates()
+
+    def _linkStates(self) -> Iterable[MetricSeries]:
+        """
+        By kind and not by peer: the labels of a large cluster would be many.
+        """
+        number = MetricSeries("links", "Open links.", ("kind",))
+        pending = MetricSeries("link_pending_bytes", "Bytes that wait to be sent.", ("kind",))
+        trip = MetricSeries("link_rtt_seconds", "The longest round trip of a link.", ("kind",))
+        for kind, registry in self._varz.statistics.items():
+            links = list(registry.everyone())
+            number.add(len(links), kind)
+            pending.add(sum(each.outbox.pending for each in links), kind)
+            trip.add(max((each.roundTrip or 0.0 for each in links), default=0.0), kind)
+        return number, pending, trip
+
+    def _turns(self) -> Iterable[MetricSeries]:
+        lengths = self.turnLengths()
+        if lengths is not None:
+            text = "How long the broker was busy with what connections had ready at a time."
+            yield MetricSeries("turn_seconds", text, histogram=Histogram(*lengths))
 
 
 def _accounts(rows: Iterable[Mapping[str, Any]]) -> Iterable[MetricSeries]:
@@ -213,6 +263,14 @@ class _Collected:
 
     def collect(self) -> Iterator[Any]:
         series, metrics = self._series, self._client.metrics_core
+        if series.histogram is not None:
+            yield metrics.HistogramMetricFamily(
+                f"natsbroker_{series.name}",
+                series.text,
+                buckets=series.histogram.buckets(),
+                sum_value=series.histogram.total,
+            )
+            return
         kind = metrics.CounterMetricFamily if series.isCounter else metrics.GaugeMetricFamily
         family = kind(f"natsbroker_{series.name}", series.text, labels=series.labels)
         for labels, value in series.samples:

@@ -406,6 +406,9 @@ class BrokerParts:
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()
+            self._monitoring.metrics.turnLengths = lambda: (
+                None if self.poller is None else self.poller.turnLengths()
+            )
             self._showStreaming(self._monitoring)
             self.links.show(self._monitoring)
         return self._monitoring

@@ -36,7 +36,11 @@ _Made = TypeVar("_Made")
 BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
     IAuthorizerPlugin: lambda: import_module("natsbroker.auth.plugins").READY_MADE,
     IGatewayPolicyPlugin: lambda: import_module("natsbroker.gateways.policies").READY_MADE,
-    IBrokerService: lambda: import_module("natsbroker.monitoring.trafficservice").READY_MADE,
+    IBrokerService: lambda: [
+        each
+        for module in ("spans", "trafficservice")
+        for each in import_module(f"natsbroker.monitoring.{module}").READY_MADE
+    ],
 }
 """The plugins that need no installation, by interface; their modules load when one is looked up."""
 

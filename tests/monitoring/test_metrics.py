@@ -76,6 +76,72 @@ class TestSeries:
         assert series["consumer_ack_pending"].samples == [(("A", "S", "one"), 0)]
 
 
+class Ears:
+    """
+    A link with something to send.
+    """
+
+    def __init__(self, pending: int, roundTrip: float) -> None:
+        self.outbox = self
+        self.pending = pending
+        self.roundTrip = roundTrip
+
+
+class Registry:
+    """
+    Two links of one kind.
+    """
+
+    traffic = (1, 2, 3, 4)
+    slow = stale = 0
+
+    def everyone(self) -> list[Ears]:
+        """The links."""
+        return [Ears(5, 0.25), Ears(7, 0.5)]
+
+
+class TestLinks:
+    """Links by kind."""
+
+    def test_states(self) -> None:
+        """The bytes that wait are added, and the longest round trip counts."""
+        stage = Stage()
+        registry: Any = Registry()
+        stage.model.varz.statistics["routes"] = registry
+        series = seriesOf(metricsOf(stage))
+        assert series["links"].samples == [(("routes",), 2)]
+        assert series["link_pending_bytes"].samples == [(("routes",), 12)]
+        assert series["link_rtt_seconds"].samples == [(("routes",), 0.5)]
+
+
+class TestTurns:
+    """The histogram of turns."""
+
+    def test_scrape(self) -> None:
+        """Buckets are cumulative, with the number and the sum of all."""
+        pytest.importorskip("prometheus_client")
+        from prometheus_client.parser import text_string_to_metric_families
+
+        metrics = metricsOf(Stage())
+        metrics.turnLengths = lambda: ([0.001, 0.01], [3, 2, 1], 0.5)
+        text = b"".join(metrics({}).body).decode()
+        families = {each.name: each for each in text_string_to_metric_families(text)}
+        turns = families["natsbroker_turn_seconds"]
+        assert turns.type == "histogram"
+        samples = {(each.name, each.labels.get("le")): each.value for each in turns.samples}
+        assert samples == {
+            ("natsbroker_turn_seconds_bucket", "0.001"): 3,
+            ("natsbroker_turn_seconds_bucket", "0.01"): 5,
+            ("natsbroker_turn_seconds_bucket", "+Inf"): 6,
+            ("natsbroker_turn_seconds_count", None): 6,
+            ("natsbroker_turn_seconds_sum", None): 0.5,
+        }
+
+    def test_withoutPoller(self) -> None:
+        """A broker without compiled poller does not show turns."""
+        assert "turn_seconds" not in seriesOf(metricsOf(Stage()))
+
+
 class TestPage:
     """The page."""
 

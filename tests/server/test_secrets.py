@@ -71,7 +71,9 @@ websocket {{
 STORES = f"""
 authorization {{ token: {MARK}-token }}
 websocket {{ port: 8080, no_tls: true, authorization {{ token: {MARK}-websocket }} }}
-streaming {{ store: postgres, store_options {{ source: "postgres://user:{MARK}-sql@127.0.0.1:1/x" }} }}
+streaming {{
+  store: postgres, store_options {{ source: "postgres://user:{MARK}-sql@127.0.0.1:1/x" }}
+}}
 """
 
 #: A configuration with an error beside a secret, for each kind of error.
@@ -99,7 +101,7 @@ BROKEN = [
     f"streaming {{ nats_server: 'nats://a:{MARK}@h:x' }}",
     f"streaming {{ encryption_key: {MARK}-key }}",
     f"jetstream {{ encryption_key: {MARK}-key }}",
-    f"jetstream {{ backend: postgres, backend_options {{ source: 'postgres://u:{MARK}@h' }}, x: 1 }}",
+    f"jetstream {{ backend: postgres, backend_options {{ source: '{MARK}@h' }}, x: 1 }}",
     f"leafnodes {{ remotes: [ {{ url: 'nats://h:1', proxy {{ password: {MARK} }} }} ] }}",
 ]
 
@@ -200,9 +202,8 @@ def refuse(host: Host) -> int:
 
 def pagesOf(host: Host) -> Iterator[tuple[str, str]]:
     """Every page with all that can be asked for."""
-    query = dict.fromkeys(
-        "auth accs subs accounts streams consumers config leader-only details unused".split(), "1"
-    )
+    shows = ("auth", "accs", "subs", "accounts", "streams", "consumers", "config", "unused")
+    query = dict.fromkeys((*shows, "details", "leader-only"), "1")
     for path in list(host.broker.monitoring.pages):
         for asked in ({}, {**query, "state": "all"}, {**query, "subs": "detail"}):
             answer = host.broker.monitoring.answer(path, asked)
