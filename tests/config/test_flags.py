@@ -19,10 +19,11 @@ from natsbroker.config.model import Settings, changed
 
 SPELLINGS = """
     a addr net p port n name server_name P pid m http_port ms https_port c config t sl signal
-    client_advertise ports_file_dir log_format l log T logtime s syslog r remote_syslog D debug V trace
-    VV DV DVV log_size_limit max_traced_msg_len js jetstream sd store_dir user pass auth tls tlsverify
-    tlscert tlskey tlscacert routes cluster cluster_name no_advertise cluster_advertise
-    connect_retries cluster_listen profile h help help_tls v version logtime_utc pure
+    client_advertise ports_file_dir log_format l log T logtime s syslog r remote_syslog D debug
+    V trace VV DV DVV log_size_limit max_traced_msg_len js jetstream sd store_dir user pass
+    auth tls tlsverify tlscert tlskey tlscacert routes cluster cluster_name no_advertise
+    cluster_advertise connect_retries cluster_listen profile h help help_tls v version
+    logtime_utc pure
 """
 """Every flag of nats-server 2.15, and C{pure}."""
 

@@ -191,6 +191,18 @@ class TestTalk:
         expected = b"".join(b"MSG foo 1 1\r\n%d\r\n" % number for number in (1, 2, 3))
         assert one.read(len(expected)) == expected
 
+    def test_turnLengths(self, server: Server) -> None:
+        """Each turn is counted once, by its length."""
+        bounds, counts, total = server.poller.turnLengths()
+        assert bounds == sorted(bounds)
+        assert len(counts) == len(bounds) + 1
+        peer = server.client()
+        for _ in range(20):
+            peer.ask(b"PING\r\n", b"PONG\r\n")
+        _, after, seconds = server.poller.turnLengths()
+        assert sum(after) >= sum(counts) + 20
+        assert total < seconds < 10
+
     def test_pieces(self, server: Server) -> None:
         """A message that comes in pieces is put together."""
         peer = server.client()

@@ -78,8 +78,8 @@ def message(headers: bytes) -> Message:
 
 def test_interfaces(spans: Spans) -> None:
     """The parts provide their interfaces."""
-    assert verifyObject(IBrokerService, SpanPlugin())  # type: ignore[arg-type]
-    assert verifyObject(IPublishFilter, PublishSpans("A", "s", spans.tracer))  # type: ignore[arg-type]
+    assert verifyObject(IBrokerService, SpanPlugin())
+    assert verifyObject(IPublishFilter, PublishSpans("A", "s", spans.tracer))
 
 
 def test_span(broker: MemoryBroker, spans: Spans) -> None:
@@ -154,7 +154,7 @@ def test_embedder(monkeypatch: pytest.MonkeyPatch, spans: Spans) -> None:
 @pytest.mark.parametrize(
     ("section", "why"),
     [
-        ("accounts: [ NO ]", "there is no account NO"),
+        ("accounts: [ nobody ]", "there is no account nobody"),
         ("exporter: nowhere", 'there is no exporter "nowhere"; installed are: .*console'),
         ("colour: red", 'unknown option "colour"'),
     ],

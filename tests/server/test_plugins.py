@@ -243,4 +243,4 @@ def test_names() -> None:
         "http",
     ]
     assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "switching"
-    assert [each.name for each in BUILT_IN[IBrokerService]()] == ["traffic"]
+    assert [each.name for each in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]
