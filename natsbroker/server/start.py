@@ -26,6 +26,15 @@ _log = Logger(namespace="natsbroker")
 _LARGE_PAYLOAD = 8 << 20
 """Payloads above this size in bytes get a warning, as with nats-server."""
 
+_OWN_STORES = ("lmdb", "memory")
+"""Stores of one broker; members of a cluster can share the others."""
+
+SEPARATE_STREAMS = (
+    "JetStream of this broker is not shared with its cluster: if another member has JetStream of "
+    "its own too, both store each message and both answer each request; leave it to one member, or "
+    "share a store (jetstream.backend: postgres)"
+)
+
 _FORESEEN = (BrokerError, StoreError, ValueError, OSError, ConnectError, BindError)
 
 
@@ -73,11 +82,22 @@ def _announceRisks(settings: Settings) -> None:
     if not all(map(isHash, passwords)):
         _log.warn("Plaintext passwords detected, use nkeys or bcrypt")
     _announceCallout(settings)
+    if hasSeparateStreams(settings):
+        _log.warn("{warning}", warning=SEPARATE_STREAMS)
     if settings.max_payload > _LARGE_PAYLOAD:
         _log.warn(
             "Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
             "performance"
         )
+
+
+def hasSeparateStreams(settings: Settings) -> bool:
+    """
+    Whether the broker is a member of a cluster and has JetStream that it does not share with it.
+    """
+    cluster, jetstream = settings.cluster, settings.jetstream
+    isMember = cluster is not None and cluster.isOn
+    return isMember and jetstream.enabled and jetstream.backend in _OWN_STORES
 
 
 def _announceCallout(settings: Settings) -> None:

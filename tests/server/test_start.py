@@ -98,6 +98,31 @@ class TestRisks:
         assert [line for line in lines if "[WRN]" in line] == warnings
 
 
+class TestSeparateStreams:
+    """JetStream of its own in a member of a cluster."""
+
+    @pytest.mark.parametrize(
+        ("text", "isWarned"),
+        [
+            ("cluster { listen: '127.0.0.1:1' }, jetstream: enabled", True),
+            ("cluster { listen: '127.0.0.1:1' }, jetstream { store_dir: x }", True),
+            ("cluster { listen: '127.0.0.1:1' }, jetstream { backend: memory }", True),
+            ("cluster { listen: '127.0.0.1:1' }", False),
+            ("jetstream: enabled", False),
+            (
+                "cluster { listen: '127.0.0.1:1' }, jetstream "
+                "{ backend: postgres, backend_options { source: 'dbname=x' } }",
+                False,
+            ),
+        ],
+    )
+    def test_warning(self, text: str, isWarned: bool) -> None:
+        """The log says at the start that members may store everything twice."""
+        with logLines() as lines:
+            announceStart(settingsOf(text), "ID", {})
+        assert any("not shared with its cluster" in line for line in lines) == isWarned
+
+
 class TestListener:
     """Where clients can connect."""
 
