@@ -1,10 +1,10 @@
 """
 The console script: nats-server's command line, with its words, streams and exit codes.
 
-C{spark} as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}, and
-C{streaming} to L{natsbroker.streaming.cli}. Each action imports what it needs: C{--version},
-C{--signal} and C{-t} load neither Twisted nor the broker, because launchers wait only a few
-seconds for them.
+C{spark} as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli},
+C{streaming} to L{natsbroker.streaming.cli}, and C{check} to L{natsbroker.server.checking.cli}. Each
+action imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the
+broker, because launchers wait only a few seconds for them.
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ def main(
         from natsbroker.streaming.cli import main as streaming
 
         return streaming(arguments[1:], environment, stdout, stderr)
+    if arguments and arguments[0] == "check":
+        from natsbroker.server.checking.cli import main as check
+
+        return check(arguments[1:], stdout, stderr)
     try:
         invocation = invocationFrom(arguments, environment)
     except CommandLineError as error:

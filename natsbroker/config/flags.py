@@ -244,6 +244,7 @@ def usage(program: str) -> str:
     lines = ["", f"Usage: {program} [options]", f"       {program} spark JOB [options]"]
     lines += [f"       {program} streaming import DIR [options]"]
     lines += [f"       {program} streaming acknowledge DIR"]
+    lines += [f"       {program} check --store DIR [--json]"]
     lines += ["", f"'{program} spark --help' lists the jobs for Apache Spark."]
     lines += [f"'{program} streaming --help' tells how data of nats-streaming-server is imported."]
     for title, rows in _GROUPS:

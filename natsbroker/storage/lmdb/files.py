@@ -64,10 +64,17 @@ def writeWhole(path: Path, data: bytes) -> None:
 
 
 class Lock:
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """
+    @param isShared: whether the store is only read, by any number of processes. The file must be
+        there, and is not changed.
+    """
+
+    def __init__(self, path: Path, isShared: bool = False) -> None:
+        flags = os.O_RDONLY if isShared else os.O_RDWR | os.O_CREAT
+        self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_SH if isShared else fcntl.LOCK_EX
+            fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
         except OSError as failure:
             owner = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(self._descriptor)
@@ -76,7 +83,8 @@ class Lock:
             raise StoreLocked(
                 f"process {owner or '(unknown)'} has the store in {path.parent}"
             ) from None
-        self._sign()
+        if not isShared:
+            self._sign()
 
     def _sign(self) -> None:
         """
@@ -197,9 +205,9 @@ _SLOT = 512
 
 
 class Commits:
-    def __init__(self, path: Path, mark: bytes) -> None:
+    def __init__(self, path: Path, mark: bytes, flags: int = os.O_RDWR | os.O_CREAT) -> None:
         self._mark = mark
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
 
     def read(self) -> int:
         """

@@ -19,6 +19,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from lmdb import verify
 from twisted.logger import Logger
@@ -52,6 +53,9 @@ STORE, DATABASE, COMMITS, JOURNAL = "STORE", "data.mdb", "commits", "journal"
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
+
+BEHIND = "the database is older than the last commit"
+GAPS = "a part of the journal is damaged"
 
 GENERATIONS = 16
 """By how much generations jump when the database is opened, or a commit failed."""
@@ -129,7 +133,7 @@ def _isUnfinished(directory: Path, marks: Marks) -> bool:
         return False
     if not database.exists() or not database.stat().st_size:
         return not marks.logs
-    if not marks.known or marks.logs or _inspect(database, marks.mark)[0] is not None:
+    if not marks.known or marks.logs or inspectDatabase(database, marks.mark)[0] is not None:
         return False
     finder = Finder(database.read_bytes(), marks.mark, Trust())
     finder.search()
@@ -170,13 +174,10 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
         noted = commits.read()
         frames = readFrames(directory / JOURNAL, mark)
         found, repaired = _verified(database, mark, marks, noted, frames)
-        ahead = [each for each in frames if each.generation > found.generation]
-        known = max([found.generation, *(each.generation for each in ahead)])
-        stale = not repaired and (
-            noted > known or any(each.since > found.generation for each in ahead)
-        )
+        ahead, known, isBehind = framesBeyond(found.generation, noted, frames)
+        stale = isBehind and not repaired
         if stale:
-            repaired = "the database is older than the last commit"
+            repaired = BEHIND
         base = max(known, noted) - found.generation + found.base + GENERATIONS
         environment = Environment(database, maxSize)
     except BaseException:
@@ -186,9 +187,9 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
         environment, mark, base, found.rows, found.holds, marks, commits, found.generation, None
     )
     try:
-        gaps = _gapsBefore(ahead, found, marks)
+        gaps = gapsBefore(ahead, found, marks)
         if gaps and not stale:
-            repaired = "a part of the journal is damaged"
+            repaired = GAPS
         if gaps or stale:
             keep(directory / "none", [repaired])
         if ahead:
@@ -221,7 +222,32 @@ def _openJournal(path: Path, mark: bytes) -> Journal | None:
         return None
 
 
-def _gapsBefore(
+class Beyond(NamedTuple):
+    """
+    What there is beyond the last commit of a database.
+
+    @ivar frames: those of the journal, by rising generation.
+    @ivar known: the newest generation that is there.
+    @ivar isBehind: whether commits are missing.
+    """
+
+    frames: list[JournalFrame]
+    known: int
+    isBehind: bool
+
+
+def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) -> Beyond:
+    """
+    @param generation: of the database's last commit.
+    @param noted: the generation of the last commit or frame, as noted beside the database.
+    """
+    ahead = [each for each in frames if each.generation > generation]
+    known = max([generation, *(each.generation for each in ahead)])
+    isBehind = noted > known or any(each.since > generation for each in ahead)
+    return Beyond(ahead, known, isBehind)
+
+
+def gapsBefore(
     frames: Sequence[JournalFrame], found: Survey, marks: Marks
 ) -> dict[int, list[tuple[int, int]]]:
     """
@@ -287,14 +313,14 @@ def _verified(
     @param noted: the generation of the last commit, or of the last frame, or 0.
     @return: what is in it, and what was repaired.
     """
-    found, problem = _inspect(database, mark)
+    found, problem = inspectDatabase(database, mark)
     if found is not None:
         return found, ""
     newest = max([noted, *(each.generation for each in frames)])
     expected = frames[-1].since if frames and frames[-1].generation == newest else noted
     beyond = [each for each in frames if each.generation > expected]
     report = salvage(database, mark, marks, expected, newest, beyond)
-    found, again = _inspect(database, mark)
+    found, again = inspectDatabase(database, mark)
     if found is None:
         raise StoreFailed(f"the store cannot be repaired: {again}")
     return found, "; ".join([problem, *report])
@@ -314,7 +340,7 @@ def _remember(directory: Path, found: Survey, opened: Opened) -> None:
     opened.states += [("", b"", f"values may be lost: see {each / REPORT}") for each in reports]
 
 
-def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
+def inspectDatabase(database: Path, mark: bytes) -> tuple[Survey | None, str]:
     """
     @return: what is in it, or C{None} and what is wrong.
     @raise OSError: if that cannot be found out. What the disk cannot read any more is damaged.

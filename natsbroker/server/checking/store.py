@@ -1,0 +1,110 @@
+"""
+What an operator reads about a stopped store: its streams, channels, and what is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from natsbroker.jetstream.damage import Unreadable, keptConfig
+from natsbroker.jetstream.model.configjson import STREAM_CONFIG
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.streams.stream import logName
+from natsbroker.storage.lmdb.checking import CheckedLog, CheckedStore, checkDirectory
+
+_KINDS = {"jetstream": "stream", "stan": "channel"}
+
+
+@dataclass(frozen=True)
+class LogReport:
+    """
+    @ivar kind: C{stream}, C{channel}, or C{log} for one of another service.
+    @ivar owner: the account of a stream, the cluster id of a channel.
+    @ivar damaged: ranges of damaged sequences, first and last.
+    """
+
+    kind: str
+    owner: str
+    name: str
+    records: int
+    first: int
+    last: int
+    damaged: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    store: str
+    logs: list[LogReport] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def isFine(self) -> bool:
+        return not self.problems and not any(each.damaged for each in self.logs)
+
+    def toJSON(self) -> dict[str, Any]:
+        return {"fine": self.isFine, **asdict(self)}
+
+    def lines(self) -> Iterator[str]:
+        for log in self.logs:
+            bounds = f"sequences {log.first} to {log.last}" if log.records else "empty"
+            where = f"{log.kind} {log.owner}/{log.name}"
+            yield f"{where}: {log.records} records, {bounds}"
+            for first, last in log.damaged:
+                which = f"record {first}" if first == last else f"records {first} to {last}"
+                yield f"{where}: damaged: {which}"
+        for problem in self.problems:
+            yield f"damaged: {problem}"
+        records = sum(each.records for each in self.logs)
+        state = "intact" if self.isFine else "damaged"
+        yield f"{self.store}: {len(self.logs)} logs, {records} records, {state}"
+
+
+def storeReport(directory: Path) -> StoreReport:
+    """
+    @raise natsbroker.interfaces.records.StoreError: if the store is in use, or cannot be read.
+    """
+    checked = checkDirectory(directory)
+    logs = sorted(checked.logs.values(), key=lambda each: each.row.name)
+    problems = [*checked.problems, *_streamProblems(checked)]
+    return StoreReport(str(directory), [_logReport(each) for each in logs], problems)
+
+
+def _logReport(log: CheckedLog) -> LogReport:
+    row = log.row
+    kind, _, rest = row.name.partition("/")
+    owner, _, name = rest.partition("/")
+    if kind not in _KINDS:
+        owner, name = "", row.name
+    damaged = [(start, stop - 1) for start, stop in sorted(set(log.damaged))]
+    return LogReport(
+        _KINDS.get(kind, "log"), unquote(owner), name, row.count, row.first, row.last, damaged
+    )
+
+
+def _streamProblems(checked: CheckedStore) -> Iterator[str]:
+    """
+    Compare the configurations of streams with the logs that have their messages.
+    """
+    unclaimed = {each.row.name: each.row for each in checked.logs.values()}
+    names = set(unclaimed)
+    for space, key, value in checked.states:
+        if not (space.startswith("jetstream/") and key.startswith(b"stream/")):
+            continue
+        account = space.removeprefix("jetstream/")
+        try:
+            _, config = keptConfig(value, STREAM_CONFIG)
+        except Unreadable as error:
+            yield f"stream {account}/{error.name or '(unknown)'}: {error}"
+            continue
+        name = logName(account, config.name)
+        unclaimed.pop(name, None)
+        if config.storage is StorageType.FILE and name not in names:
+            yield f"stream {account}/{config.name}: its messages are missing"
+    for name, row in unclaimed.items():
+        if name.startswith("jetstream/") and row.count:
+            yield f"{name}: its configuration is lost"

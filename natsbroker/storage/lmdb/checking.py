@@ -1,0 +1,219 @@
+"""
+Reading a store that no broker has open, completely and without changing it.
+
+A database whose structure is damaged cannot be read where it lies. A copy of the store is opened
+instead, as a broker would open the store, which shows what a start would save and lose.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import lmdb
+
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.storage.lmdb.files import Commits, Lock, Marks, readFormat
+from natsbroker.storage.lmdb.finding import findMark
+from natsbroker.storage.lmdb.journal import readFrames, runsIn
+from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
+from natsbroker.storage.lmdb.opening import (
+    BEHIND,
+    COMMITS,
+    DATABASE,
+    GAPS,
+    JOURNAL,
+    STORE,
+    framesBeyond,
+    gapsBefore,
+    inspectDatabase,
+    openDirectory,
+)
+from natsbroker.storage.lmdb.reading import fetchState
+from natsbroker.storage.lmdb.reports import unacknowledged
+from natsbroker.storage.lmdb.scrubbing import scrub
+from natsbroker.storage.lmdb.store import LOCK, refuseForeign
+from natsbroker.storage.lmdb.survey import Survey
+from natsbroker.storage.records import sequenceOf
+
+_PIECE = 16 << 20
+"""The bytes that are read in one transaction."""
+
+
+@dataclass
+class CheckedLog:
+    """
+    @ivar damaged: ranges of sequences whose records cannot be read, each with the one behind it.
+    """
+
+    row: LogRow
+    damaged: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class CheckedStore:
+    """
+    @ivar problems: sentences about damage that is not of single records.
+    @ivar states: the values of state that are whole: the space, the key and the value.
+    """
+
+    logs: dict[int, CheckedLog] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    states: list[tuple[str, bytes, bytes]] = field(default_factory=list)
+
+
+class _ReadOnly:
+    """
+    A database for the functions that read one of a store that is open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        size = max(path.stat().st_size, 1 << 20)
+        self._environment = lmdb.Environment(
+            str(path), map_size=size, subdir=False, readonly=True, lock=False
+        )
+
+    @contextmanager
+    def reading(self) -> Iterator[lmdb.Transaction[bytes]]:
+        with self._environment.begin() as txn:
+            yield txn
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def checkDirectory(directory: Path) -> CheckedStore:
+    """
+    @raise natsbroker.interfaces.records.StoreLocked: if a broker has the store.
+    @raise natsbroker.interfaces.records.UnknownFormat: if it has another format, or is of
+        nats-streaming-server.
+    @raise StoreFailed: if there is no store.
+    """
+    if not (directory / STORE).exists() and not (directory / DATABASE).exists():
+        refuseForeign(directory)
+        raise StoreFailed(f"there is no store in {directory}")
+    lock = Lock(directory / LOCK, isShared=True) if (directory / LOCK).exists() else None
+    try:
+        return _checked(directory)
+    except lmdb.Error as failure:
+        raise StoreFailed(f"the store cannot be read: {failure}") from failure
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _checked(directory: Path) -> CheckedStore:
+    checked = CheckedStore()
+    marks = Marks.read(directory)
+    mark = readFormat(directory / STORE)
+    if mark is None:
+        checked.problems.append(f"the file {STORE} is missing or damaged")
+        mark = marks.mark or findMark(directory / DATABASE)
+    if mark is None:
+        raise StoreFailed(f"nothing in {directory} says what it is")
+    if marks.mark != mark:
+        checked.problems.append("the files marks-0 and marks-1 are missing or damaged")
+        marks = Marks(directory)
+    found, problem = inspectDatabase(directory / DATABASE, mark)
+    if found is None:
+        return _rehearsed(directory, [*checked.problems, problem])
+    _addJournal(directory, mark, marks, found, checked)
+    checked.logs = {key: CheckedLog(row) for key, row in found.rows.items() if not row.dropped}
+    _addSurvey(found, checked)
+    for report in unacknowledged(directory):
+        checked.problems.append(f"losses that nobody has acknowledged: {report}")
+    _readAll(directory / DATABASE, checked)
+    return checked
+
+
+def _rehearsed(directory: Path, problems: list[str]) -> CheckedStore:
+    with TemporaryDirectory(prefix="natsbroker-check-") as folder:
+        copy = Path(folder) / "store"
+        shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("damaged-*"))
+        opened = openDirectory(copy)
+        opened.close()
+        checked = _checked(copy)
+    checked.problems = [*problems, "the start of a broker saves what is listed here"]
+    return checked
+
+
+def _addJournal(
+    directory: Path, mark: bytes, marks: Marks, found: Survey, checked: CheckedStore
+) -> None:
+    """
+    Add the records that only the journal has. Each frame was verified by its checksum.
+    """
+    frames, _, isBehind = framesBeyond(
+        found.generation, _noted(directory / COMMITS, mark), readFrames(directory / JOURNAL, mark)
+    )
+    gaps = gapsBefore(frames, found, marks)
+    if isBehind:
+        checked.problems.append(BEHIND)
+    elif gaps:
+        checked.problems.append(GAPS)
+    for identity, ranges in gaps.items():
+        found.lost.setdefault(identity, []).extend(ranges)
+    for identity, blobs in runsIn(frames):
+        row = found.rows.get(identity)
+        new = [each for each in blobs if row is not None and sequenceOf(each, 0) > row.last]
+        if row is not None and new:
+            row.first = row.first if row.count else sequenceOf(new[0], 0)
+            row.last = sequenceOf(new[-1], 0)
+            row.count += len(new)
+
+
+def _noted(path: Path, mark: bytes) -> int:
+    if not path.exists():
+        return 0
+    commits = Commits(path, mark, os.O_RDONLY)
+    try:
+        return commits.read()
+    finally:
+        commits.close()
+
+
+def _addSurvey(found: Survey, checked: CheckedStore) -> None:
+    for log in checked.logs.values():
+        log.damaged += found.lost.get(log.row.identity, [])
+        if log.row.quarantined:
+            checked.problems.append(f"{log.row.name} is in quarantine: its description was lost")
+    for key in found.halved:
+        checked.problems.append(f"one of two copies of the value under {key!r} is damaged")
+    for key in found.broken:
+        if key[:1] == b"T":
+            checked.problems.append(f"an index of subjects under {key!r} is damaged")
+
+
+def _readAll(database: Path, checked: CheckedStore) -> None:
+    environment: Any = _ReadOnly(database)
+    try:
+        after = b""
+        while True:
+            result = scrub(environment, after, _PIECE)
+            for identity, start, stop in result.records:
+                _addDamage(checked.logs.get(identity), start, stop)
+            after = result.after
+            if not after:
+                break
+        values, broken = fetchState(environment, b"S")
+    finally:
+        environment.close()
+    checked.states = [(*spaceAndKey(key), value) for key, value in values]
+    for key, reason in broken:
+        space, name = spaceAndKey(key)
+        checked.problems.append(f"the value {name!r} of {space} is damaged: {reason}")
+
+
+def _addDamage(log: CheckedLog | None, start: int, stop: int) -> None:
+    if log is None:
+        return
+    start, end = max(start, log.row.first), log.row.last + 1
+    stop = min(stop or end, end)
+    if start < stop:
+        log.damaged.append((start, stop))

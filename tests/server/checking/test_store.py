@@ -1,0 +1,95 @@
+"""
+Reports about stores: whole ones, damaged ones, and those that cannot be checked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.interfaces.records import StoreError, StoreLocked
+from natsbroker.server.checking.store import storeReport
+from natsbroker.storage.lmdb.files import Lock
+from natsbroker.storage.lmdb.store import LOCK, openLMDB
+from natsbroker.testing.pumped import PumpedReactor
+
+
+def fill(directory: Path, names: list[str]) -> None:
+    """Make a store with three records in each log, and close it."""
+    reactor = PumpedReactor()
+    store: Any = reactor.wait(openLMDB(reactor, directory))
+    for name in names:
+        log: Any = reactor.wait(store.open(name))
+        batch = [(b"s", b"", b"payload-%d of a record" % number, 0) for number in (1, 2, 3)]
+        reactor.wait(log.append(batch))
+    reactor.wait(store.close())
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """What is in the files of a directory."""
+    return {each.name: each.read_bytes() for each in directory.iterdir() if each.is_file()}
+
+
+def test_whole(tmp_path: Path) -> None:
+    """Channels are listed with their records, and nothing in the directory changes."""
+    fill(tmp_path, ["stan/test-cluster/foo"])
+    before = contents(tmp_path)
+    report = storeReport(tmp_path)
+    assert report.isFine
+    assert list(report.lines()) == [
+        "channel test-cluster/foo: 3 records, sequences 1 to 3",
+        f"{tmp_path}: 1 logs, 3 records, intact",
+    ]
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("needle", "offset", "expected"),
+    [(b"payload-2", 0, [(2, 2)]), (b"payload-1", -41 - 3 * 4 - 84 + 20, [])],
+    ids=["record", "structure"],
+)
+def test_damaged(tmp_path: Path, needle: bytes, offset: int, expected: list[Any]) -> None:
+    """A damaged record is named; damage of the structure is tried out on a copy."""
+    fill(tmp_path, ["stan/test-cluster/foo"])
+    path = tmp_path / "data.mdb"
+    data = bytearray(path.read_bytes())
+    place = data.find(needle)
+    assert place > 0
+    while place > 0:
+        data[place + offset] ^= 1
+        place = data.find(needle, place + len(needle))
+    path.write_bytes(data)
+    (tmp_path / "journal").unlink()
+    before = contents(tmp_path)
+    report = storeReport(tmp_path)
+    assert not report.isFine
+    assert [each.damaged for each in report.logs] == [expected]
+    assert bool(report.problems) == (not expected)
+    assert contents(tmp_path) == before
+
+
+def test_lostConfiguration(tmp_path: Path) -> None:
+    """Messages of a stream without a configuration are a finding."""
+    fill(tmp_path, ["jetstream/$G/ORDERS"])
+    assert storeReport(tmp_path).problems == ["jetstream/$G/ORDERS: its configuration is lost"]
+
+
+def test_inUse(tmp_path: Path) -> None:
+    """A store that a broker has is refused."""
+    fill(tmp_path, [])
+    lock = Lock(tmp_path / LOCK)
+    try:
+        with pytest.raises(StoreLocked, match="has the store"):
+            storeReport(tmp_path)
+    finally:
+        lock.release()
+    assert storeReport(tmp_path).isFine
+
+
+def test_noStore(tmp_path: Path) -> None:
+    """A folder without a store is refused, and stays empty."""
+    with pytest.raises(StoreError, match="there is no store"):
+        storeReport(tmp_path)
+    assert contents(tmp_path) == {}
