@@ -44,7 +44,7 @@ _JOBS = {
     "restore": ("natsbroker.spark.jobs.migrate.copying", "restoreMain"),
     "tiered": ("natsbroker.spark.jobs.archive.tiering", "main"),
     "traffic": ("natsbroker.spark.jobs.traffic.job", "main"),
-    "vacuum": ("natsbroker.spark.jobs.archive.compacting", "vacuumMain"),
+    "vacuum": ("natsbroker.spark.jobs.archive.tidying", "vacuumMain"),
     "verify": ("natsbroker.spark.jobs.archive.verify", "main"),
 }
 

@@ -1,6 +1,6 @@
 """
-Archivers that race and are killed at random moments, while messages come in and retention takes the
-oldest: C{python -m tests.spark.archivekilling --format delta --kills 10}.
+Archivers that race, tidy and are killed at random moments, while messages come in and retention
+takes the oldest, from the log and from the archive: C{python -m tests.spark.archivekilling --format delta --kills 10}.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ __all__ = ["SEEN", "counted", "isWhole", "rounds", "start"]
 
 #: How many messages the log keeps; what comes before is lost if it was not archived in time.
 _KEPT = 3000
+
+#: That they go on, tidy the archive often, and give up what is old.
+_GOES_ON = ("--every", "50ms", "--compact-after", "6", "--keep", "3s")
 
 _NAMES = ["seq", "data"]
 
@@ -80,14 +83,14 @@ def rounds(
     def begun(*more: str) -> subprocess.Popen[str]:
         return start(server.url, kind, root, *more, form=form)
 
-    racers = [begun("--every", "50ms") for _ in range(2)]
+    racers = [begun(*_GOES_ON) for _ in range(2)]
     try:
         for _ in range(kills):
             time.sleep(dice.uniform(0.6, 1.6))
             place = dice.randrange(2)
             racers[place].kill()
             racers[place].communicate()
-            racers[place] = begun("--every", "50ms")
+            racers[place] = begun(*_GOES_ON)
             before = _stopOf(root)
             _waitFor(lambda: _stopOf(root) > before)  # noqa: B023
         isOver.set()

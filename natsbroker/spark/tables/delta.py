@@ -26,11 +26,24 @@ from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
 from natsbroker.spark.tables.checking import CHECKSUM, STORED
 from natsbroker.spark.tables.locations import Location, ObjectPath, namesIn, parquetFile, sizeOf
-from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot, ordered
+from natsbroker.spark.tables.snapshots import (
+    File,
+    Log,
+    Range,
+    TableError,
+    TableSnapshot,
+    joined,
+    ordered,
+    since,
+)
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, failed
 
 #: What this library raises, from its own errors to those of the disk.
 _ERRORS = (DeltaError, OSError, ValueError)
+
+#: For how long entries of the table's log stay behind a checkpoint. Each time that a table in a
+#: directory is opened, all of them are listed.
+_LOG_RETENTION = "interval 1 days"
 
 #: Reading needs no more than files if a table has no other features.
 _FEATURES = {"timestampNtz"}
@@ -39,9 +52,9 @@ _FEATURES = {"timestampNtz"}
 class DeltaLakeTable(ArchiveTable):
     form = "delta"
 
-    def latest(self) -> TableSnapshot | None:
+    def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
         table = self._open()
-        return None if table is None else self._read(table, True)
+        return None if table is None else self._read(table, hasFiles)
 
     def columns(self) -> Any:
         table = self._open()
@@ -75,6 +88,7 @@ class DeltaLakeTable(ArchiveTable):
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
             "natsbroker.start": str(first.start),
+            "delta.logRetentionDuration": _LOG_RETENTION,
         }
         day = [pa.field("date", pa.date32())] if first.partition else []
         try:
@@ -90,7 +104,7 @@ class DeltaLakeTable(ArchiveTable):
             if self.latest() is None:
                 raise self._failed(error) from None
             return
-        self._sync()
+        self._sync(0)
 
     def _append(
         self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
@@ -104,7 +118,9 @@ class DeltaLakeTable(ArchiveTable):
         token = uuid.uuid4().hex
         properties = deltalake.CommitProperties(
             custom_metadata={"natsbroker.commit": token, "natsbroker.stop": str(stop)},
-            app_transactions=_transactions(base, lost, stop),
+            app_transactions=_transactions(
+                found, {_Names(found.log).stop: stop}, joined([*found.lost, *lost])
+            ),
         )
         try:
             table.create_write_transaction(
@@ -117,7 +133,7 @@ class DeltaLakeTable(ArchiveTable):
             )
         except _ERRORS as error:
             return self._settled(found.version, token, error)
-        self._sync()
+        self._sync(found.version + 1)
         return True
 
     def compact(self, target: int) -> int:
@@ -132,6 +148,25 @@ class DeltaLakeTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
         return int(done["numFilesRemoved"])
+
+    def expire(self, base: TableSnapshot, start: int) -> bool:
+        """
+        Statistics say that no message of a file that begins earlier is kept, so none is rewritten.
+        """
+        table = self._open()
+        found = self._read(table, False)
+        if (found.start, found.lost) != (base.start, base.lost):
+            return False
+        changed = _transactions(found, {_Names(found.log).start: start}, since(start, found.lost))
+        properties = deltalake.CommitProperties(app_transactions=changed)
+        try:
+            table.delete(f"seq < {start}", commit_properties=properties)
+        except CommitFailedError:
+            return False
+        except _ERRORS as error:
+            raise self._failed(error) from None
+        self._sync(found.version + 1)
+        return True
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -184,9 +219,9 @@ class DeltaLakeTable(ArchiveTable):
             if "natsbroker.log" not in settings:
                 raise TableError(f"{self.root}: is a Delta table, and no archive")
             log = Log(**json.loads(settings["natsbroker.log"]))
-            start = int(settings["natsbroker.start"])
             names = _Names(log)
             version = table.transaction_version
+            start = version(names.start) or int(settings["natsbroker.start"])
             stop = version(names.stop) or start
             lost = [
                 tuple(int(version(each)) for each in names.ends(place))
@@ -212,14 +247,19 @@ class DeltaLakeTable(ArchiveTable):
             return any(each.get("natsbroker.commit") == token for each in since)
         raise self._failed(error) from None
 
-    def _sync(self) -> None:
+    def _sync(self, version: int) -> None:
         """
         Have the newest entry of the log on disk, which the library leaves to the system. What an
         object store has taken is stored.
+
+        @param version: the first that it can be. A listing would take longer the more there are.
         """
         if isinstance(self.root, ObjectPath):
             return
-        newest = self.root / "_delta_log" / max(self._entries())
+        entries = self.root / "_delta_log"
+        while (entries / f"{version + 1:020}.json").exists():
+            version += 1
+        newest = entries / f"{version:020}.json"
         try:
             with open(newest, "rb") as file:
                 os.fsync(file.fileno())
@@ -239,18 +279,20 @@ class DeltaLakeTable(ArchiveTable):
 class _Names:
     def __init__(self, log: Log) -> None:
         self.stop = f"nb/{log.name}"
+        self.start = f"nb/{log.name}/start"
         self.lost = f"nb/{log.name}/lost"
 
     def ends(self, place: int) -> tuple[str, str]:
         return f"{self.lost}/{place}/start", f"{self.lost}/{place}/stop"
 
 
-def _transactions(base: TableSnapshot, lost: Sequence[Range], stop: int) -> list[Transaction]:
+def _transactions(
+    base: TableSnapshot, found: dict[str, int], lost: Sequence[Range]
+) -> list[Transaction]:
     """
-    Where the archive stops, always, and what it lost, where that is new.
+    Numbers that a commit sets: those that are given, and what the archive lost, where that is new.
     """
     names = _Names(base.log)
-    found = {names.stop: stop}
     if tuple(lost) != base.lost:
         found[names.lost] = len(lost)
         for place, ends in enumerate(lost):

@@ -27,6 +27,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import (
     BinaryType,
@@ -49,7 +50,9 @@ from natsbroker.spark.tables.snapshots import (
     TableError,
     TableSnapshot,
     Tile,
+    joined,
     ordered,
+    since,
 )
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
@@ -75,6 +78,9 @@ _BEHAVIOUR = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
+
+#: How many snapshots stay whatever their age.
+_NEWEST = 100
 
 #: What this library raises, from its own errors to those of the catalog and the disk.
 _ERRORS = (
@@ -107,19 +113,18 @@ class IcebergTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
 
-    def latest(self) -> TableSnapshot | None:
+    def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
         table = self._open()
-        return None if table is None else self._read(table, True)
+        return None if table is None else self._read(table, hasFiles)
 
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         if columns is not STORED:
             raise TableError(f"{self.root}: only archives are Iceberg tables")
         properties = {
             **_BEHAVIOUR,
-            **_said(first.start, ()),
+            **_said(first.start, first.start, ()),
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
-            "natsbroker.start": str(first.start),
         }
         spec = UNPARTITIONED_PARTITION_SPEC
         if first.partition:
@@ -151,11 +156,33 @@ class IcebergTable(ArchiveTable):
         paths = [f"{self._place.location}/{each.path}" for each in files]
         try:
             with table.transaction() as transaction:
-                transaction.set_properties(_said(stop, lost))
+                everLost = joined([*found.lost, *lost])
+                transaction.set_properties(_said(found.start, stop, everLost))
                 # That none is there already was checked, and holds for the same snapshot.
                 transaction.add_files(paths, summary, check_duplicate_files=False)
         except _ERRORS as error:
             return self._settled(found.version, token, error)
+        return True
+
+    def expire(self, base: TableSnapshot, start: int) -> bool:
+        table = self._open()
+        found = self._read(table, False)
+        if (found.start, found.stop, found.lost) != (base.start, base.stop, base.lost):
+            return False
+        table.metadata.properties.update(_BEHAVIOUR)
+        said = _said(start, found.stop, since(start, found.lost))
+        gone = {each.path for each in base.files if each.first < start}
+        try:
+            with table.transaction() as transaction:
+                transaction.set_properties(said)
+                with transaction.update_snapshot().overwrite() as change:
+                    for each in table.scan().plan_files():
+                        if nameOf(each.file.file_path, self._place) in gone:
+                            change.delete_data_file(each.file)
+        except (CommitFailedException, ValidationException):
+            return False
+        except _ERRORS as error:
+            raise self._failed(error) from None
         return True
 
     def compact(self, target: int) -> int:
@@ -205,17 +232,25 @@ class IcebergTable(ArchiveTable):
         """
         Expire snapshots that have not been the current one for a while, and delete the files that
         none names that is left, which PyIceberg does not.
+
+        The table's metadata are written whole for each snapshot, with all that there are. So of a
+        snapshot that only lacks what the next one added, a reader finds the files there, and it
+        goes as soon as it is not among the newest.
         """
         self.require()
         oldest = time.time() - age
         try:
             table = self._open()
             branches = {each.snapshot_id for each in table.refs().values()}
-            pairs = pairwise(sorted(table.snapshots(), key=lambda x: x.sequence_number))
+            pairs = list(pairwise(sorted(table.snapshots(), key=lambda x: x.sequence_number)))
             expired = [
                 each.snapshot_id
-                for each, following in pairs
-                if following.timestamp_ms < oldest * 1000 and each.snapshot_id not in branches
+                for place, (each, following) in enumerate(pairs)
+                if each.snapshot_id not in branches
+                and (
+                    following.timestamp_ms < oldest * 1000
+                    or (place < len(pairs) - _NEWEST and _isAppend(following))
+                )
             ]
             if expired and not isDryRun:
                 table.maintenance.expire_snapshots().by_ids(expired).commit()
@@ -294,9 +329,17 @@ class IcebergTable(ArchiveTable):
         return TableError(f"{self.root}: {text}")
 
 
-def _said(stop: int, lost: Sequence[Range]) -> dict[str, str]:
+def _said(start: int, stop: int, lost: Sequence[Range]) -> dict[str, str]:
     ranges = json.dumps([list(each) for each in lost])
-    return {"natsbroker.stop": str(stop), "natsbroker.lost": ranges}
+    return {
+        "natsbroker.start": str(start),
+        "natsbroker.stop": str(stop),
+        "natsbroker.lost": ranges,
+    }
+
+
+def _isAppend(snapshot: Any) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.APPEND
 
 
 def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list[Tile]]:

@@ -122,6 +122,13 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(found)
 
 
+def since(start: int, ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """
+    What ranges have from a sequence on.
+    """
+    return tuple((max(first, start), stop) for first, stop in ranges if stop > start)
+
+
 def newPath(start: int, day: str = "") -> str:
     """
     A path for a data file that nobody else uses.

@@ -17,7 +17,7 @@ from typing import Any
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.filing import discard
 from natsbroker.spark.tables.locations import Location, directoryOf
-from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnapshot, joined
+from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnapshot
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,12 @@ class ArchiveTable(ABC):
             raise failed(self.root, error) from None
 
     @abstractmethod
-    def latest(self) -> TableSnapshot | None:
+    def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
         """
         The version that holds; C{None} if there is none yet.
+
+        @param hasFiles: whether the snapshot lists its files: the more there are, the longer it
+            takes.
         """
 
     @abstractmethod
@@ -81,7 +84,7 @@ class ArchiveTable(ABC):
                     f" between {cursor} and {stop}"
                 )
             cursor = each.last + 1
-        if self._append(base, files, joined([*base.lost, *lost]), stop):
+        if self._append(base, files, tuple(lost), stop):
             return True
         discard(self.root, files)
         return False
@@ -91,7 +94,7 @@ class ArchiveTable(ABC):
         self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
     ) -> bool:
         """
-        As L{append}, with all that was ever lost.
+        As L{append}, with what is newly lost.
         """
 
     @abstractmethod
@@ -103,6 +106,15 @@ class ArchiveTable(ABC):
         """
 
     @abstractmethod
+    def expire(self, base: TableSnapshot, start: int) -> bool:
+        """
+        Give up the messages before a sequence at which a tile begins. Their files stay until they
+        are vacuumed.
+
+        @return: whether the archive begins there now: not if somebody else changed it meanwhile.
+        """
+
+    @abstractmethod
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
         Delete old versions, and files that no version names that is left.
@@ -110,8 +122,8 @@ class ArchiveTable(ABC):
         @param age: how long ago they stopped holding, or were written, at least; in seconds.
         """
 
-    def require(self) -> TableSnapshot:
-        found = self.latest()
+    def require(self, hasFiles: bool = True) -> TableSnapshot:
+        found = self.latest(hasFiles)
         if found is None:
             raise TableError(f"{self.root}: there is no archive")
         return found

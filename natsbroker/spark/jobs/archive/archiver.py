@@ -130,7 +130,7 @@ class Archiver:
 
         @param hold: for how many seconds the broker is to keep what is not archived yet, from the
             last version on; 0 for not at all.
-        @return: the version that holds then.
+        @return: the version that holds then, without its files.
         @raise DataLoss: if the log is another one than that of the archive.
         """
         self.table.make()
@@ -147,7 +147,7 @@ class Archiver:
             return snapshot
 
     def summary(self) -> dict[str, Any]:
-        snapshot = self.table.latest()
+        snapshot = self.table.latest(hasFiles=False)
         return {
             "rows": self.rows,
             "files": self.files,
@@ -162,14 +162,14 @@ class Archiver:
         The version that holds, made if there is none, with the log held from its stop on.
         """
         log = logOf(state, self._options)
-        snapshot = self.table.latest()
+        snapshot = self.table.latest(hasFiles=False)
         if snapshot is None:
             snapshot = TableSnapshot.first(log, state.first, self._plan.partitionBy)
             if hold:
                 # Before anything is promised, so that what is promised is there.
                 self._hold(logs, snapshot, hold)
             self.table.create(snapshot)
-            snapshot = self.table.require()
+            snapshot = self.table.require(hasFiles=False)
         checkLog(self.table, snapshot, log)
         if self._plan.partitionBy not in ("", snapshot.partition):
             raise OptionError(
@@ -202,4 +202,4 @@ class Archiver:
             self.files += len(files)
             self.rows += sum(each.rows for each in files)
             self.lost += lost
-        return self.table.require()
+        return self.table.require(hasFiles=False)

@@ -1,5 +1,5 @@
 """
-Keeping an archive tidy: many small files into few large ones, and what nobody names any more away.
+Few large files instead of the many small ones of an archive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from natsbroker.spark.jobs.common import (
     command,
     inline,
     runnerFor,
-    secondsOf,
 )
 from natsbroker.spark.tables.checking import ArchiveDamaged, damageOf
 from natsbroker.spark.tables.formats import tableAt
@@ -24,9 +23,6 @@ from natsbroker.spark.tables.table import ArchiveTable
 
 #: How large files become. Who reads a file that was compacted sorts it, in memory.
 TARGET = 128 << 20
-
-#: For how long what is not named any more stays, in seconds.
-AGE = 86400.0
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -78,18 +74,4 @@ def compactMain(
         summary["replaced"] = compact(table, run, given.target)
     after = table.require()
     summary.update(version=after.version, before=len(before.files), files=len(after.files))
-    return 0
-
-
-@command("vacuum")
-def vacuumMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser("vacuum", "Delete old versions of an archive, and files that none names.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
-    parser.add_argument("--dry-run", action="store_true", help="delete nothing")
-    given = parser.parse_args(list(arguments))
-    done = tableAt(given.archive).vacuum(given.older_than, given.dry_run)
-    summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
     return 0

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import pyarrow.parquet as pq
 
-from natsbroker.spark.errors import OptionError
+from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.common import Parser, command, writeWhole
 from natsbroker.spark.logs.reading import SequenceRange
@@ -39,6 +39,8 @@ def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]
         raise failed(to, error) from None
     snapshot = archive.snapshot
     start = max((int(each[2]) for each in names), default=snapshot.start)
+    if start < snapshot.start:
+        raise DataLoss(f"{to} stops at {start}, and the archive begins at {snapshot.start}")
     if start > snapshot.stop:
         raise OptionError(f"{to} has sequences to {start - 1}, the archive to {snapshot.stop - 1}")
     summary = {"rows": 0, "files": 0, "stop": start}

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
+from natsbroker.spark.jobs.archive.tidying import Housekeeper, Retention, addRetention
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,
@@ -68,20 +69,31 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
     progress = Progress("archive", stderr)
     with stopping() as isOver, runnerFor(given.master) as run:
+        housekeeper = Housekeeper(
+            tableAt(given.to, given.format, given.catalog),
+            options,
+            run,
+            given.compact_after if given.every else 0,
+            Retention.of(given),
+            lambda text: print(f"natsbroker spark archive: tidying: {text}", file=stderr),
+        )
         archiver = Archiver(options, table, run, plan, progress, isOver.isSet)
         try:
             rounds(
                 "archive",
-                lambda: archiver.once(_hold(given)),
-                lambda: table.latest() is not None,
+                lambda: housekeeper.look(archiver.once(_hold(given))),
+                lambda: table.latest(hasFiles=False) is not None,
                 given.every,
                 isOver,
                 stderr,
             )
         finally:
+            housekeeper.finish()
             progress.end()
             summary.update(archiver.summary())
-    return FOUND if archiver.lost else 0
+            if given.every:
+                summary.update(compacted=housekeeper.compacted, expired=housekeeper.expired)
+    return FOUND if archiver.lost or housekeeper.failures else 0
 
 
 def rounds(
@@ -132,9 +144,21 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         "--hold", action="store_true", help="have the broker keep what is not archived yet"
     )
     parser.add_argument("--hold-for", type=secondsOf, default=0.0, help="how long without renewal")
+    parser.add_argument(
+        "--compact-after",
+        type=_count,
+        default=100,
+        metavar="N",
+        help="with --every: tidy the archive after so many versions",
+    )
+    addRetention(parser)
     given = parser.parse_args(list(arguments))
     if given.once and given.every:
         parser.error("--once and --every exclude each other")
+    if given.keep and not given.every:
+        parser.error("--keep goes with --every; vacuum --keep gives up what is old once")
+    if given.needed_by and not given.keep:
+        parser.error("--needed-by goes with --keep")
     return given
 
 

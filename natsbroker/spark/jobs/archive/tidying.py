@@ -1,0 +1,216 @@
+"""
+Keeping an archive small: messages beyond an age go, and while somebody archives again and again,
+small files become large ones and old versions are vacuumed, in a thread beside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
+from natsbroker.spark.jobs.archive.compacting import TARGET, compact
+from natsbroker.spark.jobs.archive.lag import placesOf
+from natsbroker.spark.jobs.archive.verify import optionsOf
+from natsbroker.spark.jobs.common import (
+    Parser,
+    Runner,
+    addServers,
+    checkedOptions,
+    command,
+    optionTexts,
+    secondsOf,
+)
+from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.locations import Location, parquetFile
+from natsbroker.spark.tables.snapshots import File, TableSnapshot
+from natsbroker.spark.tables.table import ArchiveTable
+
+#: For how long what is not named any more stays, in seconds.
+AGE = 86400.0
+
+
+@dataclass(frozen=True)
+class Retention:
+    """
+    @ivar keep: the age from which messages go, in seconds; 0 if none do.
+    @ivar checkpoints: of streaming queries that may still need messages.
+    """
+
+    keep: float = 0.0
+    checkpoints: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, given: argparse.Namespace) -> Retention:
+        return cls(given.keep, tuple(map(Path, given.needed_by)))
+
+
+def addRetention(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep", type=secondsOf, default=0.0, help="give up what is older than this: 30d"
+    )
+    parser.add_argument(
+        "--needed-by",
+        action="append",
+        default=[],
+        metavar="CHECKPOINT",
+        help="but nothing that this streaming query has not read yet",
+    )
+
+
+def expire(
+    table: ArchiveTable,
+    retention: Retention,
+    options: Mapping[str, Any] | None = None,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """
+    Give up files of which every message is too old, and that nobody needs any more.
+
+    @param options: of the data source, for the holds on a channel; C{None} to ask no server.
+    @return: how many files.
+    """
+    snapshot = table.require()
+    limit = _neededFrom(snapshot, retention.checkpoints, options)
+    oldest = clock() - retention.keep
+    start, gone = snapshot.start, 0
+    for tile in snapshot.tiles:
+        if tile.stop > limit or any(_newest(table.root, x) >= oldest for x in tile.files):
+            break
+        if tile.files:
+            start, gone = tile.stop, gone + len(tile.files)
+    return gone if gone and table.expire(snapshot, start) else 0
+
+
+def _neededFrom(
+    snapshot: TableSnapshot, checkpoints: Sequence[Path], options: Mapping[str, Any] | None
+) -> int:
+    log = snapshot.log
+    limit = snapshot.stop
+    for each in checkpoints:
+        identity, following = placesOf(each).get(log.name, ("", 0))
+        if identity != log.identity:
+            raise OptionError(f"{each}: the query does not read the {log.kind} of the archive")
+        limit = min(limit, following)
+    if options is None or log.kind != "channel":
+        return limit
+    values = optionsOf(snapshot, dict(options))
+    with connect(peerOf(values)) as connection:
+        logs = logsOf(connection, values)
+        holds = logs.call("INFO", log.name).get("holds", []) if isinstance(logs, ChannelApi) else []
+    try:
+        return min([limit, *(int(each["floor"]) for each in holds)])
+    except (KeyError, TypeError, ValueError):
+        raise ApiError(f"channel {log.name}: its holds make no sense") from None
+
+
+def _newest(root: Location, file: File) -> float:
+    """
+    When the newest message of a file was stored, in seconds since 1970.
+    """
+    metadata = parquetFile(root / file.path).metadata
+    place = metadata.schema.names.index("time")
+    groups = [metadata.row_group(x).column(place) for x in range(metadata.num_row_groups)]
+    ends = [each.statistics for each in groups]
+    if not all(each is not None and each.has_min_max for each in ends):
+        return float("inf")
+    return max(float(each.max.timestamp()) for each in ends)
+
+
+class Housekeeper:
+    """
+    Tidies an archive after every so many versions. One that is killed leaves what a killed
+    archiver leaves: files that no version names.
+
+    @ivar failures: how often it failed.
+    """
+
+    def __init__(
+        self,
+        table: ArchiveTable,
+        options: Mapping[str, Any],
+        run: Runner,
+        after: int,
+        retention: Retention,
+        say: Callable[[str], object],
+    ) -> None:
+        """
+        @param table: not that of the archiver: the two are used at the same time.
+        @param after: how many versions; 0 for never.
+        @param say: called with what failed; the next round tries again.
+        """
+        self._table = table
+        self._options = options
+        self._run = run
+        self._after = after
+        self._retention = retention
+        self._say = say
+        self._version: int | None = None
+        self._thread: threading.Thread | None = None
+        self.compacted = self.expired = self.failures = 0
+
+    def look(self, snapshot: TableSnapshot) -> None:
+        """
+        Begin to tidy if it is time, and return at once.
+        """
+        if not self._after or (self._thread is not None and self._thread.is_alive()):
+            return
+        if self._version is None or snapshot.version - self._version >= self._after:
+            self._version = snapshot.version
+            self._thread = threading.Thread(target=self._tidy)
+            self._thread.start()
+
+    def finish(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def _tidy(self) -> None:
+        try:
+            if self._retention.keep:
+                self.expired += expire(self._table, self._retention, self._options)
+            files = [each for each in self._table.require().files if each.bytes < TARGET]
+            if len(files) > 1:
+                self.compacted += compact(self._table, self._run)
+            self._table.vacuum(AGE, False)
+            # Versions that this made are no reason to tidy again.
+            self._version = self._table.require(hasFiles=False).version
+        except DataSourceError as error:
+            self.failures += 1
+            self._say(str(error))
+        except OSError as error:
+            self.failures += 1
+            self._say(str(error.strerror or error))
+
+
+@command("vacuum")
+def vacuumMain(
+    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
+) -> int:
+    parser = Parser("vacuum", "Delete old versions of an archive, and files that none names.")
+    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
+    parser.add_argument("--dry-run", action="store_true", help="delete nothing")
+    addRetention(parser)
+    addServers(parser, isRequired=False)
+    given = parser.parse_args(list(arguments))
+    if given.keep and given.dry_run:
+        parser.error("--keep and --dry-run exclude each other")
+    if given.needed_by and not given.keep:
+        parser.error("--needed-by goes with --keep")
+    # A place-holder for the log: the archive says which it is.
+    options = checkedOptions(optionTexts(given, stream="_")) if given.servers else None
+    table = tableAt(given.archive)
+    if given.keep:
+        summary["expired"] = expire(table, Retention.of(given), options)
+    done = table.vacuum(given.older_than, given.dry_run)
+    summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
+    return 0
