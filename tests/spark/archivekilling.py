@@ -1,6 +1,7 @@
 """
 Archivers that race, tidy and are killed at random moments, while messages come in and retention
-takes the oldest, from the log and from the archive: C{python -m tests.spark.archivekilling --format delta --kills 10}.
+takes the oldest, from the log and from the archive:
+C{python -m tests.spark.archivekilling --format delta --kills 10}.
 """
 
 from __future__ import annotations

@@ -360,6 +360,14 @@ class TableContract:
         assert grow(table, 26)
         self.check(table.directory)
 
+    def test_compactedTwice(self, table: ArchiveTable) -> None:
+        """Of many who compact the same files at the same moment one does."""
+        for _ in range(3):
+            for _ in range(2):
+                assert grow(table, table.require().stop + 1)
+            together(3, lambda n: bool(compact(tableAt(table.directory))))
+            self.check(table.directory, 3)
+
     def test_compactedInRace(self, table: ArchiveTable) -> None:
         """One who compacts and one who appends are not in each other's way for good."""
         for _ in range(2):

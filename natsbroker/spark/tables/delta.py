@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, Transaction
+from deltalake.transaction import AddAction, RemoveAction, Transaction
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
@@ -40,6 +41,8 @@ from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, failed
 
 #: What this library raises, from its own errors to those of the disk.
 _ERRORS = (DeltaError, OSError, ValueError)
+
+_DAY = re.compile(r"(?:^|/)date=([^/]+)/")
 
 #: For how long entries of the table's log stay behind a checkpoint. Each time that a table in a
 #: directory is opened, all of them are listed.
@@ -137,7 +140,13 @@ class DeltaLakeTable(ArchiveTable):
         return True
 
     def compact(self, target: int) -> int:
+        """
+        The library compacts tables of decoded messages. Of two at the same moment, both commit
+        with it, and each row is there twice then, so archives are compacted otherwise.
+        """
         table = self._open()
+        if CHECKSUM in [each.name for each in table.schema().fields]:
+            return super().compact(target)
         try:
             done = table.optimize.compact(
                 target_size=target,
@@ -148,6 +157,33 @@ class DeltaLakeTable(ArchiveTable):
         except _ERRORS as error:
             raise self._failed(error) from None
         return int(done["numFilesRemoved"])
+
+    def _days(self) -> dict[str, str]:
+        return {each.path: _dayOf(each) for each in self.require().files}
+
+    def _replace(self, old: Sequence[File], new: File) -> bool:
+        table = self._open()
+        found = self._read(table, True)
+        if not set(old) <= set(found.files):
+            return False
+        now = int(time.time() * 1000)
+        removed = [RemoveAction(x.path, False, now, x.bytes, _partition(x)) for x in old]
+        # So that of two one fails, whatever the library thinks of files.
+        mine = deltalake.CommitProperties(app_transactions=[Transaction("nb/compact", now, now)])
+        try:
+            table.create_write_transaction(
+                [*removed, _added(self.root, new, False)],
+                "append",
+                pa.schema(table.schema().to_arrow()),
+                partition_by=["date"] if found.partition else [],
+                commit_properties=mine,
+            )
+        except CommitFailedError:
+            return False
+        except _ERRORS as error:
+            raise self._failed(error) from None
+        self._sync(found.version + 1)
+        return True
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
@@ -302,11 +338,23 @@ def _transactions(
     return [Transaction(name, number, now) for name, number in found.items()]
 
 
-def _added(root: Location, file: File) -> AddAction:
-    day = file.path.partition("/date=")[2].partition("/")[0]
-    values: dict[str, str | None] = {"date": day} if day else {}
+def _dayOf(file: File) -> str:
+    found = _DAY.search(file.path)
+    return "" if found is None else found[1]
+
+
+def _partition(file: File) -> dict[str, str | None]:
+    day = _dayOf(file)
+    return {"date": day} if day else {}
+
+
+def _added(root: Location, file: File, isNew: bool = True) -> AddAction:
+    """
+    @param isNew: whether its messages were not in the table before.
+    """
     statistics = json.dumps(_statistics(root / file.path))
-    return AddAction(file.path, file.bytes, values, int(time.time() * 1000), True, statistics)
+    now = int(time.time() * 1000)
+    return AddAction(file.path, file.bytes, _partition(file), now, isNew, statistics)
 
 
 def _statistics(path: Location) -> dict[str, Any]:

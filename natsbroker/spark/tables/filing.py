@@ -4,14 +4,14 @@ The data files of a table: written whole, and then added to its log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.tables.checking import withChecksums
+from natsbroker.spark.tables.checking import ArchiveDamaged, examined, withChecksums
 from natsbroker.spark.tables.locations import Location, ParquetOutput
 from natsbroker.spark.tables.snapshots import File, TableError, newPath
 
@@ -111,6 +111,26 @@ def writeDays(root: Location, batches: Iterable[Any], start: int) -> list[File]:
     except BaseException:
         writer.abandon()
         discard(root, files)
+        raise
+
+
+def joinFiles(root: Location, files: Sequence[File], day: str = "") -> File:
+    """
+    Write the messages of several files into one.
+
+    @raise ArchiveDamaged: if one has not what was written.
+    """
+    writer = FileWriter(root, files[0].first, day)
+    try:
+        for rows, findings in examined(root, files):
+            if findings:
+                raise ArchiveDamaged(root, findings)
+            for batch in rows.to_batches():
+                writer.add(batch)
+        [made] = writer.finish()
+        return made
+    except BaseException:
+        writer.abandon()
         raise
 
 

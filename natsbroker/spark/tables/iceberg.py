@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,7 @@ from pyiceberg.types import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from natsbroker.spark.tables.checking import STORED, ArchiveDamaged, examined
-from natsbroker.spark.tables.filing import FileWriter, discard
+from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.icebergcatalog import IcebergLocation, nameOf, placeIn
 from natsbroker.spark.tables.snapshots import (
     File,
@@ -49,7 +49,6 @@ from natsbroker.spark.tables.snapshots import (
     Range,
     TableError,
     TableSnapshot,
-    Tile,
     joined,
     ordered,
     since,
@@ -78,6 +77,9 @@ _BEHAVIOUR = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
+
+#: What partitions by days count from.
+_EPOCH = date(1970, 1, 1)
 
 #: How many snapshots stay whatever their age.
 _NEWEST = 100
@@ -185,48 +187,35 @@ class IcebergTable(ArchiveTable):
             raise self._failed(error) from None
         return True
 
-    def compact(self, target: int) -> int:
-        """
-        PyIceberg has no compaction: one file takes the place of others in one snapshot.
-        """
-        gone = 0
-        snapshot = self.require()
-        table = self._open()
-        entries = {nameOf(x.file.file_path, self._place): x.file for x in table.scan().plan_files()}
-        days = {name: str(entry.partition) for name, entry in entries.items()}
-        for run in _runs(snapshot.tiles, target, days):
-            old = [file for tile in run for file in tile.files]
-            [new] = self._joined(old)
-            table = self._open()
-            table.metadata.properties.update(_BEHAVIOUR)
-            try:
-                with table.transaction() as transaction:
-                    with transaction.update_snapshot().overwrite() as change:
-                        for each in old:
-                            change.delete_data_file(entries[each.path])
-                        path = f"{self._place.location}/{new.path}"
-                        metadata = transaction.table_metadata
-                        change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
-            except (CommitFailedException, ValidationException):
-                discard(self.root, [new])  # Somebody else was faster; these wait.
-                continue
-            except _ERRORS as error:
-                raise self._failed(error) from None
-            gone += len(old)
-        return gone
+    def _days(self) -> dict[str, str]:
+        days = {}
+        for task in self._open().scan().plan_files():
+            [number] = list(task.file.partition) or [None]
+            day = "" if number is None else (_EPOCH + timedelta(days=number)).isoformat()
+            days[nameOf(task.file.file_path, self._place)] = day
+        return days
 
-    def _joined(self, files: Sequence[File]) -> list[File]:
-        writer = FileWriter(self.root, files[0].first)
+    def _replace(self, old: Sequence[File], new: File) -> bool:
+        table = self._open()
+        gone = {each.path for each in old}
+        files = [each.file for each in table.scan().plan_files()]
+        entries = [each for each in files if nameOf(each.file_path, self._place) in gone]
+        if len(entries) < len(old):
+            return False
+        table.metadata.properties.update(_BEHAVIOUR)
         try:
-            for rows, findings in examined(self.root, files):
-                if findings:
-                    raise ArchiveDamaged(self.root, findings)
-                for batch in rows.to_batches():
-                    writer.add(batch)
-            return writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+            with table.transaction() as transaction:
+                with transaction.update_snapshot().overwrite() as change:
+                    for each in entries:
+                        change.delete_data_file(each)
+                    path = f"{self._place.location}/{new.path}"
+                    metadata = transaction.table_metadata
+                    change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
+        except (CommitFailedException, ValidationException):
+            return False
+        except _ERRORS as error:
+            raise self._failed(error) from None
+        return True
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -340,20 +329,6 @@ def _said(start: int, stop: int, lost: Sequence[Range]) -> dict[str, str]:
 
 def _isAppend(snapshot: Any) -> bool:
     return snapshot.summary is not None and snapshot.summary.operation is Operation.APPEND
-
-
-def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list[Tile]]:
-    """
-    Tiles that follow each other and whose files can become one.
-    """
-    runs: list[list[Tile]] = [[]]
-    for each in tiles:
-        files = [file for tile in (*runs[-1], each) for file in tile.files]
-        size = sum(file.bytes for file in files)
-        if runs[-1] and (size > target or len({days[file.path] for file in files}) > 1):
-            runs.append([])
-        runs[-1].append(each)
-    return [each for each in runs if sum(len(x.files) for x in each) > 1]
 
 
 def _named(table: Any, expired: set[int]) -> Iterator[str]:

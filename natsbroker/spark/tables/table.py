@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.tables.checking import STORED
-from natsbroker.spark.tables.filing import discard
+from natsbroker.spark.tables.filing import discard, joinFiles
 from natsbroker.spark.tables.locations import Location, directoryOf
-from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnapshot
+from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnapshot, Tile
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,37 @@ class ArchiveTable(ABC):
         As L{append}, with what is newly lost.
         """
 
-    @abstractmethod
     def compact(self, target: int) -> int:
         """
-        Make few large files of many small ones; these stay until they are vacuumed.
+        Make few large files of many small ones; these stay until they are vacuumed. Those that
+        somebody else replaces meanwhile are left to them.
 
         @return: how many files gave way to others.
+        """
+        gone = 0
+        days = self._days()
+        tiles = [x for x in self.require().tiles if all(each.path in days for each in x.files)]
+        for run in _runs(tiles, target, days):
+            old = [file for tile in run for file in tile.files]
+            new = joinFiles(self.root, old, days[old[0].path])
+            if self._replace(old, new):
+                gone += len(old)
+            else:
+                discard(self.root, [new])
+        return gone
+
+    @abstractmethod
+    def _days(self) -> dict[str, str]:
+        """
+        The day of the messages of each file, by its path; empty if they are not of one.
+        """
+
+    @abstractmethod
+    def _replace(self, old: Sequence[File], new: File) -> bool:
+        """
+        Have a file take the place of others with the same messages.
+
+        @return: whether it does: not if one of them is not in the table any more.
         """
 
     @abstractmethod
@@ -127,6 +152,20 @@ class ArchiveTable(ABC):
         if found is None:
             raise TableError(f"{self.root}: there is no archive")
         return found
+
+
+def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list[Tile]]:
+    """
+    Tiles that follow each other and whose files can become one.
+    """
+    runs: list[list[Tile]] = [[]]
+    for each in tiles:
+        files = [file for tile in (*runs[-1], each) for file in tile.files]
+        size = sum(file.bytes for file in files)
+        if runs[-1] and (size > target or len({days[file.path] for file in files}) > 1):
+            runs.append([])
+        runs[-1].append(each)
+    return [each for each in runs if sum(len(x.files) for x in each) > 1]
 
 
 def failed(path: Path, error: OSError) -> TableError:

@@ -146,10 +146,10 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--hold-for", type=secondsOf, default=0.0, help="how long without renewal")
     parser.add_argument(
         "--compact-after",
-        type=_count,
+        type=lambda text: _count(text, 0),
         default=100,
         metavar="N",
-        help="with --every: tidy the archive after so many versions",
+        help="with --every: tidy the archive after so many versions; 0 for never",
     )
     addRetention(parser)
     given = parser.parse_args(list(arguments))
@@ -175,8 +175,8 @@ def _hold(given: argparse.Namespace) -> int:
     return int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)) or 1
 
 
-def _count(text: str) -> int:
+def _count(text: str, least: int = 1) -> int:
     number = int(text)
-    if number < 1:
+    if number < least:
         raise ValueError
     return number
