@@ -5,6 +5,7 @@ The options of the data source: one table, from which they are read.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,14 @@ def _seconds(text: str) -> float:
     if not 0 < number < 1e6:
         raise ValueError
     return number
+
+
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error:
+        raise ValueError from None
+    return text
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -111,6 +120,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_for(
         READS,
+        ("streamPattern", ("regular expression", _expression), ""),
         ("startingOffsets", _OFFSETS, ""),
         ("startingTimestamp", _TIME, ""),
         ("startingOffsetsByTimestampStrategy", _LATE, "error"),
@@ -147,7 +157,7 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 #: What is planned and not built.
-PLANNED = ("archive", "atomic", "export", "mirror", "msgId", "rate", "streamPattern")
+PLANNED = ("archive", "atomic", "export", "mirror", "msgId", "rate")
 
 #: What users say to Spark and Spark says to the data source, for each use.
 _SPARKS_OWN = {"writeStream": ("checkpointlocation", "queryname")}

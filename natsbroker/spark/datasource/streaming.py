@@ -22,8 +22,15 @@ from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween
 from natsbroker.spark.datasource.partitions import RangePartition, readRange
 from natsbroker.spark.datasource.tasks import logLoss, peerOf
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
-from natsbroker.spark.logs.planning import checkedPatterns, planStarts, split
-from natsbroker.spark.logs.selection import Logs, checkedNames, isMissing, isPattern, logsOf
+from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
+from natsbroker.spark.logs.selection import (
+    Logs,
+    checkedNames,
+    hasPatterns,
+    isMissing,
+    logsOf,
+    selects,
+)
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import BlockingConnection, connect
 
@@ -52,7 +59,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._word = "channel" if options["channel"] else "stream"
         self._peer = peerOf(options)
         self._patterns = checkedPatterns(options["subject"])
-        self._reads = {self._word: sorted(self._names), "subject": sorted(self._patterns)}
+        names = [options["streamPattern"]] if options["streamPattern"] else sorted(self._names)
+        self._reads = {self._word: names, "subject": sorted(self._patterns)}
+        self._hasPatterns = hasPatterns(options)
         self._connection: BlockingConnection | None = None
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
@@ -63,13 +72,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**offsetOf(places), "reads": self._reads}
 
     def _placesIn(self, offset: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-        hasPatterns = any(map(isPattern, self._names))
         mayChange = self._options["allowCheckpointChange"]
-        places = readOffset(offset, None if hasPatterns or mayChange else self._names, self._word)
+        names = None if self._hasPatterns or mayChange else self._names
+        places = readOffset(offset, names, self._word)
         if mayChange:
-            return {
-                name: place for name, place in places.items() if hasPatterns or name in self._names
-            }
+            return {x: place for x, place in places.items() if selects(self._options, x)}
         # Earlier versions did not note it.
         for kind, given in offset.get("reads", self._reads).items():
             if given != self._reads.get(kind):
@@ -171,6 +178,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in logs.names(self._names):
             try:
                 states[name] = logs.state(name)
+                if self._hasPatterns and name not in self._states:
+                    checkReadable(logs, states[name], self._options)
             except ApiError as error:
                 if not isMissing(error):
                     raise

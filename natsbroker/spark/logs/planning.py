@@ -22,6 +22,9 @@ _SMALLEST = 10_000
 
 _MILLISECONDS = re.compile(r"-?\d+")
 
+#: What a time begins with, and no sequence and no word does.
+_DATE = re.compile(r"\d{4}-")
+
 _RFC3339 = re.compile(
     r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?"
     r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
@@ -109,24 +112,30 @@ def _begin(
     _checkTimes("startingTimestamp", "startingOffsets", "", options)
     names = logs.names(namesGiven(options))
     if not names and not mayBeNone:
-        raise ApiError(f"no {logs.word} matches {', '.join(namesGiven(options))}")
+        wanted = options["streamPattern"] or ", ".join(namesGiven(options))
+        raise ApiError(f"no {logs.word} matches {wanted}")
     text = options["startingOffsets"] or usual
     starts = _perStream("startingOffsets", text, names, usual, words)
     begun = []
     for name in names:
         state = logs.state(name)
-        if not state.isDirect and not _givesFrames(logs, name, options):
-            raise ApiError(
-                f"stream {name} does not answer direct gets: set allow_direct in its configuration"
-                f" (nats stream edit {name} --allow-direct)"
-            )
+        checkReadable(logs, state, options)
         begun.append((state, _start(logs, state, starts[name], options, onLoss)))
     return begun
 
 
-def _givesFrames(logs: Logs, name: str, options: Mapping[str, Any]) -> bool:
-    exports = StreamExports(logs.connection, options["domain"])
-    return exports.identity(name) is not None
+def checkReadable(logs: Logs, state: StreamState, options: Mapping[str, Any]) -> None:
+    """
+    @raise ApiError: if the messages of a log can be had neither by direct get nor as frames.
+    """
+    if state.isDirect:
+        return
+    name = state.name
+    if StreamExports(logs.connection, options["domain"]).identity(name) is None:
+        raise ApiError(
+            f"stream {name} does not answer direct gets: set allow_direct in its configuration"
+            f" (nats stream edit {name} --allow-direct)"
+        )
 
 
 def _checkTimes(time: str, offsets: str, usual: str, options: Mapping[str, Any]) -> None:
@@ -138,7 +147,7 @@ def _perStream(
     option: str, text: str, names: Sequence[str], usual: str, words: tuple[str, ...]
 ) -> dict[str, int | str]:
     """
-    The value of an option for each stream: one of the words, or a sequence.
+    The value of an option for each stream: one of the words, a sequence, or in JSON a time.
 
     @param usual: what holds for a stream that JSON does not name.
     """
@@ -151,17 +160,29 @@ def _perStream(
     unknown = [each for each in given if each not in names]
     if unknown:
         raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
-    return {name: _offset(option, words, given.get(name, usual), 1) for name in names}
+    return {name: _inJSON(option, words, name, given.get(name, usual)) for name in names}
+
+
+class _Time(str):
+    """
+    A position in time, as servers read it.
+    """
+
+
+def _inJSON(option: str, words: tuple[str, ...], name: str, value: object) -> int | str:
+    if isinstance(value, str) and _DATE.match(value):
+        return _Time(rfc3339(value, f"{option}: {name}"))
+    return _offset(f"{option}: {name}", (*words, "a time"), value, 1)
 
 
 def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> int | str:
-    if isinstance(value, str) and value in words:
+    if isinstance(value, str) and value in words and value != "a time":
         return value
     if isinstance(value, str) and value in ("earliest", "latest"):
         raise OptionError(f"{option} cannot be {value!r} in a batch: nothing would be read")
     text = str(value)
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
-        expected = " or ".join(map(repr, words))
+        expected = ", ".join(each if " " in each else repr(each) for each in words)
         raise OptionError(f"{option}: {expected} or a sequence from 1 expected, not {value!r}")
     if count > 1:
         raise OptionError(f'{option}: with several of them, say which: {{"NAME": {text}}}')
@@ -175,8 +196,10 @@ def _start(
     options: Mapping[str, Any],
     onLoss: Callable[[str], object],
 ) -> int:
+    time = wanted if isinstance(wanted, _Time) else ""
     if options["startingTimestamp"]:
         time = rfc3339(options["startingTimestamp"], "startingTimestamp")
+    if time:
         found = logs.firstSince(state.name, time)
         if found is None and options["startingOffsetsByTimestampStrategy"] == "error":
             raise OptionError(f"{logs.word} {state.name} has no message from {time} on")
@@ -196,8 +219,10 @@ def _start(
 
 
 def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any]) -> int:
+    time = wanted if isinstance(wanted, _Time) else ""
     if options["endingTimestamp"]:
         time = rfc3339(options["endingTimestamp"], "endingTimestamp")
+    if time:
         found = logs.firstSince(state.name, time)
         return state.stop if found is None else min(found, state.stop)
     if isinstance(wanted, str):

@@ -4,6 +4,7 @@ What is read, whether JetStream streams or channels of NATS Streaming.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.logs.channels import NO_CHANNEL, ChannelApi, checkedChannel
 from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.subjects.grammar import matches
 
 #: Streams or channels, over one connection.
 Logs = StreamApi | ChannelApi
@@ -26,6 +28,10 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
         raise OptionError("stream and channel exclude each other")
     if options["channel"] and options["subject"]:
         raise OptionError("subject does not go with channel: all messages of a channel have one")
+    if options.get("streamPattern"):
+        if namesGiven(options):
+            raise OptionError("streamPattern excludes stream and channel")
+        return ()
     if not namesGiven(options):
         raise OptionError("name at least one stream or channel: the option 'stream' or 'channel'")
     for name in options["stream"]:
@@ -48,6 +54,23 @@ def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False
     return names[0]
 
 
+def hasPatterns(options: Mapping[str, Any]) -> bool:
+    """
+    Whether logs that come later may be read too.
+    """
+    return bool(options["streamPattern"]) or any(map(isPattern, namesGiven(options)))
+
+
+def selects(options: Mapping[str, Any], name: str) -> bool:
+    """
+    Whether options choose a log of the name.
+    """
+    if options["streamPattern"]:
+        return re.fullmatch(options["streamPattern"], name) is not None
+    encoded = name.encode("utf-8")
+    return any(matches(each.encode("utf-8"), encoded) for each in namesGiven(options))
+
+
 def isPattern(name: str) -> bool:
     """
     Whether a name stands for others; no log can have such a name.
@@ -58,7 +81,7 @@ def isPattern(name: str) -> bool:
 def logsOf(connection: BlockingConnection, options: Mapping[str, Any]) -> Logs:
     if options["channel"]:
         return ChannelApi(connection, options["clusterId"])
-    return StreamApi(connection, options["domain"])
+    return StreamApi(connection, options["domain"], options.get("streamPattern", ""))
 
 
 def isMissing(error: ApiError) -> bool:

@@ -57,14 +57,33 @@ class StreamState:
 class StreamApi:
     word = "stream"
 
-    def __init__(self, connection: BlockingConnection, domain: str = "") -> None:
+    def __init__(self, connection: BlockingConnection, domain: str = "", pattern: str = "") -> None:
+        """
+        @param pattern: a regular expression for whole names, for L{names}.
+        """
         if domain and _NAME.fullmatch(domain) is None:
             raise OptionError(f"domain: no domain can be called {domain!r}")
         self.connection = connection
+        self._pattern = pattern
         self.prefix = f"$JS.{domain}.API." if domain else "$JS.API."
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        return tuple(wanted)
+        """
+        The streams that there are of the pattern, if there is one; else those that are wanted.
+        """
+        if not self._pattern:
+            return tuple(wanted)
+        found: list[str] = []
+        while True:
+            answer = self.call("STREAM.NAMES", {"offset": len(found)}, self._pattern)
+            try:
+                page, total = [str(each) for each in answer["streams"] or ()], int(answer["total"])
+            except (KeyError, TypeError, ValueError):
+                raise ApiError("streams: the list of their names makes no sense") from None
+            found += page
+            if not page or len(found) >= total:
+                isChosen = re.compile(self._pattern).fullmatch
+                return tuple(sorted({each for each in found if isChosen(each)}))
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         question = {"deleted_details": True} if withDeleted else {}

@@ -251,6 +251,47 @@ class TestServers:
         second = allowed.latestOffset(first, ReadAllAvailable())
         assert seqsOf(allowed, first, second) == [1, 2, 3, 4, 5]
 
+    def test_later(self, station: Station, broker: BrokerStation) -> None:
+        """
+        A stream that comes later is read from its beginning, on from any checkpoint; one that was
+        made again is told, and so is one whose messages nobody gives.
+        """
+        for server in (station, broker):
+            first = server.stream()
+            first.fill([b"x"] * 2)
+            prefix = f"LATER-{first.name}"
+            early, late, closed = (Stream(server.connection, f"{prefix}-{x}") for x in "abc")
+            early.make()
+            early.fill([b"x"] * 3)
+            given = {"servers": server.url, "streamPattern": f"{prefix}-.*"}
+            values = {**given, "startingOffsets": "earliest", "pollInterval": "0.000001"}
+            reader = StreamReader(("seq",), readOptions(values, "readStream"))
+            start = reader.initialOffset()
+            end = reader.latestOffset(start, ReadAllAvailable())
+            assert seqsOf(reader, start, end) == [1, 2, 3]
+            late.make()
+            late.fill([b"y"] * 4)
+            seen = reader.latestOffset(end, ReadAllAvailable())
+            assert seqsOf(reader, end, seen) == []
+            again = StreamReader(("seq",), readOptions(values, "readStream"))
+            assert seqsOf(again, seen, again.latestOffset(seen, ReadAllAvailable())) == [1, 2, 3, 4]
+            with pytest.raises(OptionError, match="the checkpoint is of the streams LATER"):
+                readerOf(station, first).latestOffset(seen, ReadAllAvailable())
+            if server is station:
+                closed.make(allow_direct=False)
+                with pytest.raises(ApiError, match="-c does not answer direct gets"):
+                    reader.latestOffset(seen, ReadAllAvailable())
+                closed.api("DELETE")
+            late.api("DELETE")
+            with pytest.raises(DataLoss, match="-b is gone: the query has read up to 0"):
+                reader.latestOffset(seen, ReadAllAvailable())
+            late.make()
+            late.fill([b"z"] * 9)
+            with pytest.raises(DataLoss, match="-b was deleted and made again"):
+                reader.latestOffset(seen, ReadAllAvailable())
+            for each in (reader, again):
+                each.stop()
+
     def test_otherPattern(self, broker: BrokerStation) -> None:
         """Also where patterns choose the channels."""
         broker.channel([b"x"], "chosen.a")

@@ -5,6 +5,7 @@ From options to ranges.
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 from hypothesis import given
@@ -91,6 +92,24 @@ class TestOffsets:
         values = readOptions({"servers": "h", "stream": stream.name, **options})
         with pytest.raises(OptionError, match=why):
             planRanges(station.streams, values, print)
+
+    def test_timePerStream(self, station: Station, stream: Stream) -> None:
+        """JSON may say times, beside sequences and words."""
+        other = station.stream()
+        other.fill([b"x"] * 3)
+        time = other.api("MSG.GET", {"seq": 2})["message"]["time"]
+        offsets = json.dumps({stream.name: 6, other.name: time})
+        assert planned(station, stream, other, startingOffsets=offsets) == [(6, 11), (2, 4)]
+        assert planned(station, other, endingOffsets=json.dumps({other.name: time})) == [(1, 2)]
+        for value, why in (
+            ("2026-13-01T00:00:00Z", f"startingOffsets: {other.name}: not a time"),
+            ("2026-11-20T00:00:00", "has no offset from UTC"),
+            ("2199-01-01T00:00:00Z", "has no message from 2199"),
+            ("soon", f"{other.name}: 'earliest', a time or a sequence from 1 expected"),
+            ("a time", "a sequence from 1 expected, not 'a time'"),
+        ):
+            with pytest.raises(OptionError, match=why):
+                planned(station, other, startingOffsets=json.dumps({other.name: value}))
 
     def test_wrongJSON(self, station: Station, stream: Stream) -> None:
         """So are values in JSON that are no offsets."""

@@ -8,7 +8,14 @@ import pytest
 
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.selection import checkedNames, isMissing, isPattern, logsOf
+from natsbroker.spark.logs.selection import (
+    checkedNames,
+    hasPatterns,
+    isMissing,
+    isPattern,
+    logsOf,
+    selects,
+)
 from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.settings import readOptions
 from tests.spark.support import BrokerStation, Station
@@ -33,6 +40,9 @@ def test_names(given: dict[str, str], expected: tuple[str, ...]) -> None:
         ({"stream": " , "}, "name at least one stream or channel"),
         ({"stream": "S", "channel": "c"}, "stream and channel exclude each other"),
         ({"channel": "c", "subject": "x"}, "subject does not go with channel"),
+        ({"stream": "S", "streamPattern": "S"}, "streamPattern excludes stream and channel"),
+        ({"channel": "c", "streamPattern": "S"}, "streamPattern excludes stream and channel"),
+        ({"streamPattern": "("}, "streamPattern: regular expression expected"),
         ({"stream": "a.b"}, "no stream can be called 'a.b'"),
         ({"channel": "a/b"}, "no channel can be called 'a/b'"),
     ],
@@ -46,6 +56,20 @@ def test_invalidNames(given: dict[str, str], text: str) -> None:
 def test_patterns() -> None:
     """A name with a wildcard stands for others."""
     assert [isPattern(each) for each in ("a.*", ">", "a.b")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"streamPattern": "A-.*"}, (True, True, False)),
+        ({"channel": "A-1, B.*"}, (True, True, False)),
+        ({"stream": "A-2"}, (False, False, False)),
+    ],
+)
+def test_selects(given: dict[str, str], expected: tuple[bool, ...]) -> None:
+    """A pattern chooses whole names, also of what comes later."""
+    options = readOptions({"servers": "h", **given})
+    assert (hasPatterns(options), selects(options, "A-1"), selects(options, "XA-1")) == expected
 
 
 def test_logsOf(station: Station, broker: BrokerStation) -> None:
