@@ -1,0 +1,18 @@
+"""
+The short form of what L{tests.spark.tieredquerying} does a thousand times.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.spark.tieredquerying import queried
+
+
+def test_besideArchiver(spark: Any, tmp_path: Path) -> None:
+    """While somebody archives and compacts, each query has each message once."""
+    counts = queried(spark, tmp_path, 8)
+    assert counts["queries"] == 8
+    assert counts["versions"] > 1, counts
+    assert (counts["missing"], counts["twice"], counts["wrong"]) == (0, 0, 0), counts
