@@ -12,7 +12,7 @@ from tests.spark.tieredquerying import queried
 
 def test_besideArchiver(spark: Any, tmp_path: Path) -> None:
     """While somebody archives and compacts, each query has each message once."""
-    counts = queried(spark, tmp_path, 8)
-    assert counts["queries"] == 8
+    counts = queried(spark, tmp_path, 4)
+    assert counts["queries"] == 4
     assert counts["versions"] > 1, counts
     assert (counts["missing"], counts["twice"], counts["wrong"]) == (0, 0, 0), counts
