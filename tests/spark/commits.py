@@ -32,9 +32,9 @@ _TIDIED = 100
 _TIMED = 10
 
 
-def measured(directory: Path, form: str, numbers: Sequence[int]) -> dict[int, dict[str, float]]:
+def measured(directory: Path, form: str, counts: Sequence[int]) -> dict[int, dict[str, float]]:
     """
-    @param numbers: of commits after which it is timed, ascending.
+    @param counts: of commits after which it is timed, ascending.
     @return: for each the median milliseconds of reading the snapshot with its files, and of a
         commit.
     """
@@ -43,7 +43,7 @@ def measured(directory: Path, form: str, numbers: Sequence[int]) -> dict[int, di
     table.create(TableSnapshot.first(LOG, 1))
     found: dict[int, dict[str, float]] = {}
     stop = done = 1
-    for number in numbers:
+    for number in counts:
         while done < number:
             stop += 1
             done += grow(table, stop)
@@ -77,9 +77,9 @@ def main() -> int:
     parser.add_argument("--commits", type=int, default=50_000)
     parser.add_argument("--format", choices=FORMATS, default="delta")
     given = parser.parse_args()
-    numbers = [given.commits // each for each in (50, 10, 2, 1)]
+    counts = [given.commits // each for each in (50, 10, 2, 1)]
     with tempfile.TemporaryDirectory() as directory:
-        found = measured(Path(directory) / "lake", given.format, numbers)
+        found = measured(Path(directory) / "lake", given.format, counts)
     for number, each in found.items():
         print(f"{number}: {json.dumps(each)}", flush=True)
     return 0

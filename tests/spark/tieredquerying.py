@@ -28,7 +28,7 @@ from tests.spark.support import STREAMING, BrokerStation
 
 __all__ = ["queried"]
 
-#: What the archiver is told: to tidy often, because it replaces the files that are read.
+#: What the archiver does: to tidy often, because it replaces the files that are read.
 _GOES_ON = ("--every", "100ms", "--compact-after", "5")
 
 

@@ -149,7 +149,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         type=lambda text: _count(text, 0),
         default=100,
         metavar="N",
-        help="with --every: tidy the archive after so many versions; 0 for never",
+        help="with --every: tidy the archive after that many versions; 0 for never",
     )
     addRetention(parser)
     given = parser.parse_args(list(arguments))

@@ -128,7 +128,7 @@ def _newest(root: Location, file: File) -> float:
 
 class Housekeeper:
     """
-    Tidies an archive after every so many versions. One that is killed leaves what a killed
+    Tidies an archive after a number of versions. One that is killed leaves what a killed
     archiver leaves: files that no version names.
 
     @ivar failures: how often it failed.

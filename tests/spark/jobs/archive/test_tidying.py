@@ -59,7 +59,7 @@ class TestHousekeeper:
     """What is done beside archiving."""
 
     def test_compacts(self, table: ArchiveTable) -> None:
-        """Small files become one, at first and after so many versions, and not between."""
+        """Small files become one, at first and after each three versions, and not between."""
         said: list[str] = []
         one = keeper(table, said)
         for stop, files in ((6, 1), (7, 2), (8, 3), (9, 1)):
@@ -106,7 +106,7 @@ class TestNeeded:
         assert table.require().start == 4
 
     def test_hold(self, broker: BrokerStation, tmp_path: Path) -> None:
-        """What somebody holds in the broker stays; an export that stops before is told."""
+        """What somebody holds in the broker stays; an export that stops before is refused."""
         name = broker.channel()
         root = str(tmp_path / "lake")
         given = {"servers": broker.url, "channel": name}
