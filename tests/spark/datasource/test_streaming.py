@@ -254,7 +254,7 @@ class TestServers:
     def test_later(self, station: Station, broker: BrokerStation) -> None:
         """
         A stream that comes later is read from its beginning, on from any checkpoint; one that was
-        made again ends the query, and so is one whose messages nobody gives.
+        made again ends the query, and so does one whose messages nobody gives.
         """
         for server in (station, broker):
             first = server.stream()
