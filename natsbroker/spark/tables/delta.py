@@ -141,11 +141,12 @@ class DeltaLakeTable(ArchiveTable):
 
     def compact(self, target: int) -> int:
         """
-        The library compacts tables of decoded messages. Of two at the same moment, both commit
+        The library compacts tables with other columns, of decoded messages. Of two at the same moment, both commit
         with it, and each row is there twice then, so archives are compacted otherwise.
         """
         table = self._open()
-        if CHECKSUM in [each.name for each in table.schema().fields]:
+        names = {each.name for each in table.schema().fields} - {"date"}
+        if names == set(STORED.names):
             return super().compact(target)
         try:
             done = table.optimize.compact(
