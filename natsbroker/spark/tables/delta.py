@@ -141,8 +141,9 @@ class DeltaLakeTable(ArchiveTable):
 
     def compact(self, target: int) -> int:
         """
-        The library compacts tables with other columns, of decoded messages. Of two at the same moment, both commit
-        with it, and each row is there twice then, so archives are compacted otherwise.
+        The library compacts tables with other columns, of decoded messages. Of two at the same
+        moment, both commit with it, and each row is there twice then, so archives are compacted
+        otherwise.
         """
         table = self._open()
         names = {each.name for each in table.schema().fields} - {"date"}
