@@ -6,6 +6,7 @@ from __future__ import annotations
 
 __all__ = [
     "ApiError",
+    "BadMessage",
     "ConnectionFailed",
     "DataLoss",
     "DataSourceError",
@@ -58,6 +59,12 @@ class ApiError(DataSourceError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class BadMessage(DataSourceError):
+    """
+    A message that no stream can have: its subject, its headers or its size are wrong.
+    """
 
 
 class DataLoss(DataSourceError):

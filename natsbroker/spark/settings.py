@@ -72,6 +72,12 @@ def _choice(*words: str) -> Callable[[str], str]:
     return read
 
 
+def _id(text: str) -> str:
+    if not text.strip():
+        raise ValueError
+    return text
+
+
 _TEXT = ("text", str)
 _FILE = ("path", str)
 _BOOLEAN = ("true or false", _boolean)
@@ -153,11 +159,15 @@ OPTIONS: tuple[Option, ...] = (
         WRITES,
         ("window", ("number from 1 to 100000", _from(1, 100_000)), "1000"),
         ("discoverPrefix", _TEXT, "_STAN.discover"),
+        ("msgId", ("auto, none or a column", _id), "auto"),
+        ("atomic", _BOOLEAN, "false"),
+        ("deadLetters", _FILE, ""),
     ),
+    *_for(frozenset(("write",)), ("writeId", _TEXT, "")),
 )
 
 #: What is planned and not built.
-PLANNED = ("archive", "atomic", "export", "mirror", "msgId", "rate")
+PLANNED = ("archive", "export", "mirror", "rate")
 
 #: What users say to Spark and Spark says to the data source, for each use.
 _SPARKS_OWN = {"writeStream": ("checkpointlocation", "queryname")}

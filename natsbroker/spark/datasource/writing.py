@@ -4,34 +4,52 @@ Writing rows to a stream, from batches and from streaming queries.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import logging
 import os
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 
+from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.datasource.atomic import AtomicPublisher
 from natsbroker.spark.datasource.tasks import peerOf
-from natsbroker.spark.errors import DataSourceError, OptionError
+from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
 from natsbroker.spark.logs.channels import checkedChannel
 from natsbroker.spark.logs.selection import isPattern
-from natsbroker.spark.logs.streams import StreamApi, checkedName
+from natsbroker.spark.logs.streams import StreamApi, StreamState, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.spark.nats.publishing import Publisher
-from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.spark.tables.locations import locationOf
+from natsbroker.spark.tables.snapshots import File
+from natsbroker.subjects.grammar import isValidLiteral, matches
 
 #: The columns that can be written, with the types that they may have.
 _COLUMNS = {
     "subject": ("string",),
     "data": ("binary", "string"),
     "headers": ("array<struct<key:string,value:string>>",),
-    "msg_id": ("string",),
 }
+_ID = "msg_id"
+
+#: The names of the local properties in which Spark tells tasks the query and the micro-batch.
+_QUERY, _EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
+
+#: Refusals that are not of one message: JetStream, a leader or its resources are not there now, the
+#: message is being stored by another request.
+_PASSING = (10008, 10009, 10023, 10158)
+_NOBODY = 503
+_STORE_FAILED = 10077
 
 
 @dataclass
@@ -39,10 +57,14 @@ class Written(WriterCommitMessage):
     """
     @ivar stored: how many rows the stream has.
     @ivar duplicates: how many of them it had already.
+    @ivar dead: the files with the rows that it did not take.
+    @ivar write: which write, or streaming query, the task was of.
     """
 
     stored: int
     duplicates: int
+    dead: tuple[File, ...] = ()
+    write: str = ""
 
 
 class _Writer:
@@ -51,13 +73,20 @@ class _Writer:
     """
 
     def __init__(self, schema: Any, options: dict[str, Any]) -> None:
-        names = _checkedColumns(schema)
-        subjects = options["subject"]
+        given = options["msgId"]
+        self._id = "" if given == "none" else _ID if given == "auto" else given
+        names = _checkedColumns(schema, self._id)
+        if given not in ("auto", "none") and given not in names:
+            raise OptionError(f"msgId: there is no column {given!r}")
+        self._options = options
+        self._peer = peerOf(options)
+        self._write = options.get("writeId") or uuid.uuid4().hex
+        self._columns = ", ".join(f"{x.name} {x.dataType.simpleString()}" for x in schema.fields)
+        self._channel = ""
         if options["channel"]:
             self._channel = _checkedForChannel(names, options)
-            self._options = options
-            self._peer = peerOf(options)
             return
+        subjects = options["subject"]
         if len(options["stream"]) != 1:
             raise OptionError("stream: name the one to write to")
         if len(subjects) > 1:
@@ -66,26 +95,68 @@ class _Writer:
             raise OptionError("write needs a column 'subject' or the option, and not both")
         if subjects and not isValidLiteral(subjects[0].encode("utf-8")):
             raise OptionError(f"subject: not a subject to publish to: {subjects[0]!r}")
-        self._channel = ""
         self._stream = checkedName(options["stream"][0])
         self._subject = subjects[0] if subjects else ""
-        self._options = options
-        self._peer = peerOf(options)
+        self._table()
 
     def write(self, iterator: Iterator[Any]) -> Written:
         first: Any = next(iterator, None)
         if first is None:
             return Written(0, 0)
+        batches = itertools.chain((first,), iterator)
         with connect(self._peer, os.getpid()) as connection:
             if self._channel:
-                return self._writeToChannel(connection, itertools.chain((first,), iterator))
-            StreamApi(connection, self._options["domain"]).state(self._stream)
-            publisher = Publisher(connection, self._stream, self._options["window"])
-            self._publish(publisher, first)
-            for batch in iterator:
-                self._publish(publisher, batch)
-            publisher.finish()
-            return Written(publisher.stored, publisher.duplicates)
+                return self._writeToChannel(connection, batches)
+            state = StreamApi(connection, self._options["domain"]).state(self._stream)
+            kind: type[Publisher] = AtomicPublisher if self._options["atomic"] else Publisher
+            if kind is AtomicPublisher and not state.isAtomic:
+                raise DataSourceError(
+                    f"stream {self._stream}: atomic: it takes no batches: set its allow_atomic"
+                )
+            write, number, task = self._place()
+            publisher = kind(connection, self._stream, self._options["window"])
+            rows = _RowWriter(publisher, f"{write}:{number}:{task}", self._subject, self._id, state)
+            table = self._table()
+            if table is None:
+                rows.take(batches)
+                return Written(publisher.stored, publisher.duplicates)
+            from natsbroker.spark.tables.deadletters import DeadLetters
+
+            dead = rows.dead = DeadLetters(table.root, table.schema, task)
+            try:
+                rows.take(batches)
+                return Written(publisher.stored, publisher.duplicates, dead.finish(), write)
+            except BaseException:
+                dead.abandon()
+                raise
+
+    def _place(self) -> tuple[str, int, int]:
+        """
+        Which write, or streaming query, which micro-batch of it, and which of its tasks this is.
+        """
+        context = TaskContext.get()
+        return self._write, 0, context.partitionId() if context is not None else 0
+
+    def _table(self) -> Any:
+        where = self._options["deadLetters"]
+        if not where:
+            return None
+        # Only here is deltalake needed.
+        from natsbroker.spark.tables.deadletters import DeadLetterTable
+
+        return DeadLetterTable(locationOf(where), readSchema(self._columns))
+
+    def _record(self, messages: Sequence[WriterCommitMessage | None], number: int) -> None:
+        written = [each for each in messages if isinstance(each, Written) and each.dead]
+        if not written:
+            return
+        table = self._table()
+        files = [file for each in written for file in each.dead]
+        if table.record(files, f"natsbroker/{written[0].write}", number):
+            count = sum(each.rows for each in files)
+            logging.getLogger("natsbroker.spark").warning(
+                "stream %s: %d rows were not taken, and are in %s", self._stream, count, table.root
+            )
 
     def _writeToChannel(self, connection: BlockingConnection, batches: Iterator[Any]) -> Written:
         # Only here is protobuf needed, which a package given with --py-files does not bring.
@@ -106,27 +177,14 @@ class _Writer:
         publisher.close()
         return Written(publisher.stored, 0)
 
-    def _publish(self, publisher: Publisher, batch: Any) -> None:
-        count = batch.num_rows
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        nothing = [None] * count
-        rows = zip(
-            columns.get("subject", [self._subject] * count),
-            columns["data"],
-            columns.get("headers", nothing),
-            columns.get("msg_id", nothing),
-            strict=True,
-        )
-        for subject, data, headers, msgId in rows:
-            if subject is None:
-                raise DataSourceError(f"stream {self._stream}: a row has no subject")
-            publisher.publish(subject, _payload(data), _pairs(headers), msgId)
-
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
     """
     Writes a batch.
     """
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._record(messages, 0)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
@@ -134,18 +192,104 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     Writes the micro-batches of a streaming query.
     """
 
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._record(messages, batchId)
 
-def _checkedColumns(schema: Any) -> set[str]:
-    known = ", ".join(_COLUMNS)
+    def _place(self) -> tuple[str, int, int]:
+        context = TaskContext.get()
+        if context is None:
+            raise DataSourceError("the writer of a streaming query works in tasks of Spark")
+        query, epoch = (context.getLocalProperty(each) for each in (_QUERY, _EPOCH))
+        if query is None or epoch is None:
+            raise DataSourceError("Spark does not say of which micro-batch a task is")
+        return query, int(epoch), context.partitionId()
+
+
+class _RowWriter:
+    """
+    Publishes the rows of one task.
+
+    @ivar dead: takes the rows that the stream does not; without it such a row is an error.
+    """
+
+    def __init__(
+        self, publisher: Publisher, place: str, subject: str, idColumn: str, state: StreamState
+    ) -> None:
+        self.dead: Any = None
+        self._publisher = publisher
+        self._place = place
+        self._subject = subject
+        self._id = idColumn
+        self._state = state
+
+    def take(self, batches: Iterable[Any]) -> None:
+        count = itertools.count()
+        for batch in batches:
+            names = batch.schema.names
+            columns = [each.to_pylist() for each in batch.columns]
+            for values in zip(*columns, strict=True):
+                self._take(dict(zip(names, values, strict=True)), next(count))
+        self._publisher.finish()
+
+    def _take(self, row: dict[str, Any], number: int) -> None:
+        subject = row.get("subject", self._subject)
+        data, pairs = _payload(row["data"]), _pairs(row.get("headers"))
+        onRefused = partial(self._refused, row, subject) if self.dead is not None else None
+        try:
+            if subject is None:
+                raise BadMessage(f"stream {self._state.name}: a row has no subject")
+            msgId = row.get(self._id) or self._idOf(number, subject, data, pairs)
+            self._publisher.publish(subject, data, pairs, msgId, onRefused=onRefused)
+        except BadMessage as error:
+            if self.dead is None:
+                raise
+            self.dead.add(row, 0, str(error))
+
+    def _idOf(
+        self, number: int, subject: str, data: bytes, pairs: list[tuple[str, str]]
+    ) -> str | None:
+        """
+        The id of a row that has none: its place, and a digest of it. Where the rows of a task come
+        in another order when it is run again, that makes a duplicate of a row and not a loss.
+        """
+        if not self._id:
+            return None
+        digest = hashlib.blake2b(subject.encode("utf-8", "replace"), digest_size=8)
+        digest.update(b"\0" + data)
+        if pairs:
+            digest.update(repr(pairs).encode("utf-8", "replace"))
+        return f"{self._place}:{number}:{digest.hexdigest()}"
+
+    def _refused(self, row: dict[str, Any], subject: str, error: ApiError) -> None:
+        """
+        Keep a row, or raise what is not of this row: else all rows become dead letters while a
+        server is away.
+        """
+        isOurs = any(matches(x.encode(), subject.encode()) for x in self._state.subjects)
+        isFull = "maximum" in str(error)
+        if (
+            error.code in _PASSING
+            or (error.code == _NOBODY and isOurs)
+            or (error.code == _STORE_FAILED and not isFull)
+        ):
+            raise error
+        self.dead.add(row, error.code, str(error))
+
+
+def _checkedColumns(schema: Any, idColumn: str) -> set[str]:
+    columns = {**_COLUMNS, idColumn: ("string",)} if idColumn else _COLUMNS
+    known = ", ".join(columns)
     for field in schema.fields:
-        if field.name not in _COLUMNS:
+        if field.name not in columns:
             raise OptionError(f"the column {field.name!r} cannot be written; there are {known}")
-        wanted, given = _COLUMNS[field.name], field.dataType.simpleString()
+        wanted, given = columns[field.name], field.dataType.simpleString()
         if given not in wanted:
             raise OptionError(f"the column {field.name} is {' or '.join(wanted)}, not {given}")
     names = {field.name for field in schema.fields}
     if "data" not in names:
         raise OptionError("write needs a column 'data'")
+    if names & {"code", "error"}:
+        raise OptionError("msgId: the columns of dead letters are called code and error")
     return names
 
 
@@ -156,6 +300,9 @@ def _checkedForChannel(names: set[str], options: dict[str, Any]) -> str:
         raise OptionError("channel: name the one to write to")
     if options["subject"]:
         raise OptionError("subject does not go with channel: a channel is written to by its name")
+    for name in ("atomic", "deadLetters"):
+        if options[name]:
+            raise OptionError(f"{name} does not go with channel: only streams have that")
     others = sorted(names - {"data"})
     if others:
         raise OptionError(

@@ -34,6 +34,8 @@ class StreamState:
     @ivar first: the first sequence that is stored; C{stop} if none is.
     @ivar stop: the sequence that the next message will have.
     @ivar isDirect: whether its messages can be had by direct get.
+    @ivar isAtomic: whether it takes atomic batches.
+    @ivar subjects: the patterns of what it takes.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
     """
 
@@ -45,6 +47,8 @@ class StreamState:
     size: int
     isDirect: bool
     deleted: frozenset[int] = frozenset()
+    isAtomic: bool = False
+    subjects: tuple[str, ...] = ()
 
     def stores(self, start: int, stop: int) -> bool:
         """
@@ -100,6 +104,8 @@ class StreamApi:
                 int(state["bytes"]),
                 bool(config.get("allow_direct")),
                 frozenset(state.get("deleted") or ()),
+                bool(config.get("allow_atomic")),
+                tuple(config.get("subjects") or ()),
             )
         except (KeyError, TypeError, ValueError):
             raise ApiError(f"stream {name}: its state makes no sense") from None

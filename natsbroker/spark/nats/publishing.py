@@ -9,13 +9,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import cast
 
-from natsbroker.spark.errors import ApiError, DataSourceError
+from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.wire.headers import Headers
 
 #: Told the sequence that a message has, and whether the stream had it already.
 Stored = Callable[[int, bool], object]
+
+#: Told why the stream does not take a message.
+Refused = Callable[[ApiError], object]
 
 
 class Publisher:
@@ -53,30 +56,46 @@ class Publisher:
         headers: Iterable[tuple[str, str]] = (),
         msgId: str | None = None,
         onStored: Stored | None = None,
+        onRefused: Refused | None = None,
     ) -> None:
         """
         Publish one message; waits while too many are on their way.
 
         @param msgId: what the stream knows a repetition by.
         @param onStored: called when it is acknowledged.
+        @param onRefused: called in place of an error if it is refused.
+        @raise BadMessage: if it cannot be published; then it was not sent.
+        """
+        block = self.block(subject, data, headers, msgId)
+        tag = subject, onStored, onRefused
+        try:
+            self.pipeline.send(self, tag, subject.encode("utf-8"), data, block)
+        except ValueError as error:
+            if isinstance(error, DataSourceError):
+                raise
+            raise BadMessage(f"{self.what}: {error}") from None
+
+    def finish(self) -> None:
+        self.pipeline.finish()
+
+    def block(
+        self, subject: str, data: bytes, headers: Iterable[tuple[str, str]], msgId: str | None
+    ) -> bytes:
+        """
+        The headers of a message, with those that it needs here.
         """
         pairs = list(headers)
         try:
             block = self._block(pairs, msgId) if pairs or msgId else self._plain
-            size = len(block) + len(data)
-            if 0 < self._limit < size:
-                raise DataSourceError(
-                    f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
-                    f" the server takes {self._limit}"
-                )
-            self.pipeline.send(self, (subject, onStored), subject.encode("utf-8"), data, block)
         except ValueError as error:
-            if isinstance(error, DataSourceError):
-                raise
-            raise DataSourceError(f"{self.what}: {error}") from None
-
-    def finish(self) -> None:
-        self.pipeline.finish()
+            raise BadMessage(f"{self.what}: {error}") from None
+        size = len(block) + len(data)
+        if 0 < self._limit < size:
+            raise BadMessage(
+                f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
+                f" the server takes {self._limit}"
+            )
+        return block
 
     def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:
         """
@@ -90,7 +109,17 @@ class Publisher:
         return Headers(ours + pairs).block()
 
     def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        subject, onStored = cast("tuple[str, Stored | None]", tag)
+        subject, onStored, onRefused = cast("tuple[str, Stored | None, Refused | None]", tag)
+        try:
+            self._answered(subject, headerLength, body, onStored)
+        except ApiError as error:
+            if onRefused is None:
+                raise
+            onRefused(error)
+
+    def _answered(
+        self, subject: str, headerLength: int, body: bytes, onStored: Stored | None
+    ) -> None:
         plain = self._answer.fullmatch(body, headerLength)
         if plain is not None:
             self._stored(int(plain[1]), plain[2] is not None, onStored)

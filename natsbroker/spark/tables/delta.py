@@ -128,7 +128,7 @@ class DeltaLakeTable(ArchiveTable):
         try:
             table.create_write_transaction(
                 # The library compacts newest first, in this order: what follows stays together.
-                [_added(self.root, each) for each in reversed(files)],
+                [added(self.root, each) for each in reversed(files)],
                 "append",
                 pa.schema(table.schema().to_arrow()),
                 partition_by=["date"] if base.partition else [],
@@ -174,7 +174,7 @@ class DeltaLakeTable(ArchiveTable):
         mine = deltalake.CommitProperties(app_transactions=[Transaction("nb/compact", now, now)])
         try:
             table.create_write_transaction(
-                [*removed, _added(self.root, new, False)],
+                [*removed, added(self.root, new, False)],
                 "append",
                 pa.schema(table.schema().to_arrow()),
                 partition_by=["date"] if found.partition else [],
@@ -350,7 +350,7 @@ def _partition(file: File) -> dict[str, str | None]:
     return {"date": day} if day else {}
 
 
-def _added(root: Location, file: File, isNew: bool = True) -> AddAction:
+def added(root: Location, file: File, isNew: bool = True) -> AddAction:
     """
     @param isNew: whether its messages were not in the table before.
     """

@@ -4,9 +4,12 @@ Writing, in Spark, to nats-server 2.15.
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
@@ -79,6 +82,77 @@ class TestColumns:
         with pytest.raises(DataSourceError, match="a row has no subject"):
             writer.write(iter([nobody]))
 
+    @pytest.mark.parametrize("atomic", ["false", "true"])
+    def test_repeated(self, atomic: str, station: Station) -> None:
+        """A task that runs again writes nothing twice, and loses nothing in another order."""
+        stream = station.stream(allow_atomic=True)
+        options = {"subject": f"{stream.name}.x", "window": "7", "atomic": atomic}
+        writer = writerTo("data STRING", station, stream.name, **options)
+        rows = [str(number // 2) for number in range(1010)]
+        batch = pa.RecordBatch.from_pydict({"data": rows})
+        cut = batch.slice(0, 500)
+        written = [writer.write(iter([each])) for each in (cut, batch, batch)]
+        assert [each.duplicates for each in written] == [0, 500, 1010]
+        assert station.streams.state(stream.name).messages == 1010
+        turned = batch.take(pa.array(range(1009, -1, -1)))
+        # Two equal rows have changed places.
+        assert writer.write(iter([turned])).duplicates == 2
+        again = writerTo("data STRING", station, stream.name, **options)
+        assert again.write(iter([batch])).duplicates == 0
+
+    def test_ids(self, station: Station) -> None:
+        """A column can be the id, and there can be none."""
+        stream = station.stream()
+        options = {"subject": f"{stream.name}.x"}
+        named = writerTo("data STRING, k STRING", station, stream.name, msgId="k", **options)
+        rows = pa.RecordBatch.from_pydict({"data": ["a", "b", "c"], "k": ["1", "1", "2"]})
+        assert named.write(iter([rows])).duplicates == 1
+        without = writerTo("data STRING", station, stream.name, msgId="none", **options)
+        for _ in range(2):
+            assert without.write(iter([rows.select(["data"])])).duplicates == 0
+        for name, schema, why in (
+            ("k", "data STRING", "msgId: there is no column 'k'"),
+            ("none", "data STRING, msg_id STRING", "'msg_id' cannot be written"),
+            ("code", "data STRING, code STRING", "called code and error"),
+        ):
+            with pytest.raises(OptionError, match=why):
+                writerTo(schema, station, stream.name, msgId=name, **options)
+
+    @pytest.mark.parametrize("atomic", ["false", "true"])
+    def test_deadLetters(self, atomic: str, station: Station, tmp_path: Path) -> None:
+        """Rows that the stream does not take are in a table once, with the reason."""
+        stream = station.stream(allow_atomic=True, max_msg_size=150)
+        root = tmp_path / "dead"
+        options = {"deadLetters": str(root), "atomic": atomic}
+        writer = writerTo("subject STRING, data STRING", station, stream.name, **options)
+        good = f"{stream.name}.x"
+        subjects = [good, None, "a b", "elsewhere", good, good]
+        data = ["1", "2", "3", "4", "x" * 151, "6"]
+        batch = pa.RecordBatch.from_pydict({"subject": subjects, "data": data})
+        for _ in range(2):
+            # The first time nobody hears of the end of the task.
+            written = writer.write(iter([batch]))
+        assert station.streams.state(stream.name).messages == 2
+        for _ in range(2):
+            writer.commit([None, written])
+        table = deltalake.DeltaTable(str(root))
+        rows = sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: str(row["data"]))
+        assert [row["data"] for row in rows] == data[1:5]
+        assert [row["subject"] for row in rows] == subjects[1:5]
+        assert [row["code"] for row in rows] == [0, 0, 503, 10054]
+        assert "no subject" in rows[0]["error"] and "message size exceeds" in rows[3]["error"]
+        with pytest.raises(DataSourceError, match="its columns differ"):
+            writerTo("data STRING", station, stream.name, subject=good, **options)
+
+    def test_notAtomic(self, station: Station) -> None:
+        """Batches need a stream that takes them."""
+        stream = station.stream()
+        writer = writerTo(
+            "data STRING", station, stream.name, atomic="true", subject=f"{stream.name}.x"
+        )
+        with pytest.raises(DataSourceError, match="set its allow_atomic"):
+            writer.write(iter([pa.RecordBatch.from_pydict({"data": ["a"]})]))
+
     def test_noRowsNoConnection(self, station: Station) -> None:
         """A task without rows does not even connect."""
         writer = writerTo("data BINARY", station, "NOWHERE", subject="a", servers="127.0.0.1:1")
@@ -118,17 +192,19 @@ class TestSpark:
 
     def test_streamToStream(self, spark: Any, station: Station, tmp_path: Path) -> None:
         """A micro-batch that is written again, as after a crash, changes nothing."""
-        source, target = station.stream(), station.stream()
+        source, target = station.stream(), station.stream(allow_atomic=True, max_msg_size=120)
         source.fill(b"%d" % number for number in range(100))
+        source.add("x", b"x" * 200)
 
         def run() -> None:
             query = (
                 spark.readStream.format("natsbroker")
                 .options(servers=station.url, stream=source.name, startingOffsets="earliest")
                 .load()
-                .selectExpr("data", f"concat('{source.name}:', seq) AS msg_id")
+                .select("data")
                 .writeStream.format("natsbroker")
                 .options(servers=station.url, stream=target.name, subject=f"{target.name}.x")
+                .options(atomic="true", deadLetters=str(tmp_path / "dead"))
                 .option("checkpointLocation", str(tmp_path / "checkpoint"))
                 .trigger(availableNow=True)
                 .start()
@@ -145,7 +221,37 @@ class TestSpark:
             each.unlink(missing_ok=True)
         run()
         assert (commits / "0").exists()
+        dead = deltalake.DeltaTable(str(tmp_path / "dead")).to_pyarrow_table().to_pylist()
+        assert [(row["data"], row["code"]) for row in dead] == [(b"x" * 200, 10054)]
         assert station.streams.state(target.name).messages == 100
+
+    def test_killed(self, spark: Any, station: Station, tmp_path: Path) -> None:
+        """A write whose worker was killed has each row once when it is written again."""
+        stream, mark = station.stream(), tmp_path / "killed"
+
+        def dying(batches: Any) -> Any:
+            for number, batch in enumerate(batches):
+                if number == 3 and not mark.exists():
+                    mark.touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield batch.select([0]).set_column(0, "data", batch.column(0).cast(pa.string()))
+
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
+        try:
+            frame = spark.range(3000, numPartitions=1).mapInArrow(dying, "data STRING")
+            writing = (
+                frame.write.format("natsbroker")
+                .mode("append")
+                .options(
+                    servers=station.url, stream=stream.name, subject=f"{stream.name}.x", writeId="w"
+                )
+            )
+            with pytest.raises(PySparkException):
+                writing.save()
+            writing.save()
+        finally:
+            spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+        assert station.streams.state(stream.name).messages == 3000
 
     def test_told(self, spark: Any, station: Station, stream: Stream) -> None:
         """What is wrong is said."""

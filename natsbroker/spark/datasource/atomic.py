@@ -1,0 +1,143 @@
+"""
+Publishing in atomic batches: messages that a stream stores together, or not at all.
+
+nats-server has them since 2.12, and so has our own JetStream, for streams with C{allow_atomic}.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError
+from natsbroker.spark.logs.streams import apiFields
+from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.spark.nats.publishing import Publisher, Refused, Stored
+from natsbroker.wire.serverside import publishLine
+
+#: The most messages of a batch, which is the limit of servers, and about how many bytes.
+_MOST, _BYTES = 1000, 4 << 20
+
+#: What servers say when a message with an id of the batch is stored, and when too many batches of
+#: others are open.
+_DUPLICATE = 10201
+_BUSY = (10210, 10211)
+
+_PAUSE = 0.1
+
+
+@dataclass(frozen=True)
+class _Message:
+    subject: str
+    data: bytes
+    headers: tuple[tuple[str, str], ...]
+    msgId: str | None
+    block: bytes
+    onStored: Stored | None
+    onRefused: Refused | None
+
+
+class AtomicPublisher(Publisher):
+    """
+    Publishes in batches. One that the stream refuses because it has some of its messages, or whose
+    refused messages are wanted, is published message by message.
+    """
+
+    def __init__(
+        self, connection: BlockingConnection, stream: str, window: int, patience: float = 10.0
+    ) -> None:
+        """
+        @param patience: for how many seconds a batch waits while the stream has too many of others.
+        """
+        super().__init__(connection, stream, window)
+        self._connection = connection
+        self._patience = patience
+        self._chunk: list[_Message] = []
+        self._size = 0
+
+    def publish(
+        self,
+        subject: str,
+        data: bytes,
+        headers: Iterable[tuple[str, str]] = (),
+        msgId: str | None = None,
+        onStored: Stored | None = None,
+        onRefused: Refused | None = None,
+    ) -> None:
+        pairs = tuple(headers)
+        block = self.block(subject, data, pairs, msgId)
+        try:
+            publishLine(subject.encode("utf-8"), b"", 0, 0)
+        except ValueError as error:
+            raise BadMessage(f"{self.what}: {error}") from None
+        self._chunk.append(_Message(subject, data, pairs, msgId, block, onStored, onRefused))
+        self._size += len(block) + len(data)
+        if len(self._chunk) >= _MOST or self._size >= _BYTES:
+            self._commit()
+
+    def finish(self) -> None:
+        if self._chunk:
+            self._commit()
+
+    def _commit(self) -> None:
+        chunk, self._chunk, self._size = self._chunk, [], 0
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                self._send(chunk)
+                self.stored += len(chunk)
+                return
+            except ApiError as error:
+                if error.code in _BUSY and time.monotonic() < deadline:
+                    time.sleep(_PAUSE)
+                    continue
+                if error.code != _DUPLICATE and chunk[0].onRefused is None:
+                    raise
+                break
+        for each in chunk:
+            super().publish(
+                each.subject, each.data, each.headers, each.msgId, each.onStored, each.onRefused
+            )
+        super().finish()
+
+    def _send(self, chunk: list[_Message]) -> None:
+        name = secrets.token_hex(16)
+        first, last = chunk[0], chunk[-1]
+        # A stream that has no batches says so to the first message, and to the others what follows.
+        if first is not last:
+            answer = self._asked(first, _batch(name, 1))
+            if answer:
+                self._refused(answer)
+        middle = [
+            piece
+            for number, each in enumerate(chunk[1:-1], 2)
+            for piece in _framed(each, _batch(name, number))
+        ]
+        if middle:
+            self._connection.send(*middle)
+        answer = self._asked(last, _batch(name, len(chunk), True))
+        fields = self._refused(answer)
+        if fields.get("batch") != name or fields.get("count") != len(chunk):
+            raise DataSourceError(f"{self.what}: a batch was stored in part: {fields}")
+
+    def _asked(self, message: _Message, more: bytes) -> bytes:
+        reply = self._connection.ask(message.subject, message.data, message.block[:-2] + more)
+        _, body = self._connection.answer(reply, message.subject)
+        return body
+
+    def _refused(self, answer: bytes) -> dict[str, object]:
+        return apiFields(answer, f"{self.what}: a batch was not stored")
+
+
+def _batch(name: str, number: int, isLast: bool = False) -> bytes:
+    commit = "Nats-Batch-Commit: 1\r\n" if isLast else ""
+    return f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n".encode()
+
+
+def _framed(message: _Message, more: bytes) -> tuple[bytes, ...]:
+    block = message.block[:-2] + more
+    size = len(block) + len(message.data)
+    line = publishLine(message.subject.encode("utf-8"), b"", len(block), size)
+    return line, block, message.data, b"\r\n"

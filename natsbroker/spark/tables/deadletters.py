@@ -1,0 +1,115 @@
+"""
+The table of rows that a stream did not take: a Delta table with the columns that were written, the
+number of the error and its text.
+
+Tasks write data files, which nobody sees. The driver names them in one commit together with which
+write they are of, so that a micro-batch that is written again has them once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+from deltalake.transaction import Transaction
+
+from natsbroker.spark.codecs.datatypes import nullable
+from natsbroker.spark.tables.delta import DeltaLakeTable, added
+from natsbroker.spark.tables.locations import Location, ParquetOutput
+from natsbroker.spark.tables.snapshots import File, TableError, newPath
+from natsbroker.spark.tables.table import failed
+
+#: What stands beside the columns that were written.
+REASONS = (pa.field("code", pa.int32()), pa.field("error", pa.string()))
+
+#: How many rows are collected.
+_ROWS = 1024
+
+
+class DeadLetterTable(DeltaLakeTable):
+    def __init__(self, root: Location, columns: Any) -> None:
+        """
+        @param columns: those that are written, an Arrow schema.
+        @raise TableError: if there is a table with others.
+        """
+        super().__init__(root)
+        written = (pa.field(each.name, nullable(each.type)) for each in columns)
+        self.schema = pa.schema([*written, *REASONS])
+        found = self.columns()
+        if found is not None and not found.equals(self.schema):
+            raise TableError(f"{root}: it is no table of these dead letters: its columns differ")
+
+    # Files that are not named stay until a vacuum: the same ones may be there from the commit before,
+    # after which the driver heard of an error.
+
+    def record(self, files: Sequence[File], write: str, number: int) -> bool:
+        """
+        Have files in the table.
+
+        @param write: which write, or streaming query, they are of.
+        @param number: of the micro-batch.
+        @return: whether they are: not if those of this micro-batch, or a later one, are there.
+        """
+        try:
+            table = deltalake.DeltaTable.create(str(self.root), self.schema, mode="ignore")
+            known = table.transaction_version(write)
+            if known is not None and known >= number:
+                return False
+            mark = Transaction(write, number, int(time.time() * 1000))
+            table.create_write_transaction(
+                [added(self.root, each) for each in files],
+                "append",
+                self.schema,
+                commit_properties=deltalake.CommitProperties(app_transactions=[mark]),
+            )
+        except (deltalake.exceptions.DeltaError, OSError, ValueError) as error:
+            raise self._failed(error) from None
+        self._sync()
+        return True
+
+
+class DeadLetters:
+    """
+    The rows of one task.
+    """
+
+    def __init__(self, root: Location, schema: Any, task: int) -> None:
+        self._schema = schema
+        self._root = root
+        self._name = newPath(task)
+        self._output: ParquetOutput | None = None
+        self._kept: list[dict[str, Any]] = []
+        self.rows = 0
+
+    def add(self, row: dict[str, Any], code: int, error: str) -> None:
+        self._kept.append({**row, "code": code, "error": error})
+        self.rows += 1
+        if len(self._kept) >= _ROWS:
+            self._write()
+
+    def finish(self) -> tuple[File, ...]:
+        if self._kept:
+            self._write()
+        if self._output is None:
+            return ()
+        return (File(self._name, 0, 0, self.rows, self._output.close()),)
+
+    def abandon(self) -> None:
+        if self._output is not None:
+            self._output.abandon()
+            (self._root / self._name).unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if self._output is None:
+            if isinstance(self._root, Path):
+                try:
+                    (self._root / "data").mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise failed(self._root, error) from None
+            self._output = ParquetOutput(self._root / self._name, self._schema)
+        self._output.write(pa.Table.from_pylist(self._kept, self._schema), _ROWS)
+        self._kept = []
