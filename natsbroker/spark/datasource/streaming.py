@@ -67,6 +67,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked = float("-inf")
         self._target: dict[str, StreamState] | None = None
         self._triggered = float("-inf")
+        self._planned: Mapping[str, tuple[str, int]] = {}
+        self._bytes = self._reconnects = 0
+        self._wasConnected = False
 
     def _offset(self, places: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
         return {**offsetOf(places), "reads": self._reads}
@@ -117,7 +120,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
         reached = advance(places, states, rows, size, self._word)
         lag = sum(states[name].stop - seq for name, (_, seq) in places.items())
-        return start if self._waits(lag) else self._offset(reached)
+        if self._waits(lag):
+            return start
+        if reached != self._planned:
+            self._bytes += sum(
+                (reached[name][1] - seq) * states[name].size // max(states[name].messages, 1)
+                for name, (_, seq) in places.items()
+            )
+            self._planned = reached
+        return self._offset(reached)
 
     def _waits(self, lag: int) -> bool:
         now = time.monotonic()
@@ -130,9 +141,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """
-        Where the streams end; the query's progress shows it beside where the query is.
+        Where the streams end, and numbers for operators; the query's progress shows it beside where
+        the query is. It is no offset that a query goes on from.
         """
-        return self._offset({x.name: (x.created, x.stop) for x in self._current().values()})
+        states = self._current().values()
+        ends = self._offset({x.name: (x.created, x.stop) for x in states})
+        lags = {x.name: x.stop - self._planned.get(x.name, ("", x.first))[1] for x in states}
+        return {**ends, "lag": lags, "bytes": self._bytes, "reconnects": self._reconnects}
 
     def prepareForTriggerAvailableNow(self) -> None:
         """
@@ -197,6 +212,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 if self._connection is None:
                     self._connection = connect(self._peer)
+                    self._reconnects += self._wasConnected
+                    self._wasConnected = True
                 return ask(logsOf(self._connection, self._options))
             except (ConnectionFailed, TimedOut, ApiError) as error:
                 if isinstance(error, ApiError) and error.code not in _NOT_YET:

@@ -43,8 +43,8 @@ class DeadLetterTable(DeltaLakeTable):
         if found is not None and not found.equals(self.schema):
             raise TableError(f"{root}: it is no table of these dead letters: its columns differ")
 
-    # Files that are not named stay until a vacuum: the same ones may be there from the commit before,
-    # after which the driver heard of an error.
+    # Files that are not named stay until a vacuum. They may be named all the same: by a commit that
+    # ended with an error.
 
     def record(self, files: Sequence[File], write: str, number: int) -> bool:
         """

@@ -11,7 +11,9 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
@@ -234,7 +236,8 @@ class TestSpark:
                 if number == 3 and not mark.exists():
                     mark.touch()
                     os.kill(os.getpid(), signal.SIGKILL)
-                yield batch.select([0]).set_column(0, "data", batch.column(0).cast(pa.string()))
+                data = pc.utf8_lpad(batch.column(0).cast(pa.string()), 500, "0")
+                yield pa.RecordBatch.from_arrays([data], ["data"])
 
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
         try:
@@ -246,8 +249,9 @@ class TestSpark:
                     servers=station.url, stream=stream.name, subject=f"{stream.name}.x", writeId="w"
                 )
             )
-            with pytest.raises(PySparkException):
+            with pytest.raises(Py4JJavaError):
                 writing.save()
+            assert 0 < station.streams.state(stream.name).messages < 3000
             writing.save()
         finally:
             spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")

@@ -115,7 +115,7 @@ class Archiver:
         if options["subject"]:
             raise OptionError("subject: an archive has every message of its log")
         self.table = table
-        self.rows = self.files = 0
+        self.rows = self.files = self.bytes = 0
         self.lost: list[Range] = []
         self._options = options
         self._peer = peerOf(options)
@@ -201,5 +201,6 @@ class Archiver:
         if self.table.append(snapshot, files, lost, ranges[-1].stop):
             self.files += len(files)
             self.rows += sum(each.rows for each in files)
+            self.bytes += sum(each.bytes for each in files)
             self.lost += lost
         return self.table.require(hasFiles=False)

@@ -22,6 +22,7 @@ from natsbroker.spark.jobs.common import (
     secondsOf,
     sourceOptions,
 )
+from natsbroker.spark.jobs.numbers import jobMetrics
 from natsbroker.spark.jobs.signals import Stop, stopping
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.formats import FORMATS, tableAt
@@ -68,7 +69,11 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     table = tableAt(given.to, given.format, given.catalog)
     plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
     progress = Progress("archive", stderr)
-    with stopping() as isOver, runnerFor(given.master) as run:
+    with (
+        jobMetrics(given.metrics, "archive", given.stream or given.channel) as metrics,
+        stopping() as isOver,
+        runnerFor(given.master) as run,
+    ):
         housekeeper = Housekeeper(
             tableAt(given.to, given.format, given.catalog),
             options,
@@ -77,7 +82,12 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
             Retention.of(given),
             lambda text: print(f"natsbroker spark archive: tidying: {text}", file=stderr),
         )
-        archiver = Archiver(options, table, run, plan, progress, isOver.isSet)
+
+        def onProgress(done: int, end: int) -> None:
+            progress(done, end)
+            metrics(archiver.rows, archiver.bytes, end - done)
+
+        archiver = Archiver(options, table, run, plan, onProgress, isOver.isSet)
         try:
             rounds(
                 "archive",
@@ -86,6 +96,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
                 given.every,
                 isOver,
                 stderr,
+                metrics.lost,
             )
         finally:
             housekeeper.finish()
@@ -103,12 +114,14 @@ def rounds(
     every: float,
     isOver: Stop,
     stderr: TextIO,
+    onLost: Callable[[], object] = lambda: None,
 ) -> None:
     """
     Do a job once, or again and again.
 
     @param hasBegun: whether it has ever done something, and an error that may pass does not end it.
     @param every: how many seconds are between two rounds; 0 for one round.
+    @param onLost: called after an error that may pass.
     """
     while True:
         try:
@@ -116,6 +129,7 @@ def rounds(
         except (ConnectionFailed, TimedOut, ApiError) as error:
             if not every or not _isPassing(error) or not hasBegun():
                 raise
+            onLost()
             print(f"natsbroker spark {job}: {error}; trying again", file=stderr, flush=True)
         if not every or isOver.wait(every):
             return
@@ -165,6 +179,9 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
 def addPace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
     parser.add_argument("--once", action="store_true", help="end when all is done, as without")
+    parser.add_argument(
+        "--metrics", default="", metavar="[HOST:]PORT", help="serve numbers for Prometheus there"
+    )
     parser.add_argument("--rows-per-file", type=_count, default=1_000_000)
     parser.add_argument("--files-per-version", type=_count, default=4)
 

@@ -84,7 +84,7 @@ class TableDecoder:
         """
         self.rows: dict[str, int] = {}
         self.lost: list[Range] = []
-        self.ignored = self.dead = 0
+        self.ignored = self.dead = self.bytes = 0
         self.first: tuple[int, str] | None = None
         self.clashes: dict[str, str] = {}
         self._origin = origin
@@ -204,6 +204,7 @@ class TableDecoder:
                 continue
             rows = sum(each.rows for each in files)
             self.rows[target.name] += rows
+            self.bytes += sum(each.bytes for each in files)
             self.dead += rows if target.isDead else 0
             self.lost += lost
         firsts = [each.first for each in done if each.first is not None]

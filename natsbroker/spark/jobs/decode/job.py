@@ -30,6 +30,7 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
+from natsbroker.spark.jobs.numbers import jobMetrics
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
@@ -111,12 +112,25 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     layout = TableOptions(given.prefix, given.others == "keep")
     plan = FilePlan(given.rows_per_file, given.files_per_version)
     progress = Progress("decode", stderr)
-    with stopping() as isOver, runnerFor(given.master) as run:
+    with (
+        jobMetrics(
+            given.metrics, "decode", given.stream or given.channel or given.archive
+        ) as metrics,
+        stopping() as isOver,
+        runnerFor(given.master) as run,
+    ):
+
+        def onProgress(done: int, end: int) -> None:
+            progress(done, end)
+            metrics(sum(decoder.rows.values()), decoder.bytes, end - done)
+
         decoder = TableDecoder(
-            origin, given.to, mappings, layout, run, plan, progress, isOver.isSet
+            origin, given.to, mappings, layout, run, plan, onProgress, isOver.isSet
         )
         try:
-            rounds("decode", decoder.once, decoder.hasBegun, given.every, isOver, stderr)
+            rounds(
+                "decode", decoder.once, decoder.hasBegun, given.every, isOver, stderr, metrics.lost
+            )
         finally:
             progress.end()
             summary.update(decoder.summary())
