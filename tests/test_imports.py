@@ -88,7 +88,7 @@ MAP: dict[str, Row] = {
     "testing": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS} pytest hypothesis"),
     "spark": row(
         "wire subjects files config accounts.settings streaming.protocol",
-        "pyspark pyarrow nacl fastavro google deltalake pyiceberg sqlalchemy",
+        "pyspark pyarrow nacl fastavro google deltalake prometheus_client pyiceberg sqlalchemy",
     ),
 }
 """

@@ -87,6 +87,7 @@ class TestPlanning:
         assert seqsOf(reader, start, end) == [*range(1, 16), *range(1, 6)]
         assert positions(reader.latestOffset(start, ReadAllAvailable())) == [31, 11]
         assert positions(reader.reportLatestOffset()) == [31, 11]
+        assert reader.reportLatestOffset()["reconnects"] == 0
         third = reader.latestOffset(reader.latestOffset(end, limit), limit)
         assert positions(third) == [31, 11]
         assert seqsOf(reader, third, third) == []

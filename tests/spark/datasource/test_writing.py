@@ -5,9 +5,12 @@ Writing, in Spark, to nats-server 2.15.
 from __future__ import annotations
 
 import os
+import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import deltalake
 import pyarrow as pa
@@ -19,6 +22,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import DataSourceError, OptionError
+from natsbroker.spark.metrics import queryMetrics
 from natsbroker.spark.settings import readOptions
 from tests.spark.support import Station, Stream
 
@@ -216,7 +220,16 @@ class TestSpark:
             finally:
                 query.stop()
 
-        run()
+        with queryMetrics(spark, "0") as port:
+            run()
+            page = ""
+            deadline = time.monotonic() + 30
+            while "rows_total{" not in page and time.monotonic() < deadline:
+                time.sleep(0.05)
+                with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                    page = answer.read().decode()
+        assert re.search(r'rows_total\{job="[^"]+"\} 101\.0', page)
+        assert re.search(rf'lag\{{job="[^"]+",stream="{source.name}"\}} 0\.0', page)
         assert station.streams.state(target.name).messages == 100
         commits = tmp_path / "checkpoint" / "commits"
         for each in (commits / "0", commits / ".0.crc"):
