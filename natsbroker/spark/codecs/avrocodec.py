@@ -63,13 +63,16 @@ class FramedAvro:
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         key, place = self._opened(data)
-        codec = self._codecs.get(key)
-        if codec is None:
-            raise BadPayload(f"its schema, {key}, is not known")
-        found = codec.decode(data[place:])
+        found = self._codec(key).decode(data[place:])
         if key == self._key:
             return found
         return self._codecs[self._key].decode(self._resolved(key, data[place:]))
+
+    def _codec(self, key: Any) -> AvroCodec:
+        codec = self._codecs.get(key)
+        if codec is None:
+            raise BadPayload(f"its schema, {key}, is not known")
+        return codec
 
     def _resolved(self, key: Any, data: bytes) -> bytes:
         import fastavro
@@ -100,10 +103,10 @@ def confluent(files: Mapping[str, bytes], number: str) -> FramedAvro:
         schemas[int(stem)] = readAvro(data, name)
     if not number.isdigit() or int(number) not in schemas:
         raise OptionError(f"there is no schema {number}.avsc")
-    return FramedAvro(schemas, int(number), _numbered)
+    return FramedAvro(schemas, int(number), numbered)
 
 
-def _numbered(data: bytes) -> tuple[int, int]:
+def numbered(data: bytes) -> tuple[int, int]:
     if len(data) < _ID.size or data[0]:
         raise BadPayload("it does not begin with a zero byte and the number of a schema")
     return int(_ID.unpack_from(data)[1]), _ID.size

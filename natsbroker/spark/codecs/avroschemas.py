@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
@@ -80,14 +80,19 @@ _NUMBERS = {
 }
 
 
-def readAvro(data: bytes, name: str) -> AvroSchema:
+def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroSchema:
+    """
+    @param references: the schemas whose names it uses, each behind those that it uses itself.
+    """
     try:
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
     except ImportError:
         raise OptionError("Avro needs fastavro: pip install 'natsbroker[avro]'") from None
     try:
-        parsed = parse_schema(json.loads(data))
-        builder = _SchemaBuilder()
+        builder, named = _SchemaBuilder(), {}
+        for each in references:
+            builder.node(parse_schema(json.loads(each), named), "")
+        parsed = parse_schema(json.loads(data), named)
         root = builder.node(parsed, "")
         isRecord = isinstance(parsed, dict) and parsed["type"] in ("record", "error")
         if isRecord:

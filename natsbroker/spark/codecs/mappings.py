@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.codecs.jsoncodec import JSONCodec
 from natsbroker.spark.codecs.payloads import Codec
+from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
 
@@ -24,7 +25,7 @@ DLQ = "__dlq"
 #: The table of dead letters whose subject no mapping matches begins with this.
 OTHERS = "others"
 
-KINDS = ("json", "avro", "avro-single", "avro-confluent", "protobuf")
+KINDS = ("json", "avro", "avro-single", "avro-confluent", "protobuf", "registry")
 
 _TEXT = re.compile(rf"(?P<pattern>\S+?)=(?P<kind>{'|'.join(KINDS)}):(?P<what>.+)", re.S)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.A)
@@ -45,10 +46,14 @@ class PayloadMapping:
     what: str
     files: tuple[tuple[str, bytes], ...] = ()
     isUnknownBad: bool = True
+    registry: RegistryAccess | None = None
 
 
 def readMappings(
-    texts: Sequence[str], names: Mapping[str, str], isUnknownBad: bool = True
+    texts: Sequence[str],
+    names: Mapping[str, str],
+    isUnknownBad: bool = True,
+    registry: RegistryAccess | None = None,
 ) -> tuple[PayloadMapping, ...]:
     if not texts:
         raise OptionError("name at least one schema: PATTERN=KIND:WHAT")
@@ -67,6 +72,8 @@ def readMappings(
             raise OptionError(f"{error.filename}: {error.strerror or error}") from None
         table = names.get(pattern) or _named(pattern)
         made = PayloadMapping(text, pattern, table, kind, what, files, isUnknownBad)
+        if kind == "registry":
+            made = _pinned(made, registry or RegistryAccess())
         codecOf(made)
         found.append(made)
     _checkTables(found, names)
@@ -94,6 +101,12 @@ def codecOf(mapping: PayloadMapping) -> Codec:
         [(name, data)] = mapping.files
         return ProtobufCodec(data, name, mapping.what, mapping.isUnknownBad)
     files = dict(mapping.files)
+    if mapping.registry is not None:
+        from natsbroker.spark.codecs.registered import registered
+
+        message = mapping.what.partition("#")[2]
+        number = int(files["id"])
+        return registered(SchemaRegistry(mapping.registry), number, message, mapping.isUnknownBad)
     from natsbroker.spark.codecs import avrocodec
     from natsbroker.spark.codecs.avroschemas import readAvro
 
@@ -163,6 +176,20 @@ def _single(what: str) -> tuple[str, _Files]:
     return _registry(what) if "#" in what else _one(what)
 
 
+def _subject(what: str) -> tuple[str, _Files]:
+    return what, ()
+
+
+def _pinned(mapping: PayloadMapping, access: RegistryAccess) -> PayloadMapping:
+    """
+    A mapping with the number of the newest schema, so that all workers have the same columns.
+    """
+    if not access.url:
+        raise OptionError(f"schema: {mapping.text} needs a registry")
+    number = SchemaRegistry(access).latest(mapping.what.partition("#")[0])
+    return replace(mapping, files=(("id", b"%d" % number),), registry=access)
+
+
 def _message(what: str) -> tuple[str, _Files]:
     """
     A descriptor set, and which of its messages.
@@ -179,4 +206,5 @@ _FILES = {
     "avro-single": _single,
     "avro-confluent": _registry,
     "protobuf": _message,
+    "registry": _subject,
 }

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
+from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import addPace, rounds
@@ -46,6 +47,7 @@ def decode(
     layout: TableOptions | None = None,
     isUnknownBad: bool = True,
     plan: FilePlan | None = None,
+    registry: RegistryAccess | None = None,
 ) -> dict[str, Any]:
     """
     Decode what there is now.
@@ -57,9 +59,10 @@ def decode(
     @param schemas: as the option C{--schema} takes them.
     @param tables: the names of tables, by the patterns of their schemas.
     @param isUnknownBad: whether fields that a schema has not make a payload a dead letter.
+    @param registry: where schemas of the kind C{registry} are.
     @return: what the job's line of JSON says.
     """
-    mappings = readMappings(schemas, tables or {}, isUnknownBad)
+    mappings = readMappings(schemas, tables or {}, isUnknownBad, registry)
     run = runnerOf(spark)
     origin: Origin
     if isinstance(source, str):
@@ -103,7 +106,9 @@ def _rowsIn(columns: Any, path: Location) -> Iterator[Any]:
 @command("decode")
 def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
     given = _read(arguments)
-    mappings = readMappings(given.schema, _names(given.table), given.unknown == "refuse")
+    registry = RegistryAccess(given.registry, given.registry_auth, given.registry_ca)
+    isUnknownBad = given.unknown == "refuse"
+    mappings = readMappings(given.schema, _names(given.table), isUnknownBad, registry)
     origin: Origin
     if given.archive:
         origin = ArchiveOrigin.of(given.archive)
@@ -159,8 +164,12 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         action="append",
         required=True,
         metavar="PATTERN=KIND:WHAT",
-        help="what decodes which subjects: json, avro, avro-single, avro-confluent, protobuf",
+        help="what decodes which subjects: json, avro, avro-single, avro-confluent, protobuf,"
+        " registry",
     )
+    parser.add_argument("--registry", default="", help="the URL of a schema registry")
+    parser.add_argument("--registry-auth", default="", help="a file with USER:PASSWORD for it")
+    parser.add_argument("--registry-ca", default="", help="a file of certificates to trust there")
     parser.add_argument(
         "--table", action="append", default=[], metavar="PATTERN=NAME", help="names a table"
     )

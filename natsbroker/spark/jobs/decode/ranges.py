@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.origins import Origin
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import withChecksums
@@ -168,6 +169,8 @@ class _Task:
                 rows.good.append((number, row))
             except BadPayload as error:
                 rows.dead.append((number, str(error)))
+            except DataSourceError:
+                raise  # The registry is not there: that is no fault of the payload.
             except Exception as error:
                 # A fault of the decoder, or of the library beneath: the payload is kept with it.
                 rows.dead.append((number, f"its decoder failed: {error!r}"))

@@ -1,0 +1,192 @@
+"""
+Payloads behind Confluent's frame, with their schemas in a registry: a zero byte, the number of the
+schema in four bytes, and for Protobuf which message of the file it is.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+
+from natsbroker.spark.codecs.avrocodec import AvroCodec, FramedAvro, numbered
+from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
+from natsbroker.spark.codecs.payloads import BadPayload, Codec
+from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
+from natsbroker.spark.codecs.registry import RegisteredSchema, SchemaRegistry
+from natsbroker.spark.errors import OptionError
+
+#: How many decoders are kept, and the most parts of a message's index.
+_MOST, _DEEPEST = 256, 32
+
+
+def registered(
+    registry: SchemaRegistry, number: int, message: str, isUnknownBad: bool = True
+) -> Codec:
+    """
+    What reads payloads into the columns of one schema.
+
+    @param message: of Protobuf, its full name; the first of the file if empty.
+    @raise OptionError: if there is no such schema, or no columns for it.
+    """
+    try:
+        kind = registry.schema(number).kind
+        if kind == "AVRO":
+            return RegisteredAvro(registry, number)
+        if kind == "PROTOBUF":
+            return RegisteredProtobuf(registry, number, message, isUnknownBad)
+    except BadPayload as error:
+        raise OptionError(str(error)) from None
+    raise OptionError(f"registry: schema {number} is {kind}: AVRO and PROTOBUF are supported")
+
+
+class RegisteredAvro(FramedAvro):
+    """
+    Values that another schema wrote are brought to that of the columns.
+    """
+
+    def __init__(self, registry: SchemaRegistry, number: int) -> None:
+        self._registry = registry
+        super().__init__({number: self._schemaOf(number)}, number, numbered)
+
+    def _codec(self, key: Any) -> AvroCodec:
+        found = self._codecs.get(key)
+        if found is None:
+            try:
+                found = AvroCodec(self._schemaOf(key))
+            except OptionError as error:
+                raise BadPayload(str(error)) from None
+            for old in list(self._codecs)[1 : 2 + len(self._codecs) - _MOST]:
+                del self._codecs[old]
+            self._codecs[key] = found
+        return found
+
+    def _schemaOf(self, number: int) -> AvroSchema:
+        schema = self._registry.schema(number)
+        if schema.kind != "AVRO":
+            raise BadPayload(f"its schema, {number}, is {schema.kind} and not AVRO")
+        named: dict[str, bytes] = {}
+        _refer(self._registry, schema, named)
+        return readAvro(schema.text.encode(), f"schema {number}", list(named.values()))
+
+
+def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, bytes]) -> None:
+    for name, subject, version in schema.references:
+        if name not in found:
+            other = registry.version(subject, version)
+            _refer(registry, other, found)
+            found[name] = other.text.encode()
+
+
+class RegisteredProtobuf:
+    """
+    A message that another version of its file wrote is checked by that, and read without the fields
+    that the one of the columns has not.
+    """
+
+    def __init__(
+        self, registry: SchemaRegistry, number: int, message: str, isUnknownBad: bool
+    ) -> None:
+        self._registry = registry
+        self._number = number
+        self._isUnknownBad = isUnknownBad
+        self._known: dict[tuple[int, tuple[int, ...]], tuple[str, ProtobufCodec]] = {}
+        files, root = self._files(number)
+        self._name = message or _nameOf(root, (0,))
+        self._codec = ProtobufCodec(files, f"schema {number}", self._name, isUnknownBad)
+        self._lenient = ProtobufCodec(files, f"schema {number}", self._name, False)
+        self.columns = self._codec.columns
+
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        number, place = numbered(data)
+        path, place = _index(data, place)
+        name, codec = self._writer(number, path)
+        if name != self._name:
+            raise BadPayload(f"it is a {name} and not a {self._name}")
+        found = codec.decode(data[place:])
+        return found if number == self._number else self._lenient.decode(data[place:])
+
+    def _writer(self, number: int, path: tuple[int, ...]) -> tuple[str, ProtobufCodec]:
+        found = self._known.get((number, path))
+        if found is None:
+            try:
+                files, root = self._files(number)
+                name = _nameOf(root, path)
+                found = name, ProtobufCodec(files, f"schema {number}", name, self._isUnknownBad)
+            except OptionError as error:
+                raise BadPayload(str(error)) from None
+            while len(self._known) >= _MOST:
+                del self._known[next(iter(self._known))]
+            self._known[number, path] = found
+        return found
+
+    def _files(self, number: int) -> tuple[bytes, Any]:
+        schema = self._registry.schema(number, True)
+        if schema.kind != "PROTOBUF":
+            raise BadPayload(f"its schema, {number}, is {schema.kind} and not PROTOBUF")
+        found: dict[str, Any] = {}
+        root = self._file(schema, f"schema-{number}.proto", found)
+        every = descriptor_pb2.FileDescriptorSet(file=found.values())
+        return every.SerializeToString(), root
+
+    def _file(self, schema: RegisteredSchema, name: str, found: dict[str, Any]) -> Any:
+        try:
+            file = descriptor_pb2.FileDescriptorProto.FromString(
+                base64.b64decode(schema.text, validate=True)
+            )
+        except (ValueError, DecodeError):
+            raise OptionError(
+                f"{name}: the registry does not give files of Protobuf as descriptors, which is"
+                " format=serialized"
+            ) from None
+        file.name = name
+        found[name] = file
+        for each, subject, version in schema.references:
+            if each not in found:
+                self._file(self._registry.version(subject, version, True), each, found)
+        return file
+
+
+def _nameOf(file: Any, path: tuple[int, ...]) -> str:
+    names = [file.package] if file.package else []
+    messages = file.message_type
+    for each in path:
+        if each >= len(messages):
+            raise BadPayload(f"its file has no message {'.'.join(map(str, path))}")
+        names.append(messages[each].name)
+        messages = messages[each].nested_type
+    return ".".join(names)
+
+
+def _index(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
+    """
+    Which message of a file: a count, and a number for each level; a lone 0 is the first one.
+
+    @return: it, and where the message begins.
+    """
+    count, place = _varint(data, place)
+    if not count:
+        return (0,), place
+    if not 0 < count <= _DEEPEST:
+        raise BadPayload(f"its message has an index of {count} numbers")
+    path = []
+    for _ in range(count):
+        number, place = _varint(data, place)
+        if number < 0:
+            raise BadPayload("its message has an index below 0")
+        path.append(number)
+    return tuple(path), place
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while place < len(data) and shift < 35:
+        byte = data[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value >> 1 ^ -(value & 1), place
+    raise BadPayload("the index of its message does not end")

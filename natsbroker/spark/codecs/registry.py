@@ -1,0 +1,165 @@
+"""
+A schema registry by HTTP, as Confluent's and those that answer alike.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import HTTPSHandler, Request, build_opener
+
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.errors import ConnectionFailed, OptionError
+
+#: How many schemas are kept, and for how many seconds that there is none.
+_MOST, _UNKNOWN = 256, 60.0
+
+_TRIES, _PAUSE, _TIMEOUT = 4, 0.25, 10.0
+_TYPE = "application/vnd.schemaregistry.v1+json"
+
+#: The most bytes of an answer.
+_LARGEST = 16 << 20
+
+
+@dataclass(frozen=True)
+class RegistryAccess:
+    """
+    How to reach a registry; passes to workers as it is.
+
+    @ivar auth: a file with C{user:password}, for basic authentication; none if empty.
+    @ivar ca: a file of certificates to trust instead of the system's.
+    """
+
+    url: str = ""
+    auth: str = ""
+    ca: str = ""
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    """
+    @ivar kind: C{AVRO}, C{PROTOBUF} or C{JSON}.
+    @ivar references: the name that the schema uses, the subject, and its version.
+    """
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, str, int], ...] = ()
+
+
+class SchemaRegistry:
+    def __init__(self, access: RegistryAccess, sleep: Callable[[float], object] = time.sleep):
+        parts = urlsplit(access.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise OptionError(f"registry: not a URL: {access.url.rpartition('@')[2]!r}")
+        if parts.username is not None:
+            raise OptionError("registry: a password does not stand in the URL: name a file of it")
+        self._url = access.url.rstrip("/")
+        self._sleep = sleep
+        self._headers = {"Accept": _TYPE}
+        self._known: dict[str, Any] = {}
+        self._unknown: dict[str, float] = {}
+        try:
+            context = ssl.create_default_context(cafile=access.ca or None)
+            if access.auth:
+                secret = base64.b64encode(Path(access.auth).read_bytes().strip()).decode()
+                self._headers["Authorization"] = f"Basic {secret}"
+        except OSError as error:
+            name = access.auth if error.filename == access.auth else access.ca
+            raise OptionError(f"registry: {name}: {error.strerror or error}") from None
+        self._opener = build_opener(HTTPSHandler(context=context))
+
+    def latest(self, subject: str) -> int:
+        """
+        The number of the newest schema of a subject, which is not kept.
+        """
+        try:
+            fields = self._asked(f"/subjects/{quote(subject, safe='')}/versions/latest")
+            return int(fields["id"])
+        except BadPayload:
+            raise OptionError(f"registry {self._url}: there is no subject {subject}") from None
+        except (KeyError, TypeError, ValueError):
+            raise self._strange() from None
+
+    def schema(self, number: int, isSerialized: bool = False) -> RegisteredSchema:
+        """
+        @param isSerialized: whether a file of Protobuf comes as its descriptor, in base64.
+        @raise BadPayload: if there is none of that number.
+        """
+        return self._schema(f"/schemas/ids/{number}", isSerialized)
+
+    def version(self, subject: str, version: int, isSerialized: bool = False) -> RegisteredSchema:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+        return self._schema(path, isSerialized)
+
+    def _schema(self, path: str, isSerialized: bool) -> RegisteredSchema:
+        path += "?format=serialized" if isSerialized else ""
+        found = self._known.get(path)
+        if found is None:
+            if self._unknown.get(path, 0.0) > time.monotonic():
+                raise BadPayload(f"registry {self._url}: there is no {path}")
+            found = self._read(self._asked(path))
+            _keep(self._known, path, found)
+        schema: RegisteredSchema = found
+        return schema
+
+    def _read(self, fields: Any) -> RegisteredSchema:
+        try:
+            references = tuple(
+                (str(x["name"]), str(x["subject"]), int(x["version"]))
+                for x in fields.get("references") or ()
+            )
+            kind, text = fields.get("schemaType") or "AVRO", fields["schema"]
+            return RegisteredSchema(str(kind), str(text), references)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._strange() from None
+
+    def _asked(self, path: str) -> Any:
+        reason = ""
+        for place in range(_TRIES):
+            if place:
+                self._sleep(_PAUSE * 2**place)
+            try:
+                return self._answer(path)
+            except HTTPError as error:
+                error.close()
+                if error.code == 404:
+                    _keep(self._unknown, path, time.monotonic() + _UNKNOWN)
+                    raise BadPayload(f"registry {self._url}: there is no {path}") from None
+                reason = f"{error.code} {error.reason}"
+                if error.code < 500 and error.code != 429:
+                    raise OptionError(f"registry {self._url}{path}: {reason}") from None
+            except URLError as error:
+                reason = str(error.reason)
+            except OSError as error:
+                reason = error.strerror or str(error)
+        raise ConnectionFailed(f"registry {self._url}{path}: {reason}")
+
+    def _answer(self, path: str) -> Any:
+        request = Request(self._url + path)
+        for name, value in self._headers.items():
+            # Not for where a redirection leads.
+            request.add_unredirected_header(name, value)
+        with self._opener.open(request, timeout=_TIMEOUT) as answer:
+            body = answer.read(_LARGEST + 1)
+        try:
+            return json.loads(body) if len(body) <= _LARGEST else None
+        except (ValueError, RecursionError):
+            raise self._strange() from None
+
+    def _strange(self) -> OptionError:
+        return OptionError(f"registry {self._url}: an answer makes no sense")
+
+
+def _keep(known: dict[str, Any], path: str, found: Any) -> None:
+    while len(known) >= _MOST:
+        del known[next(iter(known))]
+    known[path] = found

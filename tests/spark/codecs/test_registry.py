@@ -1,0 +1,71 @@
+"""
+A schema registry by HTTP.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from natsbroker.spark.codecs import registry
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
+from natsbroker.spark.errors import ConnectionFailed, OptionError
+from tests.spark.registries import registryServer
+
+
+def test_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema is asked for once, also one that is not there, and not all are kept."""
+    monkeypatch.setattr(registry, "_MOST", 2)
+    with registryServer() as server:
+        for number in range(3):
+            server.answers[f"/schemas/ids/{number}"] = {"schema": f"s{number}"}
+        found = SchemaRegistry(RegistryAccess(server.url))
+        for number in (0, 1, 1, 2, 0):
+            assert found.schema(number).text == f"s{number}"
+        for _ in range(2):
+            with pytest.raises(BadPayload, match="there is no /schemas/ids/9"):
+                found.schema(9)
+        assert [path[-1] for path, _ in server.asked] == ["0", "1", "2", "0", "9"]
+
+
+def test_retried(tmp_path: Path) -> None:
+    """A registry that fails is asked again, with credentials, and then that is an error."""
+    secret = tmp_path / "auth"
+    secret.write_text("anna:pw\n")
+    pauses: list[float] = []
+    with registryServer() as server:
+        access = RegistryAccess(server.url + "/", str(secret))
+        found = SchemaRegistry(access, pauses.append)
+        server.answers["/subjects/a%2Fb/versions/latest"] = {"id": 7}
+        server.failures = [500, 429]
+        assert found.latest("a/b") == 7
+        assert [each for _, each in server.asked] == ["Basic YW5uYTpwdw=="] * 3
+        assert pauses == [0.5, 1.0]
+        server.failures = [503] * 4
+        with pytest.raises(ConnectionFailed, match="ids/1: 503"):
+            found.schema(1)
+        server.failures = [401]
+        with pytest.raises(OptionError, match="401"):
+            found.schema(1)
+        server.answers["/schemas/ids/1"] = ["?"]
+        with pytest.raises(OptionError, match="makes no sense"):
+            found.schema(1)
+        with pytest.raises(OptionError, match="no subject b"):
+            found.latest("b")
+    with pytest.raises(ConnectionFailed, match="refused"):
+        found.schema(2)
+
+
+def test_wrong(tmp_path: Path) -> None:
+    """What is no place of a registry is refused, and no password is repeated."""
+    for access, why in (
+        (RegistryAccess("ftp://h"), "not a URL"),
+        (RegistryAccess("http://u:secret@h"), "a file of it"),
+        (RegistryAccess("http://h", str(tmp_path / "none")), "none: No such file"),
+        (RegistryAccess("https://h", "", str(tmp_path / "ca")), "ca: No such file"),
+    ):
+        with pytest.raises(OptionError, match=why) as caught:
+            SchemaRegistry(access)
+        assert "secret" not in str(caught.value)
