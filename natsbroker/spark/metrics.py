@@ -53,7 +53,7 @@ class Metrics:
 
     def take(self, progress: Any) -> None:
         """
-        @param progress: of a streaming query, as listeners are told it.
+        @param progress: of a streaming query, as listeners receive it.
         """
         job = progress.name or str(progress.id)
         self.rows(job, progress.numInputRows or 0)

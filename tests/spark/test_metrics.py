@@ -17,7 +17,7 @@ from natsbroker.spark.metrics import Metrics, served
 
 
 def progress(name: str | None, rows: int, **fields: Any) -> Any:
-    """What a listener is told."""
+    """What a listener receives."""
     sources = [SimpleNamespace(latestOffset=text) for text in (json.dumps(fields), None, "7", "x")]
     return SimpleNamespace(name=name, id="1-2", numInputRows=rows, sources=sources)
 

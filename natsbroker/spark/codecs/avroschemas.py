@@ -89,7 +89,8 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroSc
     except ImportError:
         raise OptionError("Avro needs fastavro: pip install 'natsbroker[avro]'") from None
     try:
-        builder, named = _SchemaBuilder(), {}
+        builder = _SchemaBuilder()
+        named: dict[str, Any] = {}
         for each in references:
             builder.node(parse_schema(json.loads(each), named), "")
         parsed = parse_schema(json.loads(data), named)

@@ -139,7 +139,7 @@ def test_protobuf(server: RegistryServer) -> None:
             found.decode(data)
 
 
-def test_refused(server: RegistryServer) -> None:
+def test_unreadableMappings(server: RegistryServer) -> None:
     """A mapping without a registry, subject or columns is refused when it is read."""
     server.answers = {
         "/subjects/j/versions/latest": {"id": 5},

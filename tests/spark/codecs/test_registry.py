@@ -58,7 +58,7 @@ def test_retried(tmp_path: Path) -> None:
         found.schema(2)
 
 
-def test_wrong(tmp_path: Path) -> None:
+def test_badAccess(tmp_path: Path) -> None:
     """What is no place of a registry is refused, and no password is repeated."""
     for access, why in (
         (RegistryAccess("ftp://h"), "not a URL"),
