@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPSHandler, Request, build_opener
 
 from natsbroker.spark.codecs.payloads import BadPayload
-from natsbroker.spark.errors import ConnectionFailed, OptionError
+from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
 
 #: How many schemas are kept, and for how many seconds that there is none.
 _MOST, _UNKNOWN = 256, 60.0
@@ -136,7 +136,7 @@ class SchemaRegistry:
                     raise BadPayload(f"registry {self._url}: there is no {path}") from None
                 reason = f"{error.code} {error.reason}"
                 if error.code < 500 and error.code != 429:
-                    raise OptionError(f"registry {self._url}{path}: {reason}") from None
+                    raise DataSourceError(f"registry {self._url}{path}: {reason}") from None
             except URLError as error:
                 reason = str(error.reason)
             except OSError as error:
@@ -155,8 +155,8 @@ class SchemaRegistry:
         except (ValueError, RecursionError):
             raise self._strange() from None
 
-    def _strange(self) -> OptionError:
-        return OptionError(f"registry {self._url}: an answer makes no sense")
+    def _strange(self) -> DataSourceError:
+        return DataSourceError(f"registry {self._url}: an answer makes no sense")
 
 
 def _keep(known: dict[str, Any], path: str, found: Any) -> None:

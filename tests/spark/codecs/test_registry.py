@@ -11,7 +11,7 @@ import pytest
 from natsbroker.spark.codecs import registry
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
-from natsbroker.spark.errors import ConnectionFailed, OptionError
+from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
 from tests.spark.registries import registryServer
 
 
@@ -47,10 +47,10 @@ def test_retried(tmp_path: Path) -> None:
         with pytest.raises(ConnectionFailed, match="ids/1: 503"):
             found.schema(1)
         server.failures = [401]
-        with pytest.raises(OptionError, match="401"):
+        with pytest.raises(DataSourceError, match="401"):
             found.schema(1)
         server.answers["/schemas/ids/1"] = ["?"]
-        with pytest.raises(OptionError, match="makes no sense"):
+        with pytest.raises(DataSourceError, match="makes no sense"):
             found.schema(1)
         with pytest.raises(OptionError, match="no subject b"):
             found.latest("b")

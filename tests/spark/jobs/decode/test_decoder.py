@@ -15,7 +15,8 @@ import pytest
 
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
-from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.codecs.registry import RegistryAccess
+from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.compacting import compact
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
@@ -23,6 +24,7 @@ from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from tests.spark.logged import extended
+from tests.spark.registries import registryServer
 
 ORDERS = 'orders.*=json:"id BIGINT NOT NULL, item STRING"'
 SENSORS = 'sensor.>=json:"v DOUBLE"'
@@ -109,6 +111,25 @@ class TestTables:
             "lost": [],
             "first": {"seq": 3, "reason": "id: 'x' is not a whole number"},
         }
+
+    def test_registryAway(self, tmp_path: Path) -> None:
+        """A registry that fails ends the job; what it does not know is a dead letter."""
+        extended(tmp_path / "log", [("orders.de", bytes((0, 0, 0, 0, each))) for each in (1, 2)])
+        with registryServer() as server:
+            schema = {"schema": '{"type": "record", "name": "R", "fields": []}'}
+            server.answers = {"/subjects/s/versions/latest": {"id": 1}, "/schemas/ids/1": schema}
+            access = RegistryAccess(server.url)
+            mappings = readMappings(["orders.*=registry:s"], {}, True, access)
+            origin = ArchiveOrigin.of(str(tmp_path / "log"))
+            decoder = TableDecoder(origin, str(tmp_path / "to"), mappings)
+            server.failures = [401]
+            with pytest.raises(DataSourceError, match="401"):
+                decoder.once()
+            assert decoder.once() == 3
+        assert seqsOf(tmp_path, "orders_any") == [1]
+        [dead] = rowsOf(tmp_path, "orders_any__dlq")
+        assert dead["seq"] == 2
+        assert "there is no /schemas/ids/2" in dead["reason"]
 
     def test_unmappedSubjects(self, tmp_path: Path) -> None:
         """Messages without a schema can be passed over, and are counted."""
