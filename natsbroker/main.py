@@ -1,10 +1,11 @@
 """
 The console script: nats-server's command line, with its words, streams and exit codes.
 
-C{spark} as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli},
-C{streaming} to L{natsbroker.streaming.cli}, and C{check} to L{natsbroker.server.checking.cli}. Each
-action imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the
-broker, because launchers wait only a few seconds for them.
+Some first words, which nats-server refuses, are commands: C{check} leads to
+L{natsbroker.server.checking.cli}, C{spark} to L{natsbroker.spark.cli}, C{streaming} to
+L{natsbroker.streaming.cli}, C{config} to L{natsbroker.config.schema} and C{completion} to
+L{natsbroker.config.completion}. Each action imports what it needs: C{--version}, C{--signal} and
+C{-t} load neither Twisted nor the broker, because launchers wait only a few seconds for them.
 """
 
 from __future__ import annotations
@@ -79,6 +80,15 @@ def main(
         from natsbroker.server.checking.cli import main as check
 
         return check(arguments[1:], stdout, stderr)
+    if arguments and arguments[0] == "config":
+        from natsbroker.config.schema import main as config
+
+        return config(arguments[1:], stdout, stderr)
+    if arguments and arguments[0] == "completion":
+        from natsbroker.config.completion import main as completion
+        from natsbroker.spark.cli import NAMES
+
+        return completion(arguments[1:], stdout, stderr, NAMES)
     try:
         invocation = invocationFrom(arguments, environment)
     except CommandLineError as error:

@@ -81,6 +81,8 @@ PEERS = (
     Need(Path("/usr/include/nats/nats.h").exists, ("libnats-dev",), "no tests with the C client"),
     Need(Path("/usr/sbin/nats-server").exists, ("nats-server",), "no tests with nats-server 2.9"),
     Need(_has("curl"), ("curl",), "no tests of the pages that readers follow"),
+    Need(_has("fish"), ("fish",), "no tests of completion in fish"),
+    Need(_has("zsh"), ("zsh",), "no tests of completion in zsh"),
     Need(_has("openssl"), ("openssl",), "no tests of TLS with made-up authorities"),
     Need(_has("chromedriver"), ("chromium", "chromium-driver"), "no tests in a browser"),
 )

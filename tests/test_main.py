@@ -71,6 +71,18 @@ def test_streaming() -> None:
     assert (code, out.startswith("Usage: natsbroker streaming import DIR")) == (0, True)
 
 
+def test_config() -> None:
+    """C{natsbroker config schema} prints the schema of the configuration."""
+    code, out, _ = ran("config", "schema")
+    assert (code, "$defs" in out) == (0, True)
+
+
+def test_completion() -> None:
+    """C{natsbroker completion} prints a script that knows the jobs for Spark."""
+    code, out, _ = ran("completion", "bash")
+    assert (code, "archive" in out) == (0, True)
+
+
 class TestInformation:
     """What only prints."""
 
@@ -151,7 +163,9 @@ class TestLoading:
 
     HEAVY = frozenset({"twisted", "zope.interface", "cryptography", "natsbroker.broker"})
 
-    @pytest.mark.parametrize("arguments", ["--version", "--help", "--signal ldm=1", "--foo"])
+    @pytest.mark.parametrize(
+        "arguments", ["--version", "--help", "--signal ldm=1", "--foo", "completion zsh"]
+    )
     def test_noSettings(self, arguments: str) -> None:
         """The version, the usage and a signal need no settings either."""
         loaded = loadedBy(*arguments.replace("=1", f"={NOBODY}").split())

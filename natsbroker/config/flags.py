@@ -169,8 +169,19 @@ _COMMON = _rows("""
 -v, --version | show the version
 """)
 
+_COMMANDS = _rows("""
+check --store DIR [--json]
+completion SHELL
+config schema
+spark JOB [options]
+streaming import DIR [options]
+streaming acknowledge DIR
+""")
+
 REFUSED = "Known, and refused until their feature is there"
 """The title of the flags that end a start."""
+
+_ACCEPTED = "Accepted, without effect"
 
 _GROUPS = (
     ("Server Options", _SERVER),
@@ -180,10 +191,13 @@ _GROUPS = (
     ("JetStream Options", _JETSTREAM),
     ("Cluster Options", _CLUSTER),
     ("Streaming Options, any of which asks for NATS Streaming", _STREAMING),
-    ("Accepted, without effect", _TUNING),
+    (_ACCEPTED, _TUNING),
     (REFUSED, _UNSUPPORTED + _STREAMING_UNSUPPORTED),
     ("Common Options", _COMMON),
 )
+
+
+_DASHED = re.compile(r"(?<![\w-])--?\w+")
 
 
 def _spelled(row: _Row) -> Iterator[tuple[tuple[str, ...], str, str]]:
@@ -194,7 +208,7 @@ def _spelled(row: _Row) -> Iterator[tuple[tuple[str, ...], str, str]]:
     words = row[2].split() or [""] * len(usages)
     for usage, word in zip(usages, words, strict=True):
         placeholder = re.search(r"<(\w+)", usage)
-        names = re.findall(r"(?<![\w-])--?(\w+)", usage)
+        names = (each.lstrip("-") for each in _DASHED.findall(usage))
         yield tuple(names), placeholder[1] if placeholder else "", word
 
 
@@ -236,17 +250,54 @@ FLAG_TYPES = {name: flag.type for name, flag in _BY_NAME.items()}
 """Spelling -> what it takes."""
 
 
+class Suggestion(NamedTuple):
+    """
+    A flag as a shell completes it.
+
+    @ivar spellings: with their dashes, as the usage has them.
+    @ivar value: its placeholder; empty for a boolean.
+    """
+
+    spellings: tuple[str, ...]
+    value: str
+    meaning: str
+
+
+def suggestions() -> Iterator[Suggestion]:
+    """
+    @return: every flag that has an effect.
+    """
+    for title, rows in _GROUPS:
+        if title in (_ACCEPTED, REFUSED):
+            continue
+        for row in rows:
+            usages = filter(None, row[0].split(";"))
+            for usage, (_, value, _) in zip(usages, _spelled(row), strict=True):
+                yield Suggestion(tuple(_DASHED.findall(usage)), value, row[1])
+
+
+def commands() -> dict[str, list[str]]:
+    """
+    @return: first word of a command -> the words that can stand behind it; placeholders are left
+        out.
+    """
+    found: dict[str, list[str]] = {}
+    for row in _COMMANDS:
+        first, second, *_ = row[0].split()
+        found.setdefault(first, []).extend([second] if second.islower() else [])
+    return found
+
+
 def flagNamed(name: str) -> Flag:
     return _BY_NAME[name]
 
 
 def usage(program: str) -> str:
-    lines = ["", f"Usage: {program} [options]", f"       {program} spark JOB [options]"]
-    lines += [f"       {program} streaming import DIR [options]"]
-    lines += [f"       {program} streaming acknowledge DIR"]
-    lines += [f"       {program} check --store DIR [--json]"]
+    lines = ["", f"Usage: {program} [options]"]
+    lines += [f"       {program} {row[0]}" for row in _COMMANDS]
     lines += ["", f"'{program} spark --help' lists the jobs for Apache Spark."]
     lines += [f"'{program} streaming --help' tells how data of nats-streaming-server is imported."]
+    lines += [f"'{program} config --help' and '{program} completion --help' say what these print."]
     for title, rows in _GROUPS:
         lines += ["", f"{title}:"]
         lines += [f"    {row[0]:<36} {row[1]}".rstrip() for row in rows]

@@ -48,6 +48,9 @@ _JOBS = {
     "verify": ("natsbroker.spark.jobs.archive.verify", "main"),
 }
 
+#: The names of the jobs, for shells that complete them.
+NAMES = ("doctor", *_JOBS)
+
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """

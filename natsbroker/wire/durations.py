@@ -17,6 +17,9 @@ _UNITS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
+DURATION_PATTERN = r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:{}))+)".format("|".join(_UNITS))
+"""Of the texts that are durations, but for their length and for values that are too large."""
+
 _LONGEST = 1 << 63
 _MOST_CHARACTERS = 400
 _PIECE = re.compile(r"([0-9]*)(?:(\.)([0-9]*))?([^0-9.]*)")

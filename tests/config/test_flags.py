@@ -117,7 +117,7 @@ def test_everyFlag() -> None:
 def test_program() -> None:
     """The usage begins with the name of the program, where scripts look for it."""
     text = usage("natsbroker")
-    assert text.startswith("\nUsage: natsbroker [options]\n       natsbroker spark JOB ")
+    assert text.startswith("\nUsage: natsbroker [options]\n       natsbroker completion SHELL\n")
 
 
 def test_refusedFlagsStandApart() -> None:

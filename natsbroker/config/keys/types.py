@@ -11,7 +11,7 @@ from typing import Any
 
 from natsbroker.config.addresses import splitAddress
 from natsbroker.config.language.tree import ArrayNode, Node, ScalarNode, TableNode
-from natsbroker.wire.durations import secondsFrom
+from natsbroker.wire.durations import DURATION_PATTERN, secondsFrom
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,21 @@ class ValueType:
     @ivar name: with its article, for errors and the reference manual.
     @ivar kinds: the types of its values in a file; L{TableNode} for a map.
     @ivar convert: makes the value; raises C{ValueError} with what is wrong.
-    @ivar only: the text that it is, where it is a single word.
+    @ivar only: the pattern of the text that it is, where it is a single word.
+    @ivar pattern: of the text that C{convert} takes, for the JSON schema.
     """
 
     name: str
     kinds: tuple[type, ...]
     convert: Callable[[Any], object] = lambda value: value
-    only: Callable[[str], bool] = lambda text: True
+    only: str = ""
+    pattern: str = ""
 
     def takes(self, node: Node) -> bool:
         value = node.value if isinstance(node, ScalarNode) else node
-        return type(value) in self.kinds and self.only(str(value))
+        return type(value) in self.kinds and (
+            not self.only or re.fullmatch(self.only, str(value)) is not None
+        )
 
     def read(self, node: Node) -> object:
         return self.convert(plain(node))
@@ -161,18 +165,31 @@ def _address(value: str | int) -> tuple[str, int]:
     return splitAddress(value) if isinstance(value, str) else ("", value)
 
 
+_SIZE = "(?:(-?[0-9]{1,18})([KMGT]))?"
+
+
 def _size(value: str | int) -> int:
     if isinstance(value, int):
         return value
-    found = re.fullmatch(r"(-?[0-9]{1,18})([KMGT])", value)
-    if found is None and value:
+    found = re.fullmatch(_SIZE, value)
+    if found is None:
         raise ValueError("sizes written as strings must end in K, M, G or T")
-    return int(found[1]) << " KMGT".index(found[2]) * 10 if found else 0
+    return int(found[1]) << " KMGT".index(found[2]) * 10 if value else 0
+
+
+def _anyCase(word: str) -> str:
+    """
+    @return: a pattern without flags, which those of JSON schemas do not have.
+    """
+    return "".join(f"[{letter.upper()}{letter}]" for letter in word)
+
+
+_ENABLED = "(?:{}|{})[Dd]?".format(*map(_anyCase, ("enable", "disable")))
 
 
 def _enabled(value: str) -> bool:
     word = value.lower()
-    if word not in ("enabled", "enable", "disabled", "disable"):
+    if re.fullmatch(_ENABLED, value) is None:
         raise ValueError(f"Expected 'enabled' or 'disabled' for string value, got '{word}'")
     return word.startswith("enable")
 
@@ -183,28 +200,29 @@ def _policy(value: str) -> str:
     return value
 
 
+_PERCENTAGE = "([0-9]{1,3})%?"
+
+
 def _percentage(value: str | int) -> int:
-    text = str(value).removesuffix("%")
-    if re.fullmatch(r"[0-9]{1,3}", text) is None or int(text) > 100:
+    found = re.fullmatch(_PERCENTAGE, str(value))
+    if found is None or int(found[1]) > 100:
         raise ValueError(f'"{value}" is not a percentage')
-    return int(text)
+    return int(found[1])
 
 
 BOOLEAN = ValueType("a boolean", (bool,))
 INTEGER = ValueType("an integer", (int,))
 STRING = ValueType("a string", (str,))
-DURATION = ValueType("a duration", (str,), _seconds)
+DURATION = ValueType("a duration", (str,), _seconds, pattern=DURATION_PATTERN)
 OLD_DURATION = ValueType("an integer of seconds", (int,), _seconds)
 SECONDS = ValueType("a number of seconds", (int, float), _seconds)
 ADDRESS = ValueType("a port or host:port", (int, str), _address)
-SIZE = ValueType("a size", (int, str), _size)
-PERCENTAGE = ValueType("a percentage", (int, str), _percentage)
-ENABLED = ValueType('"enabled" or "disabled"', (str,), _enabled)
-ALWAYS = ValueType('"always"', (str,), only=lambda text: text.lower() == "always")
+SIZE = ValueType("a size", (int, str), _size, pattern=_SIZE)
+PERCENTAGE = ValueType("a percentage", (int, str), _percentage, pattern=_PERCENTAGE)
+ENABLED = ValueType('"enabled" or "disabled"', (str,), _enabled, pattern=_ENABLED)
+ALWAYS = ValueType('"always"', (str,), only=_anyCase("always"))
 WRITE_POLICY = ValueType("a string", (str,), _policy)
-HEADERS = ValueType(
-    '"headers"', (str,), lambda text: "headers", lambda text: text.strip().lower() == "headers"
-)
+HEADERS = ValueType('"headers"', (str,), lambda text: "headers", rf"\s*{_anyCase('headers')}\s*")
 ANY_MAP = ValueType("a map", (TableNode,))
 
 

@@ -1,0 +1,178 @@
+"""
+Tests for L{natsbroker.config.schema}: the schema beside the reader of the same table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from natsbroker.config.blocks import Diagnostics, readTable
+from natsbroker.config.build import buildTree
+from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet, Position
+from natsbroker.config.keys.root import ROOT
+from natsbroker.config.keys.types import BlockSchema
+from natsbroker.config.language.parser import parse
+from natsbroker.config.language.tree import ArrayNode, Node, ScalarNode, TableEntry, TableNode
+from natsbroker.config.schema import jsonSchema, main
+from tests.config.support import PEM, filesystem
+from tests.config.test_against_server import ENVIRONMENT, FILES, Case, cases
+
+SCHEMA = jsonSchema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+READ = filesystem({**FILES, **dict.fromkeys(("cert.pem", "key.pem", "ca.pem"), PEM)})
+
+VALUES: list[Any] = [True, False, 0, 7, 1.5, "", "x", "10s", "2G", "5%", "Enabled", "ALWAYS"]
+VALUES += [[], ["x"], [7], [{}], {}, {"a": 1}, {"a": "x"}]
+
+
+def document(node: Node) -> Any:
+    """
+    @return: a tree as JSON, without the keys that only references use.
+    """
+    if isinstance(node, ScalarNode):
+        return node.value
+    if isinstance(node, ArrayNode):
+        return [document(each) for each in node.items]
+    return {each.key.lower(): document(each.node) for each in node if not each.used}
+
+
+def tree(value: Any) -> Node:
+    """
+    @return: JSON as a tree.
+    """
+    here = Position()
+    if isinstance(value, list):
+        return ArrayNode([tree(each) for each in value], here)
+    if isinstance(value, dict):
+        entries = {key: TableEntry(key, tree(each), here) for key, each in value.items()}
+        return TableNode(here, entries)
+    return ScalarNode(value, here)
+
+
+def starting() -> list[Case]:
+    """
+    @return: the cases of corpus.txt with which the broker starts.
+    """
+    found = []
+    for case in cases():
+        try:
+            buildTree(parse(case.text, ENVIRONMENT, "s.conf", READ), "s.conf", read=READ)
+        except (ConfigError, ConfigErrors):
+            continue
+        found.append(case)
+    return found
+
+
+def blocks() -> list[tuple[BlockSchema, str]]:
+    """
+    @return: the blocks of the top level with the names of their schemas, and the top level.
+    """
+    found = [(ROOT, "top_level")]
+    for name, key in ROOT.keys.items():
+        inner = [each for each in key.types if isinstance(each, BlockSchema)]
+        found += [(each, name) for each in inner if each.title == name]
+    return found
+
+
+def test_isSchema() -> None:
+    """It is a schema of the draft that it names."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_startingConfigurations() -> None:
+    """The schema takes every configuration of corpus.txt with which the broker starts."""
+    taken = starting()
+    assert len(taken) > 100
+    for case in taken:
+        found = document(parse(case.text, ENVIRONMENT, "s.conf", READ))
+        assert list(VALIDATOR.iter_errors(found)) == [], case.text
+
+
+@pytest.mark.parametrize(("block", "name"), blocks(), ids=lambda each: str(each)[:20])
+def test_besideTheReader(block: BlockSchema, name: str) -> None:
+    """
+    For every key and value of many types, the schema takes what the reader takes, and refuses what
+    the reader refuses for its type or because its feature is not built.
+    """
+    for key in block.keys:
+        validator = VALIDATOR.evolve(schema={**SCHEMA, "$ref": f"#/$defs/{name}/properties/{key}"})
+        for value in VALUES:
+            findings = Diagnostics()
+            table = tree({key: value})
+            assert isinstance(table, TableNode)
+            readTable(table, block, findings)
+            isTaken = validator.is_valid(value)
+            if not findings.errors:
+                assert isTaken, (key, value)
+            isLenient = "enabled" in block.keys
+            if any(
+                str(error.message).startswith("expected ")
+                or (isinstance(error, NotSupportedYet) and not isLenient)
+                for error in findings.errors
+            ):
+                assert not isTaken, (key, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ({"port": "4222"}, "port"),
+        ({"bogus": 1}, ""),
+        ({"ping_interval": "10"}, "ping_interval"),
+        ({"cluster": {"routes": [1]}}, "cluster/routes/0"),
+        ({"accounts": {"A": {"users": [{"user": 1}]}}}, "accounts"),
+        ({"authorization": {"users": [{"user": 1}]}}, "authorization/users/0/user"),
+        ({"mqtt": {"port": 1883}}, "mqtt"),
+        ({"syslog": True}, "syslog"),
+        ({"authorization": {"more": 1}}, "authorization"),
+    ],
+    ids=str,
+)
+def test_refusedDocuments(text: dict[str, Any], place: str) -> None:
+    """A wrong type, an unknown key and a missing feature are refused at their place."""
+    (error,) = VALIDATOR.iter_errors(text)
+    assert "/".join(map(str, error.absolute_path)) == place
+
+
+def test_pluginOptions() -> None:
+    """A block that names a plugin may have the plugin's keys too."""
+    VALIDATOR.validate({"authorization": {"plugin": "mine", "more": 1}})
+
+
+def test_switchedOff() -> None:
+    """A block that is switched off may ask for features that are not built."""
+    VALIDATOR.validate({"jetstream": {"enabled": False, "cipher": "aes"}})
+
+
+def test_secrets() -> None:
+    """Editors learn which values are secret."""
+    assert SCHEMA["$defs"]["authorization"]["properties"]["token"]["writeOnly"]
+
+
+class TestCommand:
+    """C{natsbroker config}."""
+
+    def test_schema(self) -> None:
+        """C{schema} prints it."""
+        stdout = io.StringIO()
+        assert main(["schema"], stdout, io.StringIO()) == 0
+        assert json.loads(stdout.getvalue()) == SCHEMA
+
+    def test_help(self) -> None:
+        """C{--help} prints the usage."""
+        stdout = io.StringIO()
+        assert main(["--help"], stdout, io.StringIO()) == 0
+        assert stdout.getvalue().startswith("Usage: natsbroker config schema")
+
+    @pytest.mark.parametrize("words", [[], ["other"], ["schema", "x"]])
+    def test_wrongWords(self, words: list[str]) -> None:
+        """Other words are refused with the usage."""
+        stdout, stderr = io.StringIO(), io.StringIO()
+        assert main(words, stdout, stderr) == 2
+        assert stderr.getvalue().startswith("natsbroker config: there is no ")
+        assert "Usage:" in stderr.getvalue()
