@@ -1,6 +1,6 @@
 """
-C{natsbroker completion SHELL}: a script with which bash, zsh or fish completes the command line, made
-of the table of flags.
+C{natsbroker completion SHELL}: a script with which bash, zsh or fish completes the command line,
+made of the table of flags.
 """
 
 from __future__ import annotations

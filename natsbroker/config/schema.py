@@ -2,8 +2,9 @@
 C{natsbroker config schema}: the table of keys as a JSON schema, with which editors and pipelines
 check a configuration that is written as JSON.
 
-A schema cannot have all rules. Names of keys are in lower case in it. Keys that only a C{$reference}
-uses are not in it. A key whose feature is not built may have the values that switch the feature off.
+A schema cannot have all rules. Names of keys are in lower case in it. Keys that only a
+C{$reference} uses are not in it. A key whose feature is not built may have the values that switch
+the feature off.
 """
 
 from __future__ import annotations
