@@ -33,7 +33,7 @@ cdef extern from *:
     }
 
     #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-    __attribute__((target("sse4.2")))
+    __attribute__((target("sse4.2,crc32")))
     static uint32_t nb_crcByMachine(uint32_t crc, const unsigned char *at, size_t length) {
         uint64_t state = crc, word;
         for (; length >= 8; at += 8, length -= 8) {
