@@ -103,7 +103,8 @@ class _Definitions:
         else:
             found["description"] = f"{key.typeNames}; {feature}"
             if not takesAll:
-                found |= {"enum": [*feature.off]} if feature.off else {"not": {}}
+                off: dict[str, Any] = {"enum": [*feature.off]}
+                found |= off if feature.off else {"not": {}}
         return {**found, "writeOnly": True} if key.isSecret else found
 
     def _values(self, key: Key) -> dict[str, Any]:
