@@ -103,8 +103,9 @@ class _Definitions:
         else:
             found["description"] = f"{key.typeNames}; {feature}"
             if not takesAll:
+                never: dict[str, Any] = {"not": {}}
                 off: dict[str, Any] = {"enum": [*feature.off]}
-                found |= off if feature.off else {"not": {}}
+                found |= off if feature.off else never
         return {**found, "writeOnly": True} if key.isSecret else found
 
     def _values(self, key: Key) -> dict[str, Any]:

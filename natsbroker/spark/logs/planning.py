@@ -163,7 +163,7 @@ def _perStream(
     return {name: _inJSON(option, words, name, given.get(name, usual)) for name in names}
 
 
-class _Time(str):
+class _StartTime(str):
     """
     A position in time, as servers read it.
     """
@@ -171,7 +171,7 @@ class _Time(str):
 
 def _inJSON(option: str, words: tuple[str, ...], name: str, value: object) -> int | str:
     if isinstance(value, str) and _DATE.match(value):
-        return _Time(rfc3339(value, f"{option}: {name}"))
+        return _StartTime(rfc3339(value, f"{option}: {name}"))
     return _offset(f"{option}: {name}", (*words, "a time"), value, 1)
 
 
@@ -196,7 +196,7 @@ def _start(
     options: Mapping[str, Any],
     onLoss: Callable[[str], object],
 ) -> int:
-    time = wanted if isinstance(wanted, _Time) else ""
+    time = wanted if isinstance(wanted, _StartTime) else ""
     if options["startingTimestamp"]:
         time = rfc3339(options["startingTimestamp"], "startingTimestamp")
     if time:
@@ -219,7 +219,7 @@ def _start(
 
 
 def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any]) -> int:
-    time = wanted if isinstance(wanted, _Time) else ""
+    time = wanted if isinstance(wanted, _StartTime) else ""
     if options["endingTimestamp"]:
         time = rfc3339(options["endingTimestamp"], "endingTimestamp")
     if time:

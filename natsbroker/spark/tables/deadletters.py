@@ -68,7 +68,7 @@ class DeadLetterTable(DeltaLakeTable):
             )
         except (deltalake.exceptions.DeltaError, OSError, ValueError) as error:
             raise self._failed(error) from None
-        self._sync()
+        self._sync(table.version())
         return True
 
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.tidying import Housekeeper, Retention, addRetention
+from natsbroker.spark.jobs.archive.tidying import Housekeeper, ArchiveRetention, addRetention
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
             options,
             run,
             given.compact_after if given.every else 0,
-            Retention.of(given),
+            ArchiveRetention.of(given),
             lambda text: print(f"natsbroker spark archive: tidying: {text}", file=stderr),
         )
 

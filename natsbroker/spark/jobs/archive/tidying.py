@@ -40,7 +40,7 @@ AGE = 86400.0
 
 
 @dataclass(frozen=True)
-class Retention:
+class ArchiveRetention:
     """
     @ivar keep: the age from which messages go, in seconds; 0 if none do.
     @ivar checkpoints: of streaming queries that may still need messages.
@@ -50,7 +50,7 @@ class Retention:
     checkpoints: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, given: argparse.Namespace) -> Retention:
+    def of(cls, given: argparse.Namespace) -> ArchiveRetention:
         return cls(given.keep, tuple(map(Path, given.needed_by)))
 
 
@@ -69,7 +69,7 @@ def addRetention(parser: argparse.ArgumentParser) -> None:
 
 def expire(
     table: ArchiveTable,
-    retention: Retention,
+    retention: ArchiveRetention,
     options: Mapping[str, Any] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> int:
@@ -140,7 +140,7 @@ class Housekeeper:
         options: Mapping[str, Any],
         run: Runner,
         after: int,
-        retention: Retention,
+        retention: ArchiveRetention,
         say: Callable[[str], object],
     ) -> None:
         """
@@ -210,7 +210,7 @@ def vacuumMain(
     options = checkedOptions(optionTexts(given, stream="_")) if given.servers else None
     table = tableAt(given.archive)
     if given.keep:
-        summary["expired"] = expire(table, Retention.of(given), options)
+        summary["expired"] = expire(table, ArchiveRetention.of(given), options)
     done = table.vacuum(given.older_than, given.dry_run)
     summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
     return 0
