@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.tidying import Housekeeper, ArchiveRetention, addRetention
+from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, Housekeeper, addRetention
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,

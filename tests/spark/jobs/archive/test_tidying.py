@@ -17,7 +17,7 @@ from natsbroker.spark.jobs.archive import tidying
 from natsbroker.spark.jobs.archive.exporting import export
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
-from natsbroker.spark.jobs.archive.tidying import Housekeeper, ArchiveRetention, expire
+from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, Housekeeper, expire
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.formats import tableAt
