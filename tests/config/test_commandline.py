@@ -263,7 +263,7 @@ def test_nothingButConfigErrors(arguments: list[str]) -> None:
     [
         ("-r udp://x", "--remote_syslog: error parsing syslog url: it needs a host and a port"),
         ("-r http://x:1", '--remote_syslog: error invalid network type: "http"'),
-        ("--log_format xml", "--log_format: expected text or json"),
+        ("--log_format xml", "--log_format: must be text or json"),
     ],
 )
 def test_wrongLogs(line: str, message: str) -> None:

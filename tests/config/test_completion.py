@@ -78,7 +78,7 @@ class TestBash:
             (["streaming", "import", "da"], ["data"]),
             (["completion", "f"], ["fish"]),
             (["config", ""], ["schema"]),
-            (["--syslog"], [""]),
+            (["--profile"], [""]),
         ],
         ids=" ".join,
     )
@@ -101,7 +101,7 @@ class TestFish:
             ("natsbroker --pi", ["--pid"]),
             ("natsbroker spark tra", ["traffic"]),
             ("natsbroker streaming import da", ["data/"]),
-            ("natsbroker --sysl", []),
+            ("natsbroker --prof", []),
         ],
     )
     def test_words(self, line: str, wanted: list[str], folder: Path) -> None:

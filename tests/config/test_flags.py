@@ -117,7 +117,8 @@ def test_everyFlag() -> None:
 def test_program() -> None:
     """The usage begins with the name of the program, where scripts look for it."""
     text = usage("natsbroker")
-    assert text.startswith("\nUsage: natsbroker [options]\n       natsbroker completion SHELL\n")
+    first = "       natsbroker check --store DIR [--json]\n"
+    assert text.startswith(f"\nUsage: natsbroker [options]\n{first}")
 
 
 def test_refusedFlagsStandApart() -> None:

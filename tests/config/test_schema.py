@@ -128,7 +128,7 @@ def test_besideTheReader(block: BlockSchema, name: str) -> None:
         ({"accounts": {"A": {"users": [{"user": 1}]}}}, "accounts"),
         ({"authorization": {"users": [{"user": 1}]}}, "authorization/users/0/user"),
         ({"mqtt": {"port": 1883}}, "mqtt"),
-        ({"syslog": True}, "syslog"),
+        ({"prof_port": 6060}, "prof_port"),
         ({"authorization": {"more": 1}}, "authorization"),
     ],
     ids=str,

@@ -139,7 +139,7 @@ def basePath(path: str) -> str:
 
 def logFormat(name: str) -> str:
     if name not in LOG_FORMATS:
-        raise ValueError(f"expected {' or '.join(LOG_FORMATS)}")
+        raise ValueError(f"must be {' or '.join(LOG_FORMATS)}")
     return name
 
 
