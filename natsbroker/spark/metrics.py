@@ -14,7 +14,7 @@ from natsbroker.spark.errors import DataSourceError, OptionError
 _HOST = "127.0.0.1"
 
 
-class Metrics:
+class ProgressMetrics:
     """
     @ivar registry: what the endpoint shows.
     """
@@ -79,7 +79,7 @@ class Metrics:
 
 
 @contextmanager
-def served(metrics: Metrics, where: str) -> Iterator[int]:
+def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
     """
     Have an endpoint.
 
@@ -115,7 +115,7 @@ def queryMetrics(spark: Any, where: str) -> Iterator[int]:
     """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    metrics = Metrics()
+    metrics = ProgressMetrics()
 
     class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None: ...

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from natsbroker.spark.errors import DataSourceError, OptionError
-from natsbroker.spark.metrics import Metrics, served
+from natsbroker.spark.metrics import ProgressMetrics, served
 
 
 def progress(name: str | None, rows: int, **fields: Any) -> Any:
@@ -24,7 +24,7 @@ def progress(name: str | None, rows: int, **fields: Any) -> Any:
 
 def test_queries() -> None:
     """Numbers of queries go up, also where a reader began again, and other sources have none."""
-    metrics = Metrics()
+    metrics = ProgressMetrics()
     for size, lost in ((100, 2), (150, 2), (30, 1)):
         metrics.take(progress(None, 5, lag={"S": 3, "T": 0}, bytes=size, reconnects=lost))
     with served(metrics, "0") as port, urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
@@ -41,9 +41,9 @@ def test_queries() -> None:
 
 def test_wrongPlace() -> None:
     """What is no port, and a port that is taken, are errors."""
-    with pytest.raises(OptionError, match="not a port"), served(Metrics(), "here"):
+    with pytest.raises(OptionError, match="not a port"), served(ProgressMetrics(), "here"):
         pass
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(DataSourceError, match="in use"), served(Metrics(), where):
+        with pytest.raises(DataSourceError, match="in use"), served(ProgressMetrics(), where):
             pass

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from natsbroker.spark.metrics import Metrics, served
+from natsbroker.spark.metrics import ProgressMetrics, served
 
 
 class JobMetrics:
@@ -15,7 +15,7 @@ class JobMetrics:
     Takes the numbers of one job, whether or not they are shown.
     """
 
-    def __init__(self, metrics: Metrics | None, job: str, stream: str) -> None:
+    def __init__(self, metrics: ProgressMetrics | None, job: str, stream: str) -> None:
         self._metrics = metrics
         self._job = job
         self._stream = stream
@@ -46,6 +46,6 @@ def jobMetrics(where: str, job: str, stream: str) -> Iterator[JobMetrics]:
     if not where:
         yield JobMetrics(None, job, stream)
         return
-    metrics = Metrics()
+    metrics = ProgressMetrics()
     with served(metrics, where):
         yield JobMetrics(metrics, job, stream)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from urllib.request import urlopen
 
 from natsbroker.spark.jobs.numbers import jobMetrics
-from natsbroker.spark.metrics import Metrics, served
+from natsbroker.spark.metrics import ProgressMetrics, served
 
 
 def test_shown() -> None:
@@ -15,7 +15,7 @@ def test_shown() -> None:
     with jobMetrics("", "archive", "S") as numbers:
         numbers(1, 2, 3)
         numbers.lost()
-    with served(Metrics(), "0") as port:
+    with served(ProgressMetrics(), "0") as port:
         pass
     with jobMetrics(f"127.0.0.1:{port}", "archive", "S") as numbers:
         for rows, size, lag in ((10, 100, 7), (15, 140, 0)):
