@@ -172,20 +172,16 @@ class DeltaLakeTable(ArchiveTable):
         removed = [RemoveAction(x.path, False, now, x.bytes, _partition(x)) for x in old]
         # So that of two one fails, whatever the library thinks of files.
         mine = deltalake.CommitProperties(app_transactions=[Transaction("nb/compact", now, now)])
-        try:
-            table.create_write_transaction(
+        return self._committed(
+            found.version,
+            lambda: table.create_write_transaction(
                 [*removed, added(self.root, new, False)],
                 "append",
                 pa.schema(table.schema().to_arrow()),
                 partition_by=["date"] if found.partition else [],
                 commit_properties=mine,
-            )
-        except CommitFailedError:
-            return False
-        except _ERRORS as error:
-            raise self._failed(error) from None
-        self._sync(found.version + 1)
-        return True
+            ),
+        )
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
@@ -197,13 +193,22 @@ class DeltaLakeTable(ArchiveTable):
             return False
         changed = _transactions(found, {_Names(found.log).start: start}, since(start, found.lost))
         properties = deltalake.CommitProperties(app_transactions=changed)
+        return self._committed(
+            found.version, lambda: table.delete(f"seq < {start}", commit_properties=properties)
+        )
+
+    def _committed(self, version: int, commit: Callable[[], object]) -> bool:
+        """
+        @param version: the one that the commit was made for.
+        @return: whether it holds: not if somebody else's came first.
+        """
         try:
-            table.delete(f"seq < {start}", commit_properties=properties)
+            commit()
         except CommitFailedError:
             return False
         except _ERRORS as error:
             raise self._failed(error) from None
-        self._sync(found.version + 1)
+        self._sync(version + 1)
         return True
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
