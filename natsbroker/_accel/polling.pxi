@@ -354,14 +354,15 @@ cdef class Poller:
         Handle what is ready now; again, a few times, while much comes.
         """
         cdef int round
-        cdef double deadline = self.clock() + LONGEST_RUN
+        cdef double start = self.clock()
+        cdef double deadline = start + LONGEST_RUN
         self.batch.renew()
         for round in range(ROUNDS):
             self.came = 0
             self.runOnce()
             if self.came < BUSY or self.clock() > deadline or self.batch.work >= self.batch.round:
                 break
-        self.turned(self.clock() - (deadline - LONGEST_RUN))
+        self.turned(self.clock() - start)
         if self.isExpecting:
             self.isExpecting = False
             if self.outer >= 0:
