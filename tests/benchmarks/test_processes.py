@@ -5,7 +5,8 @@ Processors and memory of processes.
 from __future__ import annotations
 
 import os
-import time
+import subprocess
+import sys
 
 import pytest
 
@@ -62,8 +63,25 @@ def test_processorModel() -> None:
     assert modelIn(text) == "Some Processor @ 2 GHz"
 
 
-@pytest.mark.realtime
 def test_work() -> None:
-    """The processor time of a process is that of this one's clock, in seconds."""
-    before = time.process_time()
-    assert before - 0.05 <= settledWork(os.getpid()) <= time.process_time() + 0.05
+    """The processor time of a process is that of its clock, with all its threads."""
+    program = (
+        "import threading, time\n"
+        "def use():\n"
+        "    while time.thread_time() < 0.1: pass\n"
+        "    used.release(); ended.acquire()\n"
+        "used, ended = threading.Semaphore(0), threading.Semaphore(0)\n"
+        "for _ in range(2): threading.Thread(target=use).start()\n"
+        "for _ in range(2): used.acquire()\n"
+        "print(time.process_time(), flush=True)\n"
+        "input(); ended.release(2)\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        told = float(process.stdout.readline())
+        found = settledWork(process.pid)
+        process.stdin.write(b"\n")
+    assert 0.2 <= told <= found <= told + 0.05
+    assert process.returncode == 0

@@ -68,11 +68,12 @@ def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
     reading = spark.read.format("natsbroker").options(servers=servers, minPartitions="2")
     rows = reading.options(stream="IN").load()
     found["read"] = rows.count()
-    for stream, columns in (("OUT", ["data", "concat('IN:', seq) AS msg_id"]), ("LOOSE", ["data"])):
+    named = ["data", "concat('IN:', seq) AS msg_id"]
+    for stream, columns, ids in (("OUT", named, "auto"), ("LOOSE", ["data"], "none")):
         data = udf(dying(servers, stream), "binary")("seq", "data").alias("data")
         write = rows.select("seq", data).selectExpr(*columns).write.format("natsbroker")
-        given = {"servers": servers, "stream": stream, "subject": f"{stream}.x", "window": "10"}
-        write.mode("append").options(**given).save()
+        given = {"servers": servers, "stream": stream, "subject": f"{stream}.x", "msgId": ids}
+        write.mode("append").options(**given, window="10").save()
     source = {"servers": broker, "channel": "c"}
     found["archived"] = archive(spark, source, directory, plan=FilePlan(50, 4))["rows"]
     spark.stop()
