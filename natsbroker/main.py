@@ -79,7 +79,7 @@ def main(
     if arguments and arguments[0] == "check":
         from natsbroker.server.checking.cli import main as check
 
-        return check(arguments[1:], stdout, stderr)
+        return check(arguments[1:], environment, stdout, stderr)
     if arguments and arguments[0] == "config":
         from natsbroker.config.schema import main as config
 
@@ -147,17 +147,10 @@ class _Command:
         return 0
 
     def test(self) -> int:
-        from natsbroker.errors import BrokerError
-        from natsbroker.server.configtest import checkReferences
+        from natsbroker.server.configtest import referenceProblems
 
         settings = self.settings
-        try:
-            if settings.operator.isOn:
-                from natsbroker.auth.operator.operators import operatorsIn
-
-                operatorsIn(settings)
-            checkReferences(settings)
-        except (BrokerError, ValueError) as error:
+        for _, error in referenceProblems(settings):
             print(f"{_PROGRAM}: {error}", file=self.stderr)
             return 1
         print(validReport(_PROGRAM, settings), file=self.stderr)
