@@ -187,6 +187,8 @@ class TopApp(App[None]):
             parts.append("paused")
         if self._problem:
             parts.append(self._problem)
+        elif table is None:
+            parts.append("reading")
         if table is not None:
             parts.append(_countText(table, shown))
         if self._wanted:
