@@ -153,7 +153,7 @@ class TopApp(App[None]):
         table, text = self._tables.get(SERVER.key), Text(self._server)
         if table is not None:
             cells = [
-                "" if value is None else f"  {column.title} {column.shown(value)}"
+                "" if value is None else f"  {column.title} {column.textOf(value)}"
                 for column, value in zip(SERVER.columns, table.rows[0].values, strict=True)
             ]
             text.append("".join(cells[:FIRST_LINE]))
@@ -168,7 +168,7 @@ class TopApp(App[None]):
             for index, each in enumerate(columns)
         ]
         lines = [
-            [column.shown(value) for column, value in zip(columns, row.values, strict=True)]
+            [column.textOf(value) for column, value in zip(columns, row.values, strict=True)]
             for row in chosen
         ]
         self.query_one(Grid).fill(titles, lines, [each.isDescending for each in columns])

@@ -23,7 +23,7 @@ Item = Mapping[str, Any]
 Value = str | float | None
 
 
-class Form(Enum):
+class Unit(Enum):
     """
     How the values of a column are shown.
     """
@@ -44,7 +44,7 @@ class Column:
 
     title: str
     path: str
-    form: Form = Form.TEXT
+    unit: Unit = Unit.TEXT
     isRate: bool = False
     sort: str = ""
 
@@ -53,23 +53,23 @@ class Column:
         """
         Whether the largest value comes first.
         """
-        return self.form is not Form.TEXT
+        return self.unit is not Unit.TEXT
 
     def valueIn(self, item: Item) -> Value:
         value = memberAt(item, self.path)
-        if self.form is Form.TEXT:
+        if self.unit is Unit.TEXT:
             return None if value is None or isinstance(value, dict | list) else str(value)
-        if self.form is Form.DURATION and isinstance(value, str):
+        if self.unit is Unit.DURATION and isinstance(value, str):
             value = secondsIn(value)
         isNumber = isinstance(value, int | float) and not isinstance(value, bool)
         return value if isNumber and -_LARGEST < value < _LARGEST else None
 
-    def shown(self, value: Value) -> str:
+    def textOf(self, value: Value) -> str:
         if value is None:
             return ""
         if isinstance(value, str):
             return oneLine(value)
-        return _FORMATS[self.form](value)
+        return _FORMATS[self.unit](value)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _sortKey(value: Value) -> tuple[float, str]:
 
 def _has(row: Row, columns: Sequence[Column], wanted: str) -> bool:
     cells = zip(columns, row.values, strict=True)
-    return any(wanted in column.shown(value).casefold() for column, value in cells)
+    return any(wanted in column.textOf(value).casefold() for column, value in cells)
 
 
 def memberAt(item: object, path: str) -> Any:
@@ -248,11 +248,11 @@ def spanText(seconds: float) -> str:
     return uptime(seconds) if seconds >= 1 else durationText(seconds)
 
 
-_FORMATS: Mapping[Form, Callable[[float], str]] = {
-    Form.TEXT: str,
-    Form.COUNT: countText,
-    Form.BYTES: bytesText,
-    Form.DURATION: spanText,
+_FORMATS: Mapping[Unit, Callable[[float], str]] = {
+    Unit.TEXT: str,
+    Unit.COUNT: countText,
+    Unit.BYTES: bytesText,
+    Unit.DURATION: spanText,
 }
 
 INTERNAL = "internal"

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from natsbroker.monitoring.top.tables import INTERNAL, Column, Form, Item, View, itemsAt, memberAt
+from natsbroker.monitoring.top.tables import INTERNAL, Column, Item, Unit, View, itemsAt, memberAt
 
 MOST_ROWS = 1024
 MOST_SUBSCRIPTIONS = 4096
 """How much a page is asked for."""
 
-_COUNT, _BYTES, _DURATION = Form.COUNT, Form.BYTES, Form.DURATION
+_COUNT, _BYTES, _DURATION = Unit.COUNT, Unit.BYTES, Unit.DURATION
 
 
 def _connections(page: Item) -> Iterator[Item]:

@@ -62,7 +62,7 @@ def test_document(server: str) -> None:
 
 
 def test_missing(server: str) -> None:
-    """A page that the server does not have is told from other errors."""
+    """A page that the server does not have differs from other errors."""
     with pytest.raises(MissingPage, match="no page /none"):
         readPage(server, "/none", {})
 

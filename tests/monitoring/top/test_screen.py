@@ -60,7 +60,7 @@ class Server:
 
 class Scene:
     """
-    A screen that reads only when it is told to.
+    A screen that reads only when it has to.
     """
 
     def __init__(self, server: Server, app: TopApp, pilot: Any) -> None:

@@ -13,8 +13,8 @@ import pytest
 from natsbroker.monitoring.top.tables import (
     INTERNAL,
     Column,
-    Form,
     Table,
+    Unit,
     View,
     bytesText,
     chosenRows,
@@ -35,9 +35,9 @@ VIEW = View(
     identity=("name",),
     columns=(
         Column("Name", "name"),
-        Column("Size", "sizes.now", Form.BYTES),
-        Column("Msgs/s", "msgs", Form.COUNT, isRate=True),
-        Column("Age", "age", Form.DURATION),
+        Column("Size", "sizes.now", Unit.BYTES),
+        Column("Msgs/s", "msgs", Unit.COUNT, isRate=True),
+        Column("Age", "age", Unit.DURATION),
     ),
     order="Size",
     limit=3,
@@ -203,8 +203,8 @@ class TestShown:
 
     def test_control(self) -> None:
         """A name that a client chose cannot send commands to the terminal."""
-        assert Column("Name", "name").shown("a\x1b[2J\ud800") == "a\\x1b[2J\\ud800"
-        assert Column("Name", "name").shown(None) == ""
+        assert Column("Name", "name").textOf("a\x1b[2J\ud800") == "a\\x1b[2J\\ud800"
+        assert Column("Name", "name").textOf(None) == ""
 
 
 def test_question() -> None:

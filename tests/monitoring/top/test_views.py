@@ -50,17 +50,17 @@ ROWS = {
 }
 
 
-def shown(view: View, body: bytes) -> list[str]:
+def texts(view: View, body: bytes) -> list[str]:
     """The rows as texts, without empty cells."""
     rows = tableFrom(view, json.loads(body), 0.0).rows
     cells = [zip(view.columns, each.values, strict=True) for each in rows]
-    return [" ".join(filter(None, (column.shown(each) for column, each in row))) for row in cells]
+    return [" ".join(filter(None, (column.textOf(each) for column, each in row))) for row in cells]
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.title)
 def test_rows(view: View) -> None:
     """A view has the rows of its page."""
-    assert shown(view, PAGES[view.title]) == ROWS[view.title]
+    assert texts(view, PAGES[view.title]) == ROWS[view.title]
 
 
 def test_internal() -> None:
@@ -72,7 +72,7 @@ def test_internal() -> None:
 def test_server() -> None:
     """The line about the server is a row of its own."""
     body = b'{"server_id": "N1", "server_name": "one", "version": "2.15.1", "uptime": "1m1s"}'
-    assert shown(SERVER, body) == ["one 2.15.1 1m1s"]
+    assert texts(SERVER, body) == ["one 2.15.1 1m1s"]
 
 
 def test_keys() -> None:
