@@ -77,12 +77,12 @@ def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -
 
 
 def _announceRisks(settings: Settings) -> None:
-    for key, text in riskyParts(settings):
+    for key, text in risksIn(settings):
         level = LogLevel.error if key.startswith(_CALLOUT) else LogLevel.warn
         _log.emit(level, "{text}", text=text)
 
 
-def riskyParts(settings: Settings) -> Iterator[tuple[str, str]]:
+def risksIn(settings: Settings) -> Iterator[tuple[str, str]]:
     """
     @return: keys of settings that do not prevent a start, and what is wrong with each.
     """
@@ -93,7 +93,7 @@ def riskyParts(settings: Settings) -> Iterator[tuple[str, str]]:
     if not all(map(isHash, passwords)):
         key = "accounts" if "authorization" not in settings.places else "authorization"
         yield key, "Plaintext passwords detected, use nkeys or bcrypt"
-    yield from _riskyCallouts(settings)
+    yield from _calloutRisks(settings)
     if hasSeparateStreams(settings):
         yield "jetstream", SEPARATE_STREAMS
     if settings.max_payload > _LARGE_PAYLOAD:
@@ -113,7 +113,7 @@ def hasSeparateStreams(settings: Settings) -> bool:
     return isMember and jetstream.enabled and jetstream.backend in _OWN_STORES
 
 
-def _riskyCallouts(settings: Settings) -> Iterator[tuple[str, str]]:
+def _calloutRisks(settings: Settings) -> Iterator[tuple[str, str]]:
     callout = settings.authorization.auth_callout
     if callout is None:
         return

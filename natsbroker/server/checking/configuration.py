@@ -25,7 +25,7 @@ from natsbroker.jetstream.configured import storeDirectory
 from natsbroker.leafnodes.remote import credentialsIn
 from natsbroker.links.kinds import KINDS
 from natsbroker.server.configtest import folderProblem, referenceProblems
-from natsbroker.server.start import OPEN_TO_OTHERS, isOpen, riskyParts
+from natsbroker.server.start import OPEN_TO_OTHERS, isOpen, risksIn
 
 ERROR, WARNING = "error", "warning"
 
@@ -123,7 +123,7 @@ class _Inspection:
         ):
             for key, text in found:
                 yield from self._problem(ERROR, key, text)
-        for key, text in riskyParts(settings):
+        for key, text in risksIn(settings):
             yield from self._problem(WARNING, key, text)
         try:
             required = loginsIn(settings).isRequired
