@@ -19,14 +19,17 @@ _STORES = ("memory", "lmdb", "postgres")
 """The stores that are no plugins."""
 
 
-def referenceProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
+def referenceProblems(
+    settings: Settings, isWrong: Callable[[str], bool] = lambda key: False
+) -> Iterator[tuple[str, Exception]]:
     """
+    @param isWrong: says which keys have errors already, so that nothing can be made of them.
     @return: the key of each problem, and the error of a start, whose text has the place in the
         file where it is known.
     """
     if settings.operator.isOn:
         yield from _attempted("operator", _readOperators, settings)
-    yield from _certificateProblems(settings)
+    yield from _certificateProblems(settings, isWrong)
     yield from _streamingFolderProblems(settings)
     yield from _pluginProblems(settings)
 
@@ -44,7 +47,9 @@ def _readOperators(settings: Settings) -> None:
     operatorsIn(settings)
 
 
-def _certificateProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
+def _certificateProblems(
+    settings: Settings, isWrong: Callable[[str], bool]
+) -> Iterator[tuple[str, Exception]]:
     blocks = list(_tlsBlocks(settings))
     if not blocks:
         return
@@ -52,7 +57,8 @@ def _certificateProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
 
     for tls in blocks:
         key = tls.place.rpartition(": ")[2]
-        yield from _attempted(key, contextFrom if tls.certs else diallingContextFrom, tls)
+        if not isWrong(key):
+            yield from _attempted(key, contextFrom if tls.certs else diallingContextFrom, tls)
 
 
 def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:

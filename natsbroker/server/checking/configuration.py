@@ -114,7 +114,7 @@ class _Inspection:
 
     def problems(self) -> Iterator[ConfigurationProblem]:
         settings = self._settings
-        for key, error in referenceProblems(settings):
+        for key, error in referenceProblems(settings, self._isWrong):
             yield from self._problem(ERROR, key, str(error))
         for found in (
             _exchangeProblems(settings),

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from natsbroker.config.build import buildFile
+from natsbroker.config.errors import ConfigErrors
 from natsbroker.server.checking.configuration import configurationReport, fileProblem
 from tests.auth.operator.chain import Operator
+from tests.config.test_against_server import ENVIRONMENT, cases
 from tests.interop.certificates import writeCertificates
 
 #: A start without a warning.
@@ -74,9 +77,10 @@ def test_wrongKeysCountAsLeftOut(folder: Path) -> None:
         "accounts { A { usrs: [ { user: a, password: b } ] } }",
         "operator: 'missing.jwt'",
         "tls { cert_file: 'a.pem', key_file: 'b.pem' }, listen: '127.0.0.1:1'",
+        f"{CLOSED}, tls {{ cert_file: 'x.conf', key_file: 'x.conf', min_version: '2' }}",
     ]
     counts = [len(found(text)) for text in wrong]
-    assert counts == [1, 1, 2]
+    assert counts == [1, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +96,17 @@ def test_syntax(text: str, problem: str, folder: Path) -> None:
     """A text that cannot be read has one problem."""
     [line, *_] = found(text)
     assert line.startswith(problem)
+
+
+def test_refusedFiles(folder: Path) -> None:
+    """Whatever a start refuses has an error here, and nothing in a file ends the check."""
+    for case in cases()[::6]:
+        Path("s.conf").write_text(case.text, errors="surrogateescape")
+        levels = {each.level for each in configurationReport("s.conf", ENVIRONMENT).problems}
+        try:
+            buildFile("s.conf", ENVIRONMENT)
+        except ConfigErrors:
+            assert "error" in levels, case.text
 
 
 class TestNetwork:
