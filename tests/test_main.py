@@ -164,7 +164,8 @@ class TestLoading:
     HEAVY = frozenset({"twisted", "zope.interface", "cryptography", "natsbroker.broker"})
 
     @pytest.mark.parametrize(
-        "arguments", ["--version", "--help", "--signal ldm=1", "--foo", "completion zsh"]
+        "arguments",
+        ["--version", "--help", "--signal ldm=1", "--foo", "completion zsh", "top --help"],
     )
     def test_noSettings(self, arguments: str) -> None:
         """The version, the usage and a signal need no settings either."""
