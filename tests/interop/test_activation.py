@@ -20,8 +20,8 @@ from tests.server.managers import listeningManager
 
 PASSING = """
 import os, sys
-numbers, names, *command = sys.argv[1:]
-numbers = [int(each) for each in numbers.split(",")]
+given, names, *command = sys.argv[1:]
+numbers = [int(each) for each in given.split(",")]
 assert min(numbers) >= 3 + len(numbers)
 for place, number in enumerate(numbers, 3):
     os.dup2(number, place)
