@@ -83,6 +83,8 @@ class ServiceManager(Service):
         address = f"\0{name[1:]}" if name.startswith("@") else name
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                # A manager that reads nothing must not stop the broker.
+                sender.setblocking(False)
                 sender.sendto("\n".join(assignments).encode("ascii"), address)
         except OSError as error:
             _log.error(

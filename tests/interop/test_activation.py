@@ -95,6 +95,8 @@ def test_natsbroker(tmp_path: Path) -> None:
             host, port = pages.getsockname()
             with urlopen(f"http://{host}:{port}/healthz", timeout=PATIENCE) as answer:
                 assert json.load(answer) == {"status": "ok"}
+        # The next process finds the sockets as they were.
+        socket.create_connection(clients.getsockname(), PATIENCE).close()
 
 
 def test_twistd(tmp_path: Path) -> None:
