@@ -163,7 +163,7 @@ class _Command:
 
     def serve(self) -> int:
         settings = self.settings
-        clientSocket = _openEarly(settings)
+        sockets = _openEarly(settings, self.invocation.sockets)
 
         from twisted.internet import reactor
 
@@ -178,7 +178,8 @@ class _Command:
             programName(sys.argv[0]),
             self._reader(),
             [str(warning) for warning in self.invocation.warnings],
-            clientSocket,
+            sockets,
+            self.environment,
         )
         try:
             return process.run()
@@ -199,18 +200,21 @@ class _Command:
         return lambda: buildFile(path, self.environment, override).settings
 
 
-def _openEarly(settings: Settings) -> socket | None:
+def _openEarly(settings: Settings, passed: Mapping[str, socket]) -> Mapping[str, socket]:
     """
     Listen for clients before everything else is loaded, unless a store is read first: that can take
     longer than a client waits for INFO, and a refused connection sends it to another server.
+
+    @param passed: sockets that listen already.
     """
     from natsbroker.connections.opensocket import openSocket
 
     streaming = settings.streaming
-    if settings.jetstream.enabled:
-        return None
     isReady = streaming is None or (streaming.store == "memory" and not streaming.nats_server)
-    return openSocket(settings.host, settings.port) if settings.port > 0 and isReady else None
+    if "client" in passed or settings.port <= 0 or settings.jetstream.enabled or not isReady:
+        return passed
+    opened = openSocket(settings.host, settings.port)
+    return passed if opened is None else {**passed, "client": opened}
 
 
 _ACTIONS: dict[Action, Callable[[_Command], int]] = {
