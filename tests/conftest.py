@@ -85,9 +85,7 @@ SHIPPED_PLUGIN = "natsbroker.testing.pytestplugin"
 _SAME = bool(os.environ.get("CI") or os.environ.get("NATSBROKER_SAME_EXAMPLES"))
 settings.register_profile(
     "natsbroker",
-    settings(
-        settings.default, deadline=None, derandomize=_SAME, max_examples=50 if _SAME else 100
-    ),
+    settings(settings.default, deadline=None, derandomize=_SAME, max_examples=50 if _SAME else 100),
 )
 settings.register_profile("unit", settings(settings.get_profile("natsbroker"), max_examples=20))
 settings.load_profile("natsbroker")
