@@ -72,7 +72,7 @@ class Admission:
         @return: whether the answer is still to come.
         """
         self.state = state
-        login = self.login = Login(answered)
+        login = self.login = Login(answered, self.context.logins)
         login.ask(self.context.authorizer, request)
         return login.waiting
 

@@ -102,7 +102,8 @@ class AcceptedLeaf(LeafLink):
             granted=self.grant,
         )
         login = self._login = Login(
-            lambda grant: self._inBatch(lambda: self._answered(decided, grant))
+            lambda grant: self._inBatch(lambda: self._answered(decided, grant)),
+            self.leafs.clients.logins,
         )
         login.ask(self.leafs.authorizerFor(self.isOverWebSocket), request)
         if login.waiting:

@@ -4,7 +4,7 @@ The parts of a broker, and the order in which they are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from random import Random
@@ -16,13 +16,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
-from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.accounts.account import Bus
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
-from natsbroker.advisories import Advisory
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
@@ -35,12 +33,12 @@ from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
-from natsbroker.interfaces import IObserver
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
+from natsbroker.server.observers import Observers
 from natsbroker.server.planners import limitsPlanner, sectionsPlanner, tlsPlanner
 from natsbroker.server.plugins import Plugins, nameOf
 from natsbroker.server.reload import Planner
@@ -68,29 +66,6 @@ def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
     from natsbroker.auth.operator.operators import operatorsIn
 
     return replace(settings, system_account=operatorsIn(settings, hasResolver).systemAccount)
-
-
-class Observers:
-    def __init__(self, observers: Iterable[IObserver] = ()) -> None:
-        self._observers: list[IObserver] = []
-        for observer in observers:
-            self.add(observer)
-
-    def add(self, observer: IObserver) -> Callable[[], None]:
-        verifyObject(IObserver, observer)
-        self._observers.append(observer)
-
-        def remove() -> None:
-            self._observers = [each for each in self._observers if each is not observer]
-
-        return remove
-
-    def notify(self, advisory: Advisory) -> None:
-        for observer in list(self._observers):
-            try:
-                observer.observe(advisory)
-            except BaseException:
-                _log.failure("An observer failed")
 
 
 @dataclass(frozen=True)
@@ -391,6 +366,24 @@ class BrokerParts:
             "services": ",".join(self.services) or "none",
         }
 
+    def plugins(self) -> Iterator[tuple[str, str]]:
+        """
+        @return: kind and name of what the broker was told to use, the built-in choices included.
+        """
+        settings = self._settings
+        choices = self.choices()
+        yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
+        yield from (("service", each) for each in self.services)
+        yield from (("observer", type(each).__name__) for each in self._given.observers)
+        yield from (("connection kind", each) for each in sorted(self._otherKinds))
+        if settings.gateway is not None:
+            named = settings.gateway.interest.plugin or "built-in"
+            yield "gateway policy", nameOf(self._given.gatewayPolicy, named)
+        if settings.streaming is not None:
+            yield "streaming store", settings.streaming.store
+        if settings.jetstream.enabled:
+            yield "jetstream store", settings.jetstream.backend
+
     def planners(self) -> list[Planner]:
         return [
             limitsPlanner(self.clients),
@@ -406,9 +399,9 @@ class BrokerParts:
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()
-            self._monitoring.metrics.turnLengths = lambda: (
-                None if self.poller is None else self.poller.turnLengths()
-            )
+            metrics = self._monitoring.metrics
+            metrics.turnLengths = lambda: None if self.poller is None else self.poller.turnLengths()
+            metrics.plugins, metrics.observerCalls = self.plugins, self.observers.calls
             self._showStreaming(self._monitoring)
             self.links.show(self._monitoring)
         return self._monitoring
@@ -419,6 +412,7 @@ class BrokerParts:
 
             monitoring.pages.update(streamingPages(self.streaming, monitoring.state))
             monitoring.metrics.contributions.append(partial(streamingSeries, self.streaming))
+            monitoring.stores["streaming"] = lambda: self.streaming and self.streaming.store
 
     def _makeModel(self) -> MonitoringModel:
         from natsbroker.auth.certificates import described

@@ -173,7 +173,7 @@ class Daemon:
                 self._received.append(data)
 
     def text(self) -> str:
-        """What was sent to it; whoever sent it is done."""
+        """What was sent to it, once the sender is done."""
         if self.url.startswith("udp"):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
                 last.sendto(self._END, self._place)
