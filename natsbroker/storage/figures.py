@@ -58,11 +58,14 @@ class CommitFigures:
 
         @param seconds: since the group was closed.
         """
-        records = size = 0
-        for job in jobs:
-            if isinstance(job, AppendJob):
-                records += len(job.blobs)
-                size += job.encoded.size
+        appends = [each.encoded for each in jobs if isinstance(each, AppendJob)]
+        records = sum([len(each.blobs) for each in appends])
+        self.appended(records, sum([each.size for each in appends]), seconds)
+
+    def appended(self, records: int, size: int, seconds: float) -> None:
+        """
+        A group that has these records, and bytes of them, is durable.
+        """
         self._commits.add(seconds)
         self._records.add(records)
         self._bytes.add(size)

@@ -46,6 +46,7 @@ from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.lmdb.trimming import TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
+from natsbroker.storage.records import HEAD_SIZE
 
 RESERVED = 16384
 """How many sequences are reserved at a time."""
@@ -213,7 +214,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
             self.figures.synced(seconds)
-            self.figures.committed(group.jobs, seconds)
+            blobs = group.blobs
+            size = sum(map(len, blobs)) - HEAD_SIZE * len(blobs)
+            self.figures.appended(len(blobs), size, seconds)
             if self._alarm is not None and self._alarm.isSet:
                 self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
         elif failure.errno == errno.EINVAL:
