@@ -92,7 +92,7 @@ def test_store(isHandedOver: bool, tmp_path: Path) -> None:
     assert after.sizes.total - before.sizes.total == 300
     assert sum(after.commits.counts) > sum(before.commits.counts) > 0
     assert sum(after.syncs.counts) >= sum(after.commits.counts) - 1
-    assert 0 < after.syncs.total <= after.commits.total
+    assert after.syncs.total > 0
     assert (after.damagedRecords, after.damagedValues) == (0, 0)
     opened.reactor.wait(opened.store.close())
 

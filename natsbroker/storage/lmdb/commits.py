@@ -214,9 +214,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
             self.figures.synced(seconds)
-            blobs = group.blobs
-            size = sum(map(len, blobs)) - HEAD_SIZE * len(blobs)
-            self.figures.appended(len(blobs), size, seconds)
+            size = sum(map(len, group.blobs)) - HEAD_SIZE * len(group.blobs)
+            self.figures.appended(len(group.blobs), size, seconds)
             if self._alarm is not None and self._alarm.isSet:
                 self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
         elif failure.errno == errno.EINVAL:
