@@ -52,6 +52,7 @@ class Admission:
     @ivar login: the question to the authorizer; C{None} while none is open.
     @ivar grant: what the client may do; C{None} before it is let in. With it come the bus of its
         account, the rules for publishing, and the subscriptions.
+    @ivar crowded: the grant whose account had no room.
     """
 
     context: ClientContext
@@ -62,6 +63,7 @@ class Admission:
     bus: Bus | None = field(default=None, init=False)
     rules: PublishRules | None = field(default=None, init=False)
     subscriptions: SubscriptionTable | None = field(default=None, init=False)
+    crowded: Grant | None = field(default=None, init=False)
 
     def ask(
         self, state: LoginState, request: ConnectRequest, answered: Callable[[Grant | None], None]
@@ -111,6 +113,7 @@ class Admission:
             )
             raise LoginRefused(errors.AUTHORIZATION) from None
         except errors.ConnectionLimit as limit:
+            self.crowded = grant
             raise LoginRefused(limit.error) from None
         self._use(grant)
         self.bus = bus

@@ -23,7 +23,7 @@ from natsbroker.clients.context import ClientContext, ClosedClient
 from natsbroker.clients.facts import ConnectionFacts, atEnd, clientInfoOf
 from natsbroker.clients.operations import ClientOperations
 from natsbroker.connections.backlog import FRAME, LOGIN, RECEIVER
-from natsbroker.connections.labels import inQuotes
+from natsbroker.connections.labels import claimedUser, inQuotes
 from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IOrigin, IOutboxSubscriber
@@ -397,7 +397,12 @@ class ClientSession(ClientOperations):
 
     def _closing(self, error: errors.WireError) -> None:
         if self.grant is None:
-            self.context.notify(ClientRefused(self.cid, self.peer.host, error.reason))
+            grant = self._admission.crowded
+            account, user = "", claimedUser(self.options)
+            if grant is not None:
+                account, user = grant.account, grant.user
+            refused = ClientRefused(self.cid, self.peer.host, error.reason, account, user)
+            self.context.notify(refused)
         self._last = self.factsAtEnd()
         if self.subscriptions is not None:
             self.subscriptions.clear()

@@ -24,7 +24,7 @@ from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
-from natsbroker.clients.events import ClientEvents
+from natsbroker.clients.events import ClientEvents, ConnectionEvents
 from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import limitsFrom
@@ -126,13 +126,13 @@ class BrokerParts:
         self.describe = serverDescriber(
             self._info, self._reactor.seconds, lambda: self._host.settings
         )
+        self._events = ConnectionEvents(
+            self._systemBus, self.describe, self._reactor.seconds, self._random
+        )
         events = ClientEvents(
-            self._systemBus,
+            self._events,
             lambda cid: sessionOf(self.clients.connections, cid),
             lambda: self._keys.id,
-            self.describe,
-            self._reactor.seconds,
-            self._random,
         )
         self.observers = Observers([events, *self._given.observers])
 
@@ -289,11 +289,18 @@ class BrokerParts:
         from natsbroker.monitoring.status import StatusReports
         from natsbroker.monitoring.systemrequests import SystemRequests
 
-        self._adopt(
-            StatusReports(
-                self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
-            )
+        status = StatusReports(
+            self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
         )
+        self._adopt(status)
+        self.observers.add(status)
+        leafs = self.links.find("leaf")
+        if leafs is not None:
+            from natsbroker.leafnodes.events import LeafEvents
+
+            hasGateways = self._settings.gateway is not None
+            find = leafs.leafs.numbered
+            self.observers.add(LeafEvents(self._events, find, lambda: self._keys.id, hasGateways))
         counts = ConnectionCounts(
             self._systemBus, self.describe, self.monitoring, self._reactor, self._random
         )

@@ -98,8 +98,22 @@ class TestEvents:
         ]
         for _, event in found:
             assert event["reason"] == "Authentication Failure"
-            assert event["client"]["acc"] == "$G"
+            assert (event["client"]["acc"], event["client"]["user"]) == ("$G", "a")
             assert "wrong" not in json.dumps(event)
+
+    def test_fullAccount(self) -> None:
+        """A client for which its account has no room is an event of the account."""
+        host, listener = listening(ACCOUNTS.replace("A {", "A { limits { max_connections: 1 },"))
+        host.client(login("a", "a"))
+        events(listener)
+        host.client(login("a", "a", name="late"))
+        [(subject, event)] = events(listener)
+        assert subject == "$SYS.ACCOUNT.A.DISCONNECT"
+        assert event["reason"] == "Maximum Account Connections Exceeded"
+        client = event["client"]
+        assert [client[key] for key in ("acc", "user", "name", "name_tag")] == [
+            *("A", "a", "late", "A")
+        ]
 
     def test_wrongPasswordIsAnEventForAnotherReason(self) -> None:
         """One that never said who it is, is nobody's event."""
