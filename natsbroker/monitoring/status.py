@@ -38,7 +38,7 @@ _log = Logger(namespace="natsbroker")
 _FIRST = 0.5
 _USUAL = 10.0
 
-#: The last word of the subject, by what is told.
+#: The last word of the subject, by the kind of advisory.
 _ENDS = {LameDuckStarted: "LAMEDUCK", ShutdownStarted: "SHUTDOWN"}
 
 

@@ -82,7 +82,7 @@ def test_dialled() -> None:
     assert event["server"]["cluster"] == "n1"
 
 
-def test_refused() -> None:
+def test_wrongPasswordIsNoEventOfAnAccount() -> None:
     """A leafnode that is not let in is in no account."""
     listener = Listener(HUB)
     listener.host.peer(**{"pass": "wrong", "name": "leafy", "version": "2.15.1"})
