@@ -248,6 +248,25 @@ def test_sameTraces(name: str, sides: tuple[Side, Side]) -> None:
     assert ours == real
 
 
+@pytest.mark.parametrize("headers", [(DEST,), (DEST, ONLY), (PARENT % "01",), ("A: 1",)])
+def test_tooLarge(headers: tuple[str, ...], sides: tuple[Side, Side]) -> None:
+    """A message that is too large is traced before its publisher is cut off."""
+    found = []
+    block = "\r\n".join(["NATS/1.0", *headers, "", ""]).encode()
+    for side in sides:
+        publisher = Collected(side.server, "a")
+        line = b"HPUB foo.1 %d %d\r\n" % (len(block), len(block) + (1 << 20))
+        publisher.send(line + block + b"some of it")
+        with pytest.raises(ConnectionError):
+            publisher.flush()
+        publisher.close()
+        for each in (*side.clients.values(), side.receiver):
+            each.flush()
+        taken = [side._taken(*each) for each in side.traces]
+        found.append((publisher.errors, taken))
+    assert found[1] == found[0]
+
+
 LINKED = """
 server_name: $NAME
 system_account: "$SYS"
