@@ -64,6 +64,8 @@ class ClientRefused(Advisory):
     @ivar account: the one that had no room for it; empty for one that has no grant.
     @ivar user: its name in this account, or who it says it is; as the peer has it, so it is not for
         logs.
+    @ivar asked: the account whose auth callout service did not let it in; empty for none.
+    @ivar why: what came of the question to that service, perhaps in its own words.
     """
 
     cid: int
@@ -71,6 +73,8 @@ class ClientRefused(Advisory):
     reason: str
     account: str = ""
     user: str = ""
+    asked: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

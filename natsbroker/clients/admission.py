@@ -53,6 +53,7 @@ class Admission:
     @ivar grant: what the client may do; C{None} before it is let in. With it come the bus of its
         account, the rules for publishing, and the subscriptions.
     @ivar crowded: the grant whose account had no room.
+    @ivar refusal: what the authorizer said last in a denial.
     """
 
     context: ClientContext
@@ -64,6 +65,7 @@ class Admission:
     rules: PublishRules | None = field(default=None, init=False)
     subscriptions: SubscriptionTable | None = field(default=None, init=False)
     crowded: Grant | None = field(default=None, init=False)
+    refusal: errors.Unauthorized | None = field(default=None, init=False)
 
     def ask(
         self, state: LoginState, request: ConnectRequest, answered: Callable[[Grant | None], None]
@@ -93,6 +95,7 @@ class Admission:
         """
         login = self.withdraw()
         denial = errors.AUTHORIZATION if login is None else login.denial
+        self.refusal = None if login is None else login.refusal
         if self.state is LoginState.ASKED:
             return self._admit(grant, options)
         return self._review(grant, denial)

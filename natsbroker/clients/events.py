@@ -6,6 +6,10 @@ The events of the system account about clients that come and go::
                                             the account had no room
     $SYS.SERVER.<id>.CLIENT.AUTH.ERR        a client was refused for who it is; said of $G as well
 
+The account whose auth callout service has not let a client in is told as well::
+
+    $SYS.ACCOUNT.CLIENT.AUTH.ERR
+
 The members of nats-server's events in its order (observed of 2.15); no secret among them; where
 nobody is subscribed, nothing is made.
 """
@@ -13,7 +17,7 @@ nobody is subscribed, nothing is made.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -31,6 +35,7 @@ from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo, Message
 
 _CONNECT = "io.nats.server.advisory.v1.client_connect"
+_ACCOUNT_ERROR = "$SYS.ACCOUNT.CLIENT.AUTH.ERR"
 _DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
 
 
@@ -57,12 +62,12 @@ class ConnectionEvents:
         subject: str,
         describe: Callable[[], ClientInfo],
         nameTag: str,
-        reason: str = "",
+        reason: str | None = None,
         traffic: Callable[[], tuple[int, int, int, int]] = lambda: (0, 0, 0, 0),
     ) -> None:
         """
         @param nameTag: the account's name; empty for none.
-        @param reason: why the connection has ended; empty for one that begins.
+        @param reason: why the connection has ended; C{None} for one that begins.
         @param traffic: gives messages in, bytes in, messages out, bytes out.
         """
         self.publish(subject, lambda: self._event(describe(), nameTag, reason, traffic))
@@ -71,26 +76,26 @@ class ConnectionEvents:
         self,
         info: ClientInfo,
         nameTag: str,
-        reason: str,
+        reason: str | None,
         traffic: Callable[[], tuple[int, int, int, int]],
     ) -> dict[str, Any]:
         now = self.now()
         client = described(info)
         last = {key: client.pop(key) for key in ("kind", "client_type") if key in client}
-        if reason:
+        if reason is not None:
             client["stop"] = instant(now)
         else:
             client.pop("rtt", None)
         if nameTag:
             client["name_tag"] = nameTag
         event: dict[str, Any] = {
-            "type": _DISCONNECT if reason else _CONNECT,
+            "type": _CONNECT if reason is None else _DISCONNECT,
             "id": eventId(self.random),
             "timestamp": instant(now),
             "server": self.describe(),
             "client": client | last,
         }
-        if reason:
+        if reason is not None:
             inMessages, inBytes, outMessages, outBytes = traffic()
             event["sent"] = {"msgs": inMessages, "bytes": inBytes}
             event["received"] = {"msgs": outMessages, "bytes": outBytes}
@@ -101,9 +106,14 @@ class ConnectionEvents:
 @implementer(IObserver)
 @dataclass(frozen=True, eq=False)
 class ClientEvents:
+    """
+    @ivar busFor: gives the bus of an account.
+    """
+
     events: ConnectionEvents
     session: Callable[[int], ClientSession | None]
     server: Callable[[], str]
+    busFor: Callable[[str], IMessageBus]
 
     def observe(self, advisory: Advisory) -> None:
         if isinstance(advisory, ClientConnected):
@@ -120,12 +130,28 @@ class ClientEvents:
                     f"$SYS.ACCOUNT.{GLOBAL_ACCOUNT}.DISCONNECT",
                 ):
                     self._tell(subject, advisory, advisory.reason)
+                self._tellAsked(advisory)
+
+    def _tellAsked(self, advisory: ClientRefused) -> None:
+        """
+        Tell the account whose auth callout service has not let a client in.
+        """
+        session = self.session(advisory.cid)
+        if session is None or not advisory.asked:
+            return
+
+        def info() -> ClientInfo:
+            facts = session.facts()._replace(account=advisory.asked, user=advisory.user)
+            return clientInfoOf(facts, "", True)
+
+        events = replace(self.events, bus=lambda: self.busFor(advisory.asked))
+        events.tell(_ACCOUNT_ERROR, info, GLOBAL_ACCOUNT, advisory.why, lambda: session.traffic)
 
     def _tell(
         self,
         subject: str,
         advisory: ClientConnected | ClientDisconnected | ClientRefused,
-        reason: str = "",
+        reason: str | None = None,
     ) -> None:
         session = self.session(advisory.cid)
         if session is None:

@@ -26,9 +26,10 @@ _log = Logger()
 class Login:
     """
     @ivar denial: the error for a client that a denial takes its grant away from.
+    @ivar refusal: what the authorizer said in a denial; C{None} if it said nothing.
     """
 
-    __slots__ = ("_began", "_calls", "_deferred", "_done", "denial", "waiting")
+    __slots__ = ("_began", "_calls", "_deferred", "_done", "denial", "refusal", "waiting")
 
     def __init__(self, done: Callable[[Grant | None], None], calls: PluginCalls) -> None:
         """
@@ -42,6 +43,7 @@ class Login:
         self._deferred: Deferred[Any] | None = None
         self.waiting = True
         self.denial = errors.AUTHORIZATION
+        self.refusal: errors.Unauthorized | None = None
 
     def ask(self, authorizer: IAuthorizer, request: ConnectRequest) -> None:
         self._calls.number += 1
@@ -95,7 +97,7 @@ class Login:
             self._broken(failure)
 
     def _denied(self, denied: errors.Unauthorized) -> None:
-        self.denial = denied.error
+        self.denial, self.refusal = denied.error, denied
         if self._done is not None and str(denied):
             _log.debug("Not authorized: {why}", why=str(denied))
         self._finish(None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -402,6 +403,9 @@ class ClientSession(ClientOperations):
             if grant is not None:
                 account, user = grant.account, grant.user
             refused = ClientRefused(self.cid, self.peer.host, error.reason, account, user)
+            said = self._admission.refusal
+            if said is not None and said.asked:
+                refused = replace(refused, asked=said.asked, why=str(said))
             self.context.notify(refused)
         self._last = self.factsAtEnd()
         if self.subscriptions is not None:

@@ -60,7 +60,7 @@ class LeafEvents:
         elif advisory.reason == errors.AUTHORIZATION.reason:
             self._tell(f"$SYS.SERVER.{self.server()}.CLIENT.AUTH.ERR", link, _NONE, advisory.reason)
 
-    def _tell(self, subject: str, link: LeafLink, account: str, reason: str = "") -> None:
+    def _tell(self, subject: str, link: LeafLink, account: str, reason: str | None = None) -> None:
         self.events.tell(
             subject,
             lambda: _described(link, account),

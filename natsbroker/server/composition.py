@@ -133,6 +133,7 @@ class BrokerParts:
             self._events,
             lambda cid: sessionOf(self.clients.connections, cid),
             lambda: self._keys.id,
+            lambda account: self.accounts[account].busFor(Kind.INTERNAL),
         )
         self.observers = Observers([events, *self._given.observers])
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from natsbroker.errors import Unauthorized
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.server.support import Client, Host
+from tests.support import Doorkeeper, Recorder
 
 ACCOUNTS = """
 accounts {
@@ -122,6 +125,29 @@ class TestEvents:
         host.advance(5)
         assert silent.closed
         assert events(listener) == []
+
+    def test_refusedByCallout(self) -> None:
+        """An account learns whom its auth callout service has not let in, and why."""
+        denial = Unauthorized("no way")
+        denial.asked = "A"
+
+        def deny(request: ConnectRequest) -> Grant:
+            raise denial
+
+        host = Host(ACCOUNTS, authorizer=Doorkeeper(deny, required=True)).start()
+        recorder = Recorder()
+        host.broker.bus("A").subscribe(b"$SYS.ACCOUNT.CLIENT.AUTH.ERR", recorder)
+        host.client(login("bob", "secret", name="me"))
+        (body,) = recorder.bodies
+        event = json.loads(body)
+        assert list(event)[-3:] == ["sent", "received", "reason"]
+        assert event["type"] == "io.nats.server.advisory.v1.client_disconnect"
+        client = event["client"]
+        assert [client[key] for key in ("acc", "user", "name", "name_tag")] == [
+            *("A", "bob", "me", "$G")
+        ]
+        assert event["reason"] == "no way"
+        assert "secret" not in json.dumps(event)
 
     def test_nobodyListens(self) -> None:
         """Without a subscriber no event is made: the next one is the first."""
