@@ -16,7 +16,7 @@ nobody is subscribed, nothing is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -61,21 +61,22 @@ class ConnectionEvents:
         self,
         subject: str,
         describe: Callable[[], ClientInfo],
-        nameTag: str,
+        papers: Callable[[], Mapping[str, Any]],
         reason: str | None = None,
         traffic: Callable[[], tuple[int, int, int, int]] = lambda: (0, 0, 0, 0),
     ) -> None:
         """
-        @param nameTag: the account's name; empty for none.
+        @param papers: gives C{jwt}, C{issuer_key}, C{name_tag} (the account's name) and C{tags};
+            those that are empty are left out.
         @param reason: why the connection has ended; C{None} for one that begins.
         @param traffic: gives messages in, bytes in, messages out, bytes out.
         """
-        self.publish(subject, lambda: self._event(describe(), nameTag, reason, traffic))
+        self.publish(subject, lambda: self._event(describe(), papers(), reason, traffic))
 
     def _event(
         self,
         info: ClientInfo,
-        nameTag: str,
+        papers: Mapping[str, Any],
         reason: str | None,
         traffic: Callable[[], tuple[int, int, int, int]],
     ) -> dict[str, Any]:
@@ -86,8 +87,7 @@ class ConnectionEvents:
             client["stop"] = instant(now)
         else:
             client.pop("rtt", None)
-        if nameTag:
-            client["name_tag"] = nameTag
+        client |= {key: value for key, value in papers.items() if value}
         event: dict[str, Any] = {
             "type": _CONNECT if reason is None else _DISCONNECT,
             "id": eventId(self.random),
@@ -108,12 +108,14 @@ class ConnectionEvents:
 class ClientEvents:
     """
     @ivar busFor: gives the bus of an account.
+    @ivar nameOf: gives the name of an account by its key.
     """
 
     events: ConnectionEvents
     session: Callable[[int], ClientSession | None]
     server: Callable[[], str]
     busFor: Callable[[str], IMessageBus]
+    nameOf: Callable[[str], str]
 
     def observe(self, advisory: Advisory) -> None:
         if isinstance(advisory, ClientConnected):
@@ -145,7 +147,8 @@ class ClientEvents:
             return clientInfoOf(facts, "", True)
 
         events = replace(self.events, bus=lambda: self.busFor(advisory.asked))
-        events.tell(_ACCOUNT_ERROR, info, GLOBAL_ACCOUNT, advisory.why, lambda: session.traffic)
+        papers = {"name_tag": GLOBAL_ACCOUNT}
+        events.tell(_ACCOUNT_ERROR, info, lambda: papers, advisory.why, lambda: session.traffic)
 
     def _tell(
         self,
@@ -157,9 +160,18 @@ class ClientEvents:
         if session is None:
             return
         account = advisory.account or GLOBAL_ACCOUNT
+        get = session.lastFacts if isinstance(advisory, ClientDisconnected) else session.facts
 
         def info() -> ClientInfo:
-            facts = session.facts()._replace(account=account, user=advisory.user)
-            return clientInfoOf(facts, "", True)
+            return clientInfoOf(get()._replace(account=account, user=advisory.user), "", True)
 
-        self.events.tell(subject, info, account, reason, lambda: session.traffic)
+        def papers() -> Mapping[str, Any]:
+            facts = get()
+            return {
+                "jwt": facts.jwt,
+                "issuer_key": facts.issuer,
+                "name_tag": self.nameOf(account),
+                "tags": list(facts.tags),
+            }
+
+        self.events.tell(subject, info, papers, reason, lambda: session.traffic)

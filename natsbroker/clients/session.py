@@ -393,6 +393,12 @@ class ClientSession(ClientOperations):
             self.context.notify(SlowConsumer(self.cid, self.outbox.limit, error.reason))
             super()._cut(error, detail)
 
+    def lastFacts(self) -> ConnectionFacts:
+        """
+        The facts at the end, also when the grant is gone.
+        """
+        return self._last or self.factsAtEnd()
+
     def factsAtEnd(self) -> ConnectionFacts:
         return atEnd(self.facts(), self.subscriptions)
 
@@ -419,7 +425,8 @@ class ClientSession(ClientOperations):
 
     def _gone(self) -> None:
         context = self.context
-        facts, label = self._last or self.factsAtEnd(), str(self)
+        facts, label = self.lastFacts(), str(self)
+        self._last = facts
         self.outbox.close()
         context.wheel.forget(self)
         login = self._admission.withdraw()

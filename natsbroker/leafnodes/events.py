@@ -34,12 +34,14 @@ class LeafEvents:
     """
     @ivar link: gives the connection with a number.
     @ivar hasGateways: whether this broker has gateways.
+    @ivar nameOf: gives the name of an account by its key.
     """
 
     events: ConnectionEvents
     link: Callable[[int], LeafLink | None]
     server: Callable[[], str]
     hasGateways: bool
+    nameOf: Callable[[str], str]
 
     def observe(self, advisory: Advisory) -> None:
         if not isinstance(advisory, (LeafConnected, LeafDisconnected, LeafRefused)):
@@ -64,7 +66,7 @@ class LeafEvents:
         self.events.tell(
             subject,
             lambda: _described(link, account),
-            "" if account == _NONE else account,
+            lambda: {} if account == _NONE else {"name_tag": self.nameOf(account)},
             reason,
             lambda: link.counts,
         )

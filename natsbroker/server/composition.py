@@ -134,6 +134,7 @@ class BrokerParts:
             lambda cid: sessionOf(self.clients.connections, cid),
             lambda: self._keys.id,
             lambda account: self.accounts[account].busFor(Kind.INTERNAL),
+            lambda account: self.authority.nameOf(account),
         )
         self.observers = Observers([events, *self._given.observers])
 
@@ -299,9 +300,9 @@ class BrokerParts:
         if leafs is not None:
             from natsbroker.leafnodes.events import LeafEvents
 
-            hasGateways = self._settings.gateway is not None
-            find = leafs.leafs.numbered
-            self.observers.add(LeafEvents(self._events, find, lambda: self._keys.id, hasGateways))
+            hasGateways, find = self._settings.gateway is not None, leafs.leafs.numbered
+            naming = (lambda: self._keys.id, hasGateways, self.authority.nameOf)
+            self.observers.add(LeafEvents(self._events, find, *naming))
         counts = ConnectionCounts(
             self._systemBus, self.describe, self.monitoring, self._reactor, self._random
         )

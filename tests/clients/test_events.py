@@ -126,6 +126,23 @@ class TestEvents:
         assert silent.closed
         assert events(listener) == []
 
+    def test_papers(self) -> None:
+        """A user with a JWT is described with it and its issuer, also when it is gone."""
+        grant = Grant("A", "u", jwt="eyJ.x.y", issuer="AKEY", tags=("t:1",))
+        host = Host(ACCOUNTS, authorizer=Doorkeeper(lambda request: grant)).start()
+        recorder = Recorder()
+        host.broker.bus("SYS").subscribe(b"$SYS.ACCOUNT.A.*", recorder)
+        client = host.client(login("u", "x"))
+        client.transport.hangUp()
+        host.settle()
+        clients = [json.loads(body)["client"] for body in recorder.bodies]
+        for each in clients:
+            assert list(each)[-6:] == [
+                *("jwt", "issuer_key", "name_tag", "tags", "kind", "client_type")
+            ]
+            assert [each["jwt"], each["issuer_key"], each["tags"]] == ["eyJ.x.y", "AKEY", ["t:1"]]
+        assert ["stop" in each for each in clients] == [False, True]
+
     def test_refusedByCallout(self) -> None:
         """An account learns whom its auth callout service has not let in, and why."""
         denial = Unauthorized("no way")
