@@ -6,7 +6,7 @@ The events of the system account about clients that come and go::
                                             the account had no room
     $SYS.SERVER.<id>.CLIENT.AUTH.ERR        a client was refused for who it is; said of $G as well
 
-The account whose auth callout service has not let a client in is told as well::
+The account of an auth callout service learns which clients it has not let in::
 
     $SYS.ACCOUNT.CLIENT.AUTH.ERR
 

@@ -144,7 +144,7 @@ class TestEvents:
         assert ["stop" in each for each in clients] == [False, True]
 
     def test_refusedByCallout(self) -> None:
-        """An account learns whom its auth callout service has not let in, and why."""
+        """An account learns which client its auth callout service has not let in, and why."""
         denial = Unauthorized("no way")
         denial.asked = "A"
 
