@@ -17,6 +17,7 @@ __all__ = [
     "LeafDisconnected",
     "LeafRefused",
     "Reloaded",
+    "ShutdownStarted",
     "SlowConsumer",
 ]
 
@@ -59,11 +60,21 @@ class ClientDisconnected(Advisory):
 class ClientRefused(Advisory):
     """
     A connection was refused.
+
+    @ivar account: the one that had no room for it; empty for one that has no grant.
+    @ivar user: its name in this account, or who it says it is; as the peer has it, so it is not for
+        logs.
+    @ivar asked: the account whose auth callout service did not let it in; empty for none.
+    @ivar why: what came of the question to that service, perhaps in its own words.
     """
 
     cid: int
     host: str
     reason: str
+    account: str = ""
+    user: str = ""
+    asked: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,13 @@ class SlowConsumer(Advisory):
 class LameDuckStarted(Advisory):
     """
     The broker takes no more connections and will close those it has.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownStarted(Advisory):
+    """
+    The broker stops; connections are still open.
     """
 
 

@@ -18,7 +18,7 @@ from zope.interface import implementer
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Bus
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.advisories import LameDuckStarted, Reloaded
+from natsbroker.advisories import LameDuckStarted, Reloaded, ShutdownStarted
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.finding import closeAll
 from natsbroker.clients.listeners import Listeners
@@ -306,6 +306,7 @@ class Broker(MultiService):
         return ensureDeferred(self._stop())
 
     async def _stop(self) -> None:
+        self._parts.observers.notify(ShutdownStarted())
         await self.listeners.close()
         await self.links.stopListening()
         jetstream = self._parts.services.pop("jetstream", None)

@@ -256,7 +256,11 @@ class Unauthorized(BrokerError):
     An authorizer denies. The text is for our log only.
 
     @ivar error: for a client that was admitted before; any other receives L{AUTHORIZATION}.
+    @ivar asked: the account whose auth callout service was asked; empty for none. Its users may
+        read the text too.
     """
+
+    asked = ""
 
     def __init__(self, text: str = "", error: WireError = AUTHORIZATION) -> None:
         super().__init__(text)

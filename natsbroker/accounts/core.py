@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from random import Random
 from typing import Any
@@ -15,7 +16,6 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import classImplements, implementer
 
 from natsbroker import hot
-from natsbroker.accounts.batches import passOn
 from natsbroker.accounts.delivery import Delivery
 from natsbroker.accounts.gateways import GatewayTargets
 from natsbroker.accounts.interest import AccountInterest
@@ -57,14 +57,22 @@ class _MappedSubjects(Relay):
 _MAPPED = _MappedSubjects()
 
 
+#: What an account calls that may raise: C{gateway} is a policy's table of interest.
+FAILING = ("filter", "gateway", "router", "subscriber", "watcher")
+
+
+def _passOn(what: str, text: str) -> None:
+    raise
+
+
 @dataclass(frozen=True, slots=True)
 class AccountDependencies:
     """
     What the accounts of one broker share.
 
     @ivar clock: an account without one cannot serve others.
-    @ivar failed: called with a sentence while an exception of a subscriber, a filter, a watcher or
-        the router is handled; by default the exception reaches the caller.
+    @ivar failed: called with what failed, one of L{FAILING}, and a sentence while an exception of
+        it is handled; by default the exception reaches the caller.
     @ivar remembers: matches are cached.
     @ivar describe: says in traces of messages which server this is; without it none are traced.
     """
@@ -72,7 +80,7 @@ class AccountDependencies:
     batch: hot.FlushBatch
     random: Random = field(default_factory=Random)
     clock: IReactorTime = _NO_CLOCK
-    failed: Callable[[str], None] = passOn
+    failed: Callable[[str, str], None] = _passOn
     remembers: bool = True
     describe: Describe | None = None
 
@@ -92,15 +100,19 @@ class AccountCore:
         self.isSystem = False
         self.removals = 0
         self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
-        self.failed = failed = given.failed
+        self._failed = failed = given.failed
+        self.failed = partial(failed, "subscriber")
         self._router = router
         self._batch = batch = given.batch
         self._mapping: MappingTable | None = None
         self.interest = AccountInterest(
-            router, lambda: chain(self.gateways.known(), self._mappedPatterns()), batch, failed
+            router,
+            lambda: chain(self.gateways.known(), self._mappedPatterns()),
+            batch,
+            partial(failed, "watcher"),
         )
         self.gateways = GatewayTargets(
-            self, router, self.interest, self.clock, failed, given.remembers
+            self, router, self.interest, self.clock, partial(failed, "gateway"), given.remembers
         )
         self.matcher = self.gateways.matcher
         self.delivery = Delivery(
@@ -152,7 +164,7 @@ class AccountCore:
             self._router.remove(pattern, subscription)
         except BaseException:
             # What the router still finds is closed, and the account is done with it.
-            self.failed("The router failed to remove a subscription")
+            self._failed("router", "The router failed to remove a subscription")
         self.matcher.changed(pattern)
         self.interest.removed(subscription)
 

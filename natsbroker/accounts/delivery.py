@@ -61,7 +61,7 @@ class Delivery:
         gateways: GatewayTargets,
         random: Random,
         batch: hot.FlushBatch,
-        failed: Callable[[str], None],
+        failed: Callable[[str, str], None],
         finished: Callable[[hot.Subscription], None],
     ) -> None:
         self.filters: list[IPublishFilter] = []
@@ -101,7 +101,8 @@ class Delivery:
             try:
                 filtered = each.filterMessage(message, kind)
             except BaseException:
-                self._failed("A publish filter failed, and what it was asked about is dropped")
+                text = "A publish filter failed, and what it was asked about is dropped"
+                self._failed("filter", text)
                 return 0
             if filtered is None:
                 return 0
@@ -323,7 +324,7 @@ class Delivery:
         try:
             subscriber.deliver(message, subscription.tag)
         except BaseException:
-            self._failed(f"The subscriber to {subscription.pattern!r} failed")
+            self._failed("subscriber", f"The subscriber to {subscription.pattern!r} failed")
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self._finished(subscription)
         return True

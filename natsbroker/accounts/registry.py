@@ -6,6 +6,7 @@ ends.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -73,12 +74,15 @@ def _clusterOf(settings: Settings) -> bytes:
 class AccountRegistry:
     """
     Raises C{KeyError} for an account that does not exist.
+
+    @ivar failures: how often calls raised, by what was called; see L{AccountDependencies}.
     """
 
     def __init__(
         self, given: AccountDependencies, makeRouter: Callable[[str], ISubjectRouter]
     ) -> None:
-        self._given = replace(given, failed=_log.failure)
+        self._given = replace(given, failed=self._failed)
+        self.failures: Counter[str] = Counter()
         self._makeRouter = makeRouter
         self._imports = ImportSetup(given.random)
         self._places: dict[str, _Place] = {}
@@ -105,6 +109,10 @@ class AccountRegistry:
         self._imports.jetstream = settings.jetstream
         self._imports.system = accounts.get(self._system)
         self._imports.apply(accounts, describedIn(settings))
+
+    def _failed(self, what: str, text: str) -> None:
+        self.failures[what] += 1
+        _log.failure("{text}", text=text)
 
     def watch(self, watcher: Callable[[Account], None]) -> None:
         """

@@ -32,6 +32,7 @@ CLOSED_SUBSCRIPTION = "Not delivered because subscription is closed"
 CLOSED_CLIENT = "Not delivered because client is closed"
 NO_ECHO = "Not delivered because of no echo"
 SUBSCRIPTION_DENIED = "Not delivered because subscription denies this subject"
+TOO_LARGE = "maximum payload exceeded"
 _NOT_SENT = "Not delivered because remote does not support message tracing"
 _NOT_TRACED = (
     "Message delivered but remote does not support message tracing "
@@ -248,6 +249,22 @@ class AccountTracing:
         trace.arrived(message, peer)
         message.trace = trace
         return message
+
+    def refuse(
+        self, asked: Message, peer: TracePeer, size: int, mayPublish: Callable[[bytes], bool]
+    ) -> None:
+        """
+        Trace a message that is too large for the server.
+
+        @param asked: with its headers, which may ask for a trace, and no payload.
+        @param size: that of the whole message.
+        """
+        message = self.begin(asked, peer, mayPublish)
+        trace = None if message is None else message.trace
+        if trace is not None:
+            trace.size = size
+            trace.failed(TOO_LARGE)
+            trace.release()
 
     def _isSampled(self, request: TraceRequest, peer: TracePeer) -> bool:
         if request.dest or peer.kind != CLIENT or self.sampling >= 100:

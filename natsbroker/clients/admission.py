@@ -52,6 +52,8 @@ class Admission:
     @ivar login: the question to the authorizer; C{None} while none is open.
     @ivar grant: what the client may do; C{None} before it is let in. With it come the bus of its
         account, the rules for publishing, and the subscriptions.
+    @ivar crowded: the grant whose account had no room.
+    @ivar refusal: what the authorizer said last in a denial.
     """
 
     context: ClientContext
@@ -62,6 +64,8 @@ class Admission:
     bus: Bus | None = field(default=None, init=False)
     rules: PublishRules | None = field(default=None, init=False)
     subscriptions: SubscriptionTable | None = field(default=None, init=False)
+    crowded: Grant | None = field(default=None, init=False)
+    refusal: errors.Unauthorized | None = field(default=None, init=False)
 
     def ask(
         self, state: LoginState, request: ConnectRequest, answered: Callable[[Grant | None], None]
@@ -72,7 +76,7 @@ class Admission:
         @return: whether the answer is still to come.
         """
         self.state = state
-        login = self.login = Login(answered)
+        login = self.login = Login(answered, self.context.logins)
         login.ask(self.context.authorizer, request)
         return login.waiting
 
@@ -91,6 +95,7 @@ class Admission:
         """
         login = self.withdraw()
         denial = errors.AUTHORIZATION if login is None else login.denial
+        self.refusal = None if login is None else login.refusal
         if self.state is LoginState.ASKED:
             return self._admit(grant, options)
         return self._review(grant, denial)
@@ -111,6 +116,7 @@ class Admission:
             )
             raise LoginRefused(errors.AUTHORIZATION) from None
         except errors.ConnectionLimit as limit:
+            self.crowded = grant
             raise LoginRefused(limit.error) from None
         self._use(grant)
         self.bus = bus

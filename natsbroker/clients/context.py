@@ -23,6 +23,7 @@ from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Logging
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer
+from natsbroker.server.observers import PluginCalls
 
 #: How the reasons of slow consumers begin.
 _SLOW = "Slow Consumer"
@@ -117,6 +118,10 @@ def _ignored(advisory: Advisory) -> None:
 
 @dataclass(eq=False)
 class ClientContext:
+    """
+    @ivar logins: the questions to authorizers, those of leafnodes included.
+    """
+
     reactor: IReactorTime
     accounts: AccountRegistry
     authorizer: IAuthorizer
@@ -129,6 +134,7 @@ class ClientContext:
     connections: Connections = field(default_factory=Connections)
     tracing: Logging = field(default_factory=Logging)
     fastLane: bool = True
+    logins: PluginCalls = field(default_factory=PluginCalls, init=False)
 
     def __post_init__(self) -> None:
         self.wheel = DeadlineWheel(self.reactor)

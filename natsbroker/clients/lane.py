@@ -131,6 +131,23 @@ class _Plan:
         return reached
 
 
+class _RulesOf:
+    """
+    The rules of a decoder for a line that is only looked at: its input stays.
+    """
+
+    __slots__ = ("authorized", "headers", "maxControlLine", "maxPayload")
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.authorized: bool = decoder.authorized
+        self.headers: bool = decoder.headers
+        self.maxControlLine: int = decoder.maxControlLine
+        self.maxPayload: int = decoder.maxPayload
+
+    def take(self) -> bytes:
+        return b""
+
+
 @dataclass(eq=False, slots=True)
 class Lane:
     """
@@ -213,7 +230,7 @@ class Lane:
     def _plan(self, line: bytes) -> _Plan | None:
         if line[:1] not in _PUBLISHING:
             return None
-        frame = readLine(line[:-1], self.decoder)
+        frame = readLine(line[:-1], _RulesOf(self.decoder))
         if frame[0] != HEAD:
             return None
         _, _, subject, reply, headerLength, size, sizeText, headerText = frame

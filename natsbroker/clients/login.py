@@ -7,6 +7,7 @@ type and the place are logged, its text (which may hold what the client sent) on
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from time import perf_counter
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -16,6 +17,7 @@ from twisted.python.failure import Failure
 from natsbroker import errors
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.server.logs import raisedAt
+from natsbroker.server.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()
@@ -24,21 +26,28 @@ _log = Logger()
 class Login:
     """
     @ivar denial: the error for a client that a denial takes its grant away from.
+    @ivar refusal: what the authorizer said in a denial; C{None} if it said nothing.
     """
 
-    __slots__ = ("_deferred", "_done", "denial", "waiting")
+    __slots__ = ("_began", "_calls", "_deferred", "_done", "denial", "refusal", "waiting")
 
-    def __init__(self, done: Callable[[Grant | None], None]) -> None:
+    def __init__(self, done: Callable[[Grant | None], None], calls: PluginCalls) -> None:
         """
         @param done: called once with the grant, or with C{None} for a denial; perhaps before L{ask}
             returns.
+        @param calls: counts this one.
         """
+        self._calls = calls
+        self._began = 0.0
         self._done: Callable[[Grant | None], None] | None = done
         self._deferred: Deferred[Any] | None = None
         self.waiting = True
         self.denial = errors.AUTHORIZATION
+        self.refusal: errors.Unauthorized | None = None
 
     def ask(self, authorizer: IAuthorizer, request: ConnectRequest) -> None:
+        self._calls.number += 1
+        self._began = perf_counter()
         try:
             answer: Any = authorizer.grantFor(request)
         except errors.Unauthorized as denied:
@@ -76,6 +85,7 @@ class Login:
             _log.error(
                 "The authorizer's answer is no grant but {kind}: denied", kind=type(answer).__name__
             )
+            self._calls.failures += 1
             self._finish(None)
 
     def _refused(self, failure: Failure) -> None:
@@ -87,16 +97,18 @@ class Login:
             self._broken(failure)
 
     def _denied(self, denied: errors.Unauthorized) -> None:
-        self.denial = denied.error
+        self.denial, self.refusal = denied.error, denied
         if self._done is not None and str(denied):
             _log.debug("Not authorized: {why}", why=str(denied))
         self._finish(None)
 
     def _broken(self, failure: Failure) -> None:
         _logBroken("The authorizer failed: denied", failure)
+        self._calls.failures += 1
         self._finish(None)
 
     def _finish(self, grant: Grant | None) -> None:
+        self._calls.seconds += perf_counter() - self._began
         self.waiting = False
         self._deferred = None
         done, self._done = self._done, None

@@ -205,7 +205,16 @@ class ClientOperations(PeerSession):
         _log.error("{client} - Client Error {text}", client=str(self), text=told)
         self.close(errors.PEER_ERROR)
 
-    def _fault(self, error: errors.WireError) -> None:
+    def _fault(
+        self, error: errors.WireError, subject: bytes = b"", headers: bytes = b"", size: int = 0
+    ) -> None:
+        """
+        @param headers: of a message that is too large and asks for a trace.
+        """
+        bus = self._admission.bus
+        asked = Message(subject, headers, b"", len(headers), self)
+        if bus is not None and bus.tracing is not None and bus.tracing.concerns(asked):
+            bus.tracing.refuse(asked, self.tracePeer, size, self._mayTraceTo)
         self.close(error)
 
     def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from natsbroker.clients.context import ClientContext, ClosedClient
 from natsbroker.clients.facts import ConnectionFacts, atEnd, clientInfoOf
 from natsbroker.clients.operations import ClientOperations
 from natsbroker.connections.backlog import FRAME, LOGIN, RECEIVER
-from natsbroker.connections.labels import inQuotes
+from natsbroker.connections.labels import claimedUser, inQuotes
 from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IOrigin, IOutboxSubscriber
@@ -392,12 +393,26 @@ class ClientSession(ClientOperations):
             self.context.notify(SlowConsumer(self.cid, self.outbox.limit, error.reason))
             super()._cut(error, detail)
 
+    def lastFacts(self) -> ConnectionFacts:
+        """
+        The facts at the end, also when the grant is gone.
+        """
+        return self._last or self.factsAtEnd()
+
     def factsAtEnd(self) -> ConnectionFacts:
         return atEnd(self.facts(), self.subscriptions)
 
     def _closing(self, error: errors.WireError) -> None:
         if self.grant is None:
-            self.context.notify(ClientRefused(self.cid, self.peer.host, error.reason))
+            grant = self._admission.crowded
+            account, user = "", claimedUser(self.options)
+            if grant is not None:
+                account, user = grant.account, grant.user
+            refused = ClientRefused(self.cid, self.peer.host, error.reason, account, user)
+            said = self._admission.refusal
+            if said is not None and said.asked:
+                refused = replace(refused, asked=said.asked, why=str(said))
+            self.context.notify(refused)
         self._last = self.factsAtEnd()
         if self.subscriptions is not None:
             self.subscriptions.clear()
@@ -410,7 +425,8 @@ class ClientSession(ClientOperations):
 
     def _gone(self) -> None:
         context = self.context
-        facts, label = self._last or self.factsAtEnd(), str(self)
+        facts, label = self.lastFacts(), str(self)
+        self._last = facts
         self.outbox.close()
         context.wheel.forget(self)
         login = self._admission.withdraw()

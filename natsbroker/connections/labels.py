@@ -57,6 +57,15 @@ def authenticationFailure(options: Mapping[str, Any]) -> str:
     return "authentication error"
 
 
+def claimedUser(options: Mapping[str, Any]) -> str:
+    """
+    @param options: of CONNECT.
+    @return: who a connection says it is; empty for a login without a name. Never a secret.
+    """
+    key = str(options.get("nkey") or "")
+    return key if key.startswith("U") else str(options.get("user") or "")[:256]
+
+
 def _publicKey(key: str) -> str:
     """
     Somebody may have sent the secret key by mistake.

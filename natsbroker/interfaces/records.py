@@ -13,6 +13,7 @@ __all__ = [
     "Columns",
     "EncodedRecord",
     "Entry",
+    "Histogram",
     "LeaseCensus",
     "LeaseHolder",
     "LeaseLost",
@@ -24,9 +25,11 @@ __all__ = [
     "Record",
     "RecordDamaged",
     "Retention",
+    "ScrubFigures",
     "StoreClosed",
     "StoreError",
     "StoreFailed",
+    "StoreFigures",
     "StoreFull",
     "StoreLocked",
     "SubjectTallies",
@@ -205,6 +208,58 @@ class LeaseCensus(NamedTuple):
 
     holders: dict[str, LeaseHolder]
     logs: dict[str, str | None]
+
+
+class Histogram(NamedTuple):
+    """
+    How often values of each size were seen.
+
+    @ivar bounds: the upper bounds of the buckets, without the last one, which has none.
+    @ivar counts: of each bucket, the last included.
+    @ivar total: the sum of all values.
+    """
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+
+
+class ScrubFigures(NamedTuple):
+    """
+    How far a store has read all that it has, in order to find damage.
+
+    @ivar records: the records that were checked, in all passes.
+    @ivar passes: the passes that reached the end.
+    @ivar position: the part of the store that the pass underway has read, from 0 to 1.
+    @ivar ended: when the last pass reached the end, in seconds since 1970; 0 for never.
+    """
+
+    records: int = 0
+    passes: int = 0
+    position: float = 0.0
+    ended: float = 0.0
+
+
+class StoreFigures(NamedTuple):
+    """
+    What a store has done, and what it knows of damage.
+
+    @ivar commits: the seconds that group commits took.
+    @ivar syncs: the seconds that single writes waited for the medium; a commit may need several.
+    @ivar records: the numbers of records of group commits.
+    @ivar sizes: their bytes: subjects, headers and payloads.
+    @ivar damagedRecords: records that are known to be damaged.
+    @ivar damagedValues: values of state that were found damaged.
+    @ivar scrub: C{None} for a store that does not look for damage by itself.
+    """
+
+    commits: Histogram
+    syncs: Histogram
+    records: Histogram
+    sizes: Histogram
+    damagedRecords: int = 0
+    damagedValues: int = 0
+    scrub: ScrubFigures | None = None
 
 
 class StoreError(Exception):

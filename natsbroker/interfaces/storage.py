@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RangeDigest,
         Record,
         Retention,
+        StoreFigures,
         SubjectTallies,
     )
     from natsbroker.interfaces.services import IBrokerHost
@@ -135,6 +136,17 @@ class IReportingStore(IStreamStore):
     def losses() -> Sequence[str]:
         """
         A sentence for each known loss that is not acknowledged.
+        """
+
+
+class IMeasuredStore(IStreamStore):
+    """
+    A store that counts what it does, for monitoring.
+    """
+
+    def figures() -> StoreFigures:
+        """
+        The figures since the store was opened, from memory.
         """
 
 

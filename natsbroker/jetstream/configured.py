@@ -125,6 +125,7 @@ def jetStreamService(
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
     figures = JetStreamFigures(service.accounts, jetstream, directory, lambda: service.isRunning)
     figures.trouble = lambda: service.trouble
+    figures.store = lambda: service.store
     return service, figures
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.config.model import JetStream
+from natsbroker.interfaces import IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import shownConsumer, shownState
@@ -39,6 +40,7 @@ class JetStreamFigures:
     @ivar isRunning: whether the service has started.
     @ivar nameOf: gives the name of an account by its key.
     @ivar trouble: tells why nothing can be stored; gives nothing while it can.
+    @ivar store: gives the store of streams in files; C{None} while it is not open.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class JetStreamFigures:
         self._isRunning = isRunning
         self.nameOf: Callable[[str], str] = str
         self.trouble: Callable[[], str] = str
+        self.store: Callable[[], IStreamStore | None] = lambda: None
 
     @property
     def isRunning(self) -> bool:

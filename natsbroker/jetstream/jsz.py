@@ -147,6 +147,14 @@ def accountsOf(figures: Any) -> Mapping[str, Any]:
     return found
 
 
+def storeOf(figures: Any) -> Any:
+    """
+    @param figures: L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
+    @return: the store of streams in files, or C{None}.
+    """
+    return None if figures is None else figures.store()
+
+
 def accountSteps(
     figures: Any, account: Any, wanted: JszQuery
 ) -> Generator[Pause, None, dict[str, Any]]:

@@ -126,6 +126,13 @@ class JetStreamService(Service):
         return self._readiness.outcome is True
 
     @property
+    def store(self) -> IStreamStore | None:
+        """
+        The store of streams in files; C{None} before it is open.
+        """
+        return self._stores[0] if self._stores else None
+
+    @property
     def trouble(self) -> str:
         """
         Why nothing can be stored; empty while it can.

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from natsbroker import errors
 from natsbroker.advisories import LeafRefused
 from natsbroker.clients.login import Login
+from natsbroker.connections.labels import claimedUser
 from natsbroker.errors import logText
 from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.rules import encoded, hubRules, permissionsOf, spokeRules
@@ -52,6 +53,14 @@ class AcceptedLeaf(LeafLink):
         self.decoder.authorized = False
         self.handlers[ops.CONNECT] = self._connected
         self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
+
+    @property
+    def user(self) -> str:
+        return super().user or claimedUser(self._options or {})
+
+    @property
+    def version(self) -> str:
+        return self._connect.version
 
     def greet(self) -> None:
         mode = self.compression.mode
@@ -102,7 +111,8 @@ class AcceptedLeaf(LeafLink):
             granted=self.grant,
         )
         login = self._login = Login(
-            lambda grant: self._inBatch(lambda: self._answered(decided, grant))
+            lambda grant: self._inBatch(lambda: self._answered(decided, grant)),
+            self.leafs.clients.logins,
         )
         login.ask(self.leafs.authorizerFor(self.isOverWebSocket), request)
         if login.waiting:
@@ -149,6 +159,7 @@ class AcceptedLeaf(LeafLink):
         who = f'User "{options["user"]}"' if options.get("user") else "no user"
         _log.error("{link} - authentication error - {who}", link=str(self), who=logText(who))
         reason = errors.AUTHORIZATION.reason
+        self._keepalive.estimate(self.context.reactor.seconds() - self.started)
         self.leafs.clients.notify(LeafRefused(self.number, self.peer.host, reason))
         self.close(errors.AUTHORIZATION)
 

@@ -115,6 +115,20 @@ class LeafLink(Link):
         return "" if self.grant is None else self.grant.account
 
     @property
+    def user(self) -> str:
+        """
+        The name that it logged in with; empty for none.
+        """
+        return "" if self.grant is None else self.grant.user
+
+    @property
+    def version(self) -> str:
+        """
+        The peer's version, as far as it has said.
+        """
+        return ""
+
+    @property
     def isDialled(self) -> bool:
         return self.target is not None
 
@@ -170,7 +184,7 @@ class LeafLink(Link):
             host=self.peer.host,
             id=self.number,
             acc=self.account,
-            user="" if self.grant is None else self.grant.user,
+            user=self.user,
             name=self.name,
             rtt=round(self.roundTrip * 1e9),
             server=self.leafs.identity.server_name,
@@ -305,8 +319,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
                 other.close(errors.DUPLICATE_LEAF)
                 _log.warn("{link} - Replacing connection from same server", link=str(leaf))
                 break
-        user = "" if leaf.grant is None else leaf.grant.user
-        self.clients.notify(LeafConnected(leaf.number, leaf.account, user))
+        self.clients.notify(LeafConnected(leaf.number, leaf.account, leaf.user))
 
     def linkEnding(self, leaf: LeafLink) -> None:
         grant = leaf.grant
@@ -321,6 +334,9 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         super().linkGone(leaf)
         if leaf.target is not None and not self.isOver:
             self._redial(leaf.target)
+
+    def numbered(self, number: int) -> LeafLink | None:
+        return self._links.get(number)
 
     def linksTo(self, target: LeafRemote) -> list[LeafLink]:
         return [leaf for leaf in self.everyone() if leaf.target is target and not leaf.reason]

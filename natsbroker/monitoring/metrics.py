@@ -15,38 +15,21 @@ from types import ModuleType
 from typing import Any
 
 from natsbroker.accounts.accstatz import Accstatz
+from natsbroker.accounts.core import FAILING
 from natsbroker.accounts.subsz import sublistFigures
+from natsbroker.interfaces.records import Histogram
 from natsbroker.jetstream.jsz import accountsOf
 from natsbroker.monitoring.answers import PAUSE, Answer, Pause, textAnswer
 from natsbroker.monitoring.queries import Query
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.varz import Varz
+from natsbroker.server.observers import PluginCalls
 
 _MISSING = "/metrics needs prometheus-client: pip install 'natsbroker[metrics]'\n"
 _UNAVAILABLE = 501
 
 #: How many consumers are gone through in one step.
 _STEP = 64
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """
-    @ivar bounds: the upper bounds of the buckets, without the last one, which has none.
-    @ivar counts: of each bucket, the last included.
-    @ivar total: the sum of all values.
-    """
-
-    bounds: Sequence[float]
-    counts: Sequence[int]
-    total: float
-
-    def buckets(self) -> list[tuple[str, int]]:
-        """
-        @return: each bound as text, and how many values are not above it.
-        """
-        names = [*map(str, self.bounds), "+Inf"]
-        return list(zip(names, accumulate(self.counts), strict=True))
 
 
 @dataclass
@@ -56,7 +39,7 @@ class MetricSeries:
 
     @ivar labels: the names of the labels.
     @ivar samples: the values of the labels and of the metric.
-    @ivar histogram: in place of samples.
+    @ivar histograms: in place of samples.
     """
 
     name: str
@@ -64,13 +47,13 @@ class MetricSeries:
     labels: tuple[str, ...] = ()
     isCounter: bool = False
     samples: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
-    histogram: Histogram | None = None
+    histograms: list[tuple[tuple[str, ...], Histogram]] = field(default_factory=list)
 
     def add(self, value: float, *labels: str) -> None:
         self.samples.append((labels, value))
 
 
-#: The arguments of L{Histogram}.
+#: The members of L{Histogram}.
 TurnLengths = tuple[Sequence[float], Sequence[int], float]
 
 #: Makes the metrics of a service.
@@ -82,6 +65,8 @@ class Metrics:
     @ivar contributions: the metrics of services, each made in small steps.
     @ivar turnLengths: gives L{natsbroker.connections.poller.SocketPoller.turnLengths}; C{None}
         without a poller.
+    @ivar plugins: gives kind and name of each plugin that is in use.
+    @ivar observerCalls: the calls into observers.
     """
 
     def __init__(
@@ -103,6 +88,8 @@ class Metrics:
         self._load = load or loadClient
         self.contributions: list[Contribution] = []
         self.turnLengths: Callable[[], TurnLengths | None] = lambda: None
+        self.plugins: Callable[[], Iterable[tuple[str, str]]] = tuple
+        self.observerCalls = PluginCalls()
 
     def __call__(self, query: Query) -> Answer:
         client = self._load()
@@ -128,6 +115,7 @@ class Metrics:
         found += yield from self._interest()
         found += self._links()
         found += self._turns()
+        found += self._plugins()
         found += yield from _jetStream(accountsOf(self._jetstream()))
         for each in self.contributions:
             found += yield from each()
@@ -182,24 +170,45 @@ class Metrics:
         return messages, size, *self._linkStates()
 
     def _linkStates(self) -> Iterable[MetricSeries]:
-        """
-        By kind and not by peer: the labels of a large cluster would be many.
-        """
         number = MetricSeries("links", "Open links.", ("kind",))
         pending = MetricSeries("link_pending_bytes", "Bytes that wait to be sent.", ("kind",))
-        trip = MetricSeries("link_rtt_seconds", "The longest round trip of a link.", ("kind",))
+        text = "The round trip to a peer, the longest of its links."
+        trip = MetricSeries("link_rtt_seconds", text, ("kind", "peer"))
         for kind, registry in self._varz.statistics.items():
             links = list(registry.everyone())
             number.add(len(links), kind)
             pending.add(sum(each.outbox.pending for each in links), kind)
-            trip.add(max((each.roundTrip or 0.0 for each in links), default=0.0), kind)
+            longest: dict[str, float] = {}
+            for each in links:
+                if each.remote:
+                    longest[each.remote] = max(longest.get(each.remote, 0.0), each.roundTrip)
+            for peer, seconds in longest.items():
+                trip.add(seconds, kind, peer)
         return number, pending, trip
 
     def _turns(self) -> Iterable[MetricSeries]:
         lengths = self.turnLengths()
         if lengths is not None:
             text = "How long the broker was busy with what connections had ready at a time."
-            yield MetricSeries("turn_seconds", text, histogram=Histogram(*lengths))
+            yield MetricSeries("turn_seconds", text, histograms=[((), Histogram(*lengths))])
+
+    def _plugins(self) -> Iterable[MetricSeries]:
+        info = MetricSeries("plugin_info", "What the broker consists of.", ("kind", "name"))
+        for kind, name in self.plugins():
+            info.add(1, kind, name)
+        labels = ("kind",)
+        number = MetricSeries("plugin_calls", "Calls that have begun.", labels, True)
+        text = "How long these calls took until they were answered."
+        seconds = MetricSeries("plugin_seconds", text, labels, True)
+        failures = MetricSeries("plugin_failures", "Calls that raised.", labels, True)
+        calls = {"authorizer": self._state.context.logins, "observer": self.observerCalls}
+        for kind, each in calls.items():
+            number.add(each.number, kind)
+            seconds.add(each.seconds, kind)
+            failures.add(each.failures, kind)
+        for kind in FAILING:
+            failures.add(self._state.context.accounts.failures[kind], kind)
+        return info, number, seconds, failures
 
 
 def _accounts(rows: Iterable[Mapping[str, Any]]) -> Iterable[MetricSeries]:
@@ -263,19 +272,23 @@ class _Collected:
 
     def collect(self) -> Iterator[Any]:
         series, metrics = self._series, self._client.metrics_core
-        if series.histogram is not None:
-            yield metrics.HistogramMetricFamily(
-                f"natsbroker_{series.name}",
-                series.text,
-                buckets=series.histogram.buckets(),
-                sum_value=series.histogram.total,
-            )
-            return
         kind = metrics.CounterMetricFamily if series.isCounter else metrics.GaugeMetricFamily
+        if series.histograms:
+            kind = metrics.HistogramMetricFamily
         family = kind(f"natsbroker_{series.name}", series.text, labels=series.labels)
         for labels, value in series.samples:
             family.add_metric(labels, value)
+        for labels, each in series.histograms:
+            family.add_metric(labels, _buckets(each), each.total)
         yield family
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, int]]:
+    """
+    @return: each bound as text, and how many values are not above it.
+    """
+    names = [*map(str, histogram.bounds), "+Inf"]
+    return list(zip(names, accumulate(histogram.counts), strict=True))
 
 
 def loadClient() -> ModuleType | None:

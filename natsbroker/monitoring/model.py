@@ -6,6 +6,7 @@ service adds a page, a health check or a member through attributes of L{Monitori
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -16,7 +17,7 @@ from natsbroker.clients.connz import Connz, Namers
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionKind
 from natsbroker.jetstream.health import jetStreamCheck
-from natsbroker.jetstream.jsz import Jsz, accountsOf, varzOf
+from natsbroker.jetstream.jsz import Jsz, accountsOf, storeOf, varzOf
 from natsbroker.monitoring.answers import HTML, Answer, Page, jsonAnswer, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
 from natsbroker.monitoring.livepage import liveFile, livePage
@@ -24,6 +25,7 @@ from natsbroker.monitoring.metrics import Metrics
 from natsbroker.monitoring.queries import BadQuery, Query, flag
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.statsz import Statsz
+from natsbroker.monitoring.storemetrics import storeSeries
 from natsbroker.monitoring.varz import Varz
 
 
@@ -35,6 +37,7 @@ class MonitoringModel:
     @ivar state: what the pages read.
     @ivar links: the pages of connection kinds, by the kind's name.
     @ivar pages: by path, as C{/varz}; more may be added.
+    @ivar stores: gives each store by what it is for, or C{None} while it is not open.
     """
 
     def __init__(
@@ -63,7 +66,9 @@ class MonitoringModel:
         self.varz.contributions["jetstream"] = lambda: varzOf(jetstream())
         self.statsz = Statsz(self.state, self.varz, lambda: varzOf(jetstream()))
         self.accountz.hasJetStream = lambda name: name in accountsOf(jetstream())
+        self.stores: dict[str, Callable[[], Any]] = {"jetstream": lambda: storeOf(jetstream())}
         self.metrics = Metrics(self.state, self.varz, self.accstatz, jetstream)
+        self.metrics.contributions.append(partial(storeSeries, self.stores))
         self.pages: dict[str, Page] = {
             "/": self._index,
             "/live": livePage,

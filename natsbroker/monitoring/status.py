@@ -2,6 +2,8 @@
 The status that the broker publishes in the system account at intervals, as nats-server does::
 
     $SYS.SERVER.<id>.STATSZ
+    $SYS.SERVER.<id>.LAMEDUCK      it takes no more connections
+    $SYS.SERVER.<id>.SHUTDOWN      it stops
 
 nats-servers with JetStream elect no leader until every member of the cluster, and every gateway
 of their configuration, has said whether it takes part: a broker that stays silent blocks them.
@@ -17,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from twisted.application.service import Service
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
+from zope.interface import implementer
 
+from natsbroker.advisories import Advisory, LameDuckStarted, ShutdownStarted
 from natsbroker.auth.responder import Describe
-from natsbroker.interfaces import IMessageBus
+from natsbroker.interfaces import IMessageBus, IObserver
 from natsbroker.monitoring.slices import Slices
 from natsbroker.wire.clientinfo import compact
 from natsbroker.wire.values import Message
@@ -34,7 +38,11 @@ _log = Logger(namespace="natsbroker")
 _FIRST = 0.5
 _USUAL = 10.0
 
+#: The last word of the subject, by the kind of advisory.
+_ENDS = {LameDuckStarted: "LAMEDUCK", ShutdownStarted: "SHUTDOWN"}
 
+
+@implementer(IObserver)
 class StatusReports(Service):
     name = "status"
 
@@ -79,6 +87,13 @@ class StatusReports(Service):
         if bus.hasInterest(subject):
             reporting = ensureDeferred(self._report(bus, subject))
             reporting.addErrback(lambda why: _log.failure("The status cannot be published", why))
+
+    def observe(self, advisory: Advisory) -> None:
+        name = _ENDS.get(type(advisory))
+        bus = None if name is None else self._bus()
+        subject = f"$SYS.SERVER.{self._serverId}.{name}".encode("ascii")
+        if bus is not None and bus.hasInterest(subject):
+            bus.publish(Message(subject, compact(self._describe())))
 
     async def _report(self, bus: IMessageBus, subject: bytes) -> None:
         status = await self._slices.result(self._model().statsz.steps())

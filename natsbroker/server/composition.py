@@ -4,7 +4,7 @@ The parts of a broker, and the order in which they are made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from random import Random
@@ -16,17 +16,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
-from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.accounts.account import Bus
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
-from natsbroker.advisories import Advisory
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
-from natsbroker.clients.events import ClientEvents
+from natsbroker.clients.events import ClientEvents, ConnectionEvents
 from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import limitsFrom
@@ -35,12 +33,12 @@ from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
-from natsbroker.interfaces import IObserver
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
+from natsbroker.server.observers import Observers
 from natsbroker.server.planners import limitsPlanner, sectionsPlanner, tlsPlanner
 from natsbroker.server.plugins import Plugins, nameOf
 from natsbroker.server.reload import Planner
@@ -68,29 +66,6 @@ def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
     from natsbroker.auth.operator.operators import operatorsIn
 
     return replace(settings, system_account=operatorsIn(settings, hasResolver).systemAccount)
-
-
-class Observers:
-    def __init__(self, observers: Iterable[IObserver] = ()) -> None:
-        self._observers: list[IObserver] = []
-        for observer in observers:
-            self.add(observer)
-
-    def add(self, observer: IObserver) -> Callable[[], None]:
-        verifyObject(IObserver, observer)
-        self._observers.append(observer)
-
-        def remove() -> None:
-            self._observers = [each for each in self._observers if each is not observer]
-
-        return remove
-
-    def notify(self, advisory: Advisory) -> None:
-        for observer in list(self._observers):
-            try:
-                observer.observe(advisory)
-            except BaseException:
-                _log.failure("An observer failed")
 
 
 @dataclass(frozen=True)
@@ -155,13 +130,15 @@ class BrokerParts:
         self.describe = serverDescriber(
             self._info, self._reactor.seconds, lambda: self._host.settings
         )
+        self._events = ConnectionEvents(
+            self._systemBus, self.describe, self._reactor.seconds, self._random
+        )
         events = ClientEvents(
-            self._systemBus,
+            self._events,
             lambda cid: sessionOf(self.clients.connections, cid),
             lambda: self._keys.id,
-            self.describe,
-            self._reactor.seconds,
-            self._random,
+            lambda account: self.accounts[account].busFor(Kind.INTERNAL),
+            lambda account: self.authority.nameOf(account),
         )
         self.observers = Observers([events, *self._given.observers])
 
@@ -318,11 +295,18 @@ class BrokerParts:
         from natsbroker.monitoring.status import StatusReports
         from natsbroker.monitoring.systemrequests import SystemRequests
 
-        self._adopt(
-            StatusReports(
-                self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
-            )
+        status = StatusReports(
+            self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
         )
+        self._adopt(status)
+        self.observers.add(status)
+        leafs = self.links.find("leaf")
+        if leafs is not None:
+            from natsbroker.leafnodes.events import LeafEvents
+
+            hasGateways, find = self._settings.gateway is not None, leafs.leafs.numbered
+            naming = (lambda: self._keys.id, hasGateways, self.authority.nameOf)
+            self.observers.add(LeafEvents(self._events, find, *naming))
         counts = ConnectionCounts(
             self._systemBus, self.describe, self.monitoring, self._reactor, self._random
         )
@@ -395,6 +379,24 @@ class BrokerParts:
             "services": ",".join(self.services) or "none",
         }
 
+    def plugins(self) -> Iterator[tuple[str, str]]:
+        """
+        @return: kind and name of what the broker was told to use, the built-in choices included.
+        """
+        settings = self._settings
+        choices = self.choices()
+        yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
+        yield from (("service", each) for each in self.services)
+        yield from (("observer", type(each).__name__) for each in self._given.observers)
+        yield from (("connection kind", each) for each in sorted(self._otherKinds))
+        if settings.gateway is not None:
+            named = settings.gateway.interest.plugin or "built-in"
+            yield "gateway policy", nameOf(self._given.gatewayPolicy, named)
+        if settings.streaming is not None:
+            yield "streaming store", settings.streaming.store
+        if settings.jetstream.enabled:
+            yield "jetstream store", settings.jetstream.backend
+
     def planners(self) -> list[Planner]:
         return [
             limitsPlanner(self.clients),
@@ -410,9 +412,9 @@ class BrokerParts:
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()
-            self._monitoring.metrics.turnLengths = lambda: (
-                None if self.poller is None else self.poller.turnLengths()
-            )
+            metrics = self._monitoring.metrics
+            metrics.turnLengths = lambda: None if self.poller is None else self.poller.turnLengths()
+            metrics.plugins, metrics.observerCalls = self.plugins, self.observers.calls
             self._showStreaming(self._monitoring)
             self.links.show(self._monitoring)
         return self._monitoring
@@ -423,6 +425,7 @@ class BrokerParts:
 
             monitoring.pages.update(streamingPages(self.streaming, monitoring.state))
             monitoring.metrics.contributions.append(partial(streamingSeries, self.streaming))
+            monitoring.stores["streaming"] = lambda: self.streaming and self.streaming.store
 
     def _makeModel(self) -> MonitoringModel:
         from natsbroker.auth.certificates import described

@@ -54,8 +54,11 @@ def serverDescriber(
 
     def describe() -> dict[str, Any]:
         known, current = info(), settings()
+        leafs = current.leafnodes
+        # A server without a cluster that dials leafnodes is a cluster by itself.
+        alone = known.server_name if leafs is not None and leafs.remotes else ""
         optional: dict[str, Any] = {
-            "cluster": known.cluster,
+            "cluster": known.cluster or alone,
             "domain": current.jetstream.domain,
             "ver": known.version,
             "tags": list(current.server_tags),

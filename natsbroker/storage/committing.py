@@ -8,11 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
+from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
 
 from twisted.internet.interfaces import IReactorFromThreads
 
 from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed
+from natsbroker.storage.figures import CommitFigures
 from natsbroker.storage.jobs import Job
 
 LARGEST_GROUP = 32 << 20
@@ -53,6 +55,7 @@ class CommitThread(Generic[Owner]):
     """
     @ivar leftover: logs of which there is more to do than one commit should.
     @ivar unfinished: jobs that the last commit did in part.
+    @ivar figures: counts commits.
     """
 
     def __init__(self, reactor: IReactorFromThreads, owner: Owner) -> None:
@@ -60,6 +63,7 @@ class CommitThread(Generic[Owner]):
         self.owner = owner
         self.leftover: set[int] = set()
         self.unfinished: list[Job] = []
+        self.figures = CommitFigures()
         # Taken by itself, the lock costs a third of what it does by way of the condition.
         self._lock = threading.RLock()
         self._condition = threading.Condition(self._lock)
@@ -195,7 +199,10 @@ class CommitThread(Generic[Owner]):
         """
         return False
 
-    def commitGroup(self, jobs: list[Job]) -> None:
+    def commitGroup(self, jobs: list[Job]) -> bool:
+        """
+        @return: whether there was something to commit, and it is durable.
+        """
         raise NotImplementedError
 
     def commitFailed(self, jobs: list[Job], failure: Exception) -> None:
@@ -224,7 +231,9 @@ class CommitThread(Generic[Owner]):
                 self._reopening = False
                 self.openAgain()
             else:
-                self.commitGroup(jobs)
+                began = perf_counter()
+                if self.commitGroup(jobs):
+                    self.figures.committed(jobs, perf_counter() - began)
         self.leave()
         self.tell(self.ended)
 

@@ -18,8 +18,10 @@ from natsbroker.interfaces import IStoreWatcher
 from natsbroker.interfaces.records import (
     LogBounds,
     Retention,
+    ScrubFigures,
     StoreClosed,
     StoreError,
+    StoreFigures,
 )
 from natsbroker.storage.checks import checkChanges, checkHold, checkSkip
 from natsbroker.storage.committing import CommitThread
@@ -64,6 +66,17 @@ class ThreadedStore(Generic[Log]):
         self._closing: list[Deferred[None]] = []
         self._retry = self.retryFirst
         self._retryCall: Any = None
+
+    def figures(self) -> StoreFigures:
+        health = self.troubles
+        counts = self._committer.figures.histograms()
+        return StoreFigures(*counts, health.damagedRecords, health.damagedValues, self._scrubbed())
+
+    def _scrubbed(self) -> ScrubFigures | None:
+        """
+        How far the store has looked for damage; to be overridden by one that does.
+        """
+        return None
 
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
         return self.troubles.watch(watcher)

@@ -42,6 +42,14 @@ class StoreHealth:
         for watcher in self._watchers:
             watcher.recordsDamaged(log, start, stop, reason)
 
+    @property
+    def damagedRecords(self) -> int:
+        return sum(b - a for ranges in self._damaged.values() for a, b in ranges)
+
+    @property
+    def damagedValues(self) -> int:
+        return len(self._states)
+
     def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
         """
         The sequences from C{start} to before C{stop} that are known to be damaged, rising.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from natsbroker.interfaces import IStreamStore
     from natsbroker.streaming.model import Channel, ChannelSubscription, StreamingClient
     from natsbroker.streaming.service import StreamingService
     from natsbroker.streaming.settings import Streaming
@@ -86,6 +87,10 @@ class StreamingModel:
     @property
     def isServing(self) -> bool:
         return self._service.isServing
+
+    @property
+    def store(self) -> IStreamStore | None:
+        return self._service.store
 
     @property
     def isRunning(self) -> bool:

@@ -51,6 +51,7 @@ OpenStore = Callable[[], Deferred[IStreamStore]]
 class StreamingService(Service):
     """
     @ivar isShared: whether other brokers may share the store.
+    @ivar store: C{None} while it is not open.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class StreamingService(Service):
             StreamingContext, bus, reactor, self.settings, subjects, now=now, newInbox=newInbox
         )
         self._openStore = openStore
-        self._store: IStreamStore | None = None
+        self.store: IStreamStore | None = None
         self._watch = StoreWatch()
         self.isShared = False
         self._context: StreamingContext | None = None
@@ -106,7 +107,7 @@ class StreamingService(Service):
         return self._readiness.wait()
 
     async def _start(self) -> None:
-        self._store = store = await self._openStore()
+        self.store = store = await self._openStore()
         self._watch = StoreWatch(lambda log: self._lost())
         store.watch(self._watch)
         self.isShared = ILeasedStore.providedBy(store)
@@ -217,7 +218,7 @@ class StreamingService(Service):
         context, self._context = self._context, None
         if context is not None:
             await self._finish(context)
-        store, self._store = self._store, None
+        store, self.store = self.store, None
         if store is not None:
             await store.close()
 
@@ -268,7 +269,7 @@ class StreamingService(Service):
 
     @property
     def losses(self) -> Sequence[str]:
-        store: Any = self._store
+        store: Any = self.store
         return store.losses() if IReportingStore.providedBy(store) else ()
 
     @property

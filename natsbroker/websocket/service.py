@@ -237,14 +237,15 @@ class WebSocketService(ConnectionService):
 
     def varz(self) -> Mapping[str, Any]:
         block = self.block
-        tls = block.tls
+        tls, isOwn = block.tls, block.handshake_timeout != Websocket().handshake_timeout
         told = {
             "host": block.host,
             "port": self._port.number,
             "advertise": block.advertise,
             "no_auth_user": block.no_auth_user,
             "jwt_cookie": block.jwt_cookie,
-            "handshake_timeout": nanoseconds(block.handshake_timeout),
+            # As in nats-server, which shows what was configured.
+            "handshake_timeout": nanoseconds(block.handshake_timeout) if isOwn else 0,
             "auth_timeout": number(block.timeout),
             "no_tls": block.no_tls,
             "tls_map": mapsCertificates(tls),

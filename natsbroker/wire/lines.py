@@ -11,13 +11,15 @@ from typing import Any, Protocol
 from natsbroker import errors
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import client
+from natsbroker.wire.tracing import asksForTrace
 
 #: The operation code, then what belongs to it:
 #: C{(CONNECT | INFO | SUB | UNSUB | ERR, arguments)}, C{(PING,)}, C{(PONG,)}, C{(OK,)},
 #: C{(PUB, subject, reply, 0, body, sizeText, b"")},
 #: C{(HPUB, subject, reply, headerLength, body, sizeText, headerText)},
-#: C{(ANNOUNCED, subject)} and C{(FAULT, WireError)}. Dialects of links have more operations, and
-#: append what else belongs to a message to its frame.
+#: C{(ANNOUNCED, subject)} and C{(FAULT, WireError)}; C{(FAULT, WireError, subject, headers, size)}
+#: for a message that is too large and may ask for a trace. Dialects of links have more operations,
+#: and append what else belongs to a message to its frame.
 Frame = tuple[Any, ...]
 
 #: What L{readLine} gives for a message, which is complete only with its payload: C{(HEAD,
@@ -34,6 +36,7 @@ STRIP = -3
 BAD: Frame = (ops.FAULT, errors.BAD_ARGUMENTS)
 
 _CONNECTING = (b"C", b"c")
+_HEADERS = b"NATS/1.0\r\n"
 _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
 _TOO_LONG: Frame = (ops.FAULT, errors.CONTROL_LINE)
 _TOO_LARGE: Frame = (ops.FAULT, errors.PAYLOAD)
@@ -45,6 +48,11 @@ class LineRules(Protocol):
     headers: bool
     maxControlLine: int
     maxPayload: int
+
+    def take(self) -> bytes:
+        """
+        Give up the input that is not part of a returned frame yet.
+        """
 
 
 #: Makes the L{HEAD} of a message, or a C{FAULT}, of the operation and its arguments.
@@ -173,7 +181,21 @@ def _readPublish(op: int, rest: bytes, rules: LineRules) -> Frame:
     if b"\r" in rest:
         return BAD
     reply = arguments[1] if count == (4 if headerText else 3) else b""
-    return checkedHead(op, arguments[0], reply, (headerText, arguments[-1]), rules)
+    head = checkedHead(op, arguments[0], reply, (headerText, arguments[-1]), rules)
+    return _tooLarge(arguments, rules) if headerText and head is _TOO_LARGE else head
+
+
+def _tooLarge(arguments: list[bytes], rules: LineRules) -> Frame:
+    """
+    @return: a C{FAULT}; with subject, headers and size if the headers came with the line and may
+        ask for a trace. The connection ends, so that the rest of its input is lost in any case.
+    """
+    rest, length = rules.take(), client.parseSize(arguments[-2])
+    start = rest.find(_HEADERS)
+    block = rest[start : start + length] if start >= 0 else b""
+    if len(block) < length or not asksForTrace(block, length, hasDest=True):
+        return _TOO_LARGE
+    return (*_TOO_LARGE, arguments[0], block, client.parseSize(arguments[-1]))
 
 
 #: What clients speak.

@@ -49,7 +49,9 @@ class Hall:
         self.account = Account(
             "A",
             self.router,
-            AccountDependencies(self.batch, Random(seed), failed=self.failures.append),
+            AccountDependencies(
+                self.batch, Random(seed), failed=lambda what, text: self.failures.append(text)
+            ),
         )
         self.bus = self.account.busFor(Kind.CLIENT)
 

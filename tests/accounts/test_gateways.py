@@ -78,7 +78,9 @@ class Hall:
         self.clock = clock
         self.batch = hot.FlushBatch(lambda call: None)
         self.account = Account(
-            "A", Router(), AccountDependencies(self.batch, clock=clock, failed=failed)
+            "A",
+            Router(),
+            AccountDependencies(self.batch, clock=clock, failed=lambda what, text: failed(text)),
         )
         self.gate: Any = self.account.busFor(Kind.GATEWAY)
         self.bus = self.account.busFor(Kind.CLIENT)

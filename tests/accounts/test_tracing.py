@@ -26,6 +26,18 @@ ME = TracePeer(CLIENT, 7, "me")
 ROUTE = TracePeer(ROUTER, 1, "s1")
 
 
+class Answer:
+    """
+    Whether somebody may publish to anything.
+    """
+
+    def __init__(self, isAllowed: bool) -> None:
+        self._isAllowed = isAllowed
+
+    def __call__(self, dest: bytes) -> bool:
+        return self._isAllowed
+
+
 class Link:
     """
     A link to a server.
@@ -149,6 +161,18 @@ def test_deniedDestination(tracing: Tracing) -> None:
     """A message is dropped if its publisher may not publish to the destination."""
     message = Message(b"foo", b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n", headerLength=33)
     assert tracing.begin(message, ME, lambda dest: False) is None
+
+
+def test_tooLarge(tracing: Tracing) -> None:
+    """A message that is too large is traced with its announced size, and goes nowhere."""
+    headers = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
+    for isAllowed in (False, True):
+        asked = Message(b"foo", headers, headerLength=len(headers))
+        tracing.refuse(asked, ME, 5000, Answer(isAllowed))
+    (document,) = tracing.documents
+    assert document["request"]["msgsize"] == 5000
+    (event,) = document["events"]
+    assert (event["type"], event["error"]) == ("in", "maximum payload exceeded")
 
 
 def test_invalidDestination(tracing: Tracing) -> None:

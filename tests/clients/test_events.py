@@ -7,7 +7,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from natsbroker.errors import Unauthorized
+from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.server.support import Client, Host
+from tests.support import Doorkeeper, Recorder
 
 ACCOUNTS = """
 accounts {
@@ -98,8 +101,22 @@ class TestEvents:
         ]
         for _, event in found:
             assert event["reason"] == "Authentication Failure"
-            assert event["client"]["acc"] == "$G"
+            assert (event["client"]["acc"], event["client"]["user"]) == ("$G", "a")
             assert "wrong" not in json.dumps(event)
+
+    def test_fullAccount(self) -> None:
+        """A client for which its account has no room is an event of the account."""
+        host, listener = listening(ACCOUNTS.replace("A {", "A { limits { max_connections: 1 },"))
+        host.client(login("a", "a"))
+        events(listener)
+        host.client(login("a", "a", name="late"))
+        [(subject, event)] = events(listener)
+        assert subject == "$SYS.ACCOUNT.A.DISCONNECT"
+        assert event["reason"] == "Maximum Account Connections Exceeded"
+        client = event["client"]
+        assert [client[key] for key in ("acc", "user", "name", "name_tag")] == [
+            *("A", "a", "late", "A")
+        ]
 
     def test_wrongPasswordIsAnEventForAnotherReason(self) -> None:
         """One that never said who it is, is nobody's event."""
@@ -108,6 +125,46 @@ class TestEvents:
         host.advance(5)
         assert silent.closed
         assert events(listener) == []
+
+    def test_papers(self) -> None:
+        """A user with a JWT is described with it and its issuer, also when it is gone."""
+        grant = Grant("A", "u", jwt="eyJ.x.y", issuer="AKEY", tags=("t:1",))
+        host = Host(ACCOUNTS, authorizer=Doorkeeper(lambda request: grant)).start()
+        recorder = Recorder()
+        host.broker.bus("SYS").subscribe(b"$SYS.ACCOUNT.A.*", recorder)
+        client = host.client(login("u", "x"))
+        client.transport.hangUp()
+        host.settle()
+        clients = [json.loads(body)["client"] for body in recorder.bodies]
+        for each in clients:
+            assert list(each)[-6:] == [
+                *("jwt", "issuer_key", "name_tag", "tags", "kind", "client_type")
+            ]
+            assert [each["jwt"], each["issuer_key"], each["tags"]] == ["eyJ.x.y", "AKEY", ["t:1"]]
+        assert ["stop" in each for each in clients] == [False, True]
+
+    def test_refusedByCallout(self) -> None:
+        """An account learns which client its auth callout service has not let in, and why."""
+        denial = Unauthorized("no way")
+        denial.asked = "A"
+
+        def deny(request: ConnectRequest) -> Grant:
+            raise denial
+
+        host = Host(ACCOUNTS, authorizer=Doorkeeper(deny, required=True)).start()
+        recorder = Recorder()
+        host.broker.bus("A").subscribe(b"$SYS.ACCOUNT.CLIENT.AUTH.ERR", recorder)
+        host.client(login("bob", "secret", name="me"))
+        (body,) = recorder.bodies
+        event = json.loads(body)
+        assert list(event)[-3:] == ["sent", "received", "reason"]
+        assert event["type"] == "io.nats.server.advisory.v1.client_disconnect"
+        client = event["client"]
+        assert [client[key] for key in ("acc", "user", "name", "name_tag")] == [
+            *("A", "bob", "me", "$G")
+        ]
+        assert event["reason"] == "no way"
+        assert "secret" not in json.dumps(event)
 
     def test_nobodyListens(self) -> None:
         """Without a subscriber no event is made: the next one is the first."""

@@ -396,3 +396,12 @@ def test_tracedParent(names: Names) -> None:
         pair.subscriber.send(b"SUB a.b 7\r\n")
         size = len(PARENT)
         assert pair.lanes(b"HPUB a.b %d %d\r\n%bx\r\n" % (size, size + 1, PARENT) * 3) == 3
+
+
+@onEach
+def test_tooLargeMessageIsLeft(names: Names) -> None:
+    """A message that is too large is left to the readable path, with its headers."""
+    with using(names):
+        wire = World().client(HEADERS)
+        answer = wire.ask(b"HPUB foo 12 5000000\r\nNATS/1.0\r\n\r\nhi")
+    assert answer == b"-ERR 'Maximum Payload Violation'\r\n"

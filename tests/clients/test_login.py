@@ -12,6 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from natsbroker.clients.login import Login
 from natsbroker.errors import AUTH_REVOKED, Unauthorized
+from natsbroker.server.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines
@@ -40,7 +41,7 @@ def raises(error: Exception) -> Callable[[ConnectRequest], Any]:
 def ask(answer: Callable[[ConnectRequest], Any]) -> tuple[Login, list[Grant | None]]:
     """Ask an authorizer; the outcomes are in the list."""
     outcomes: list[Grant | None] = []
-    login = Login(outcomes.append)
+    login = Login(outcomes.append, PluginCalls())
     login.ask(Doorkeeper(answer), ConnectRequest())
     return login, outcomes
 
@@ -142,8 +143,45 @@ class TestAnswers:
         """The authorizer is asked once, with what is known of the connection."""
         keeper = Doorkeeper()
         hello = ConnectRequest(host="1.2.3.4")
-        Login(lambda grant: None).ask(keeper, hello)
+        Login(lambda grant: None, PluginCalls()).ask(keeper, hello)
         assert keeper.asked == [hello]
+
+
+class TestCalls:
+    """How often an authorizer was asked, and how that went."""
+
+    @pytest.mark.parametrize(
+        ("answer", "failures"),
+        [
+            (lambda hello: GRANT, 0),
+            (raises(Unauthorized("no")), 0),
+            (raises(ZeroDivisionError()), 1),
+            (lambda hello: fail(ZeroDivisionError()), 1),
+            (lambda hello: "me", 1),
+        ],
+        ids=["grant", "denial", "raised", "failed", "garbage"],
+    )
+    def test_failures(
+        self,
+        answer: Callable[[ConnectRequest], Any],
+        failures: int,
+        flushLoggedErrors: FlushLoggedErrors,
+    ) -> None:
+        """A denial is an answer; an exception and an answer of no use are failures."""
+        calls = PluginCalls()
+        Login(lambda grant: None, calls).ask(Doorkeeper(answer), ConnectRequest())
+        assert (calls.number, calls.failures) == (1, failures)
+        assert calls.seconds > 0
+        flushLoggedErrors(ZeroDivisionError)
+
+    def test_open(self) -> None:
+        """A question counts before its answer comes."""
+        calls = PluginCalls()
+        answer: Deferred[Grant] = Deferred()
+        Login(lambda grant: None, calls).ask(Doorkeeper(lambda hello: answer), ConnectRequest())
+        assert (calls.number, calls.seconds) == (1, 0.0)
+        answer.callback(GRANT)
+        assert calls.seconds > 0
 
 
 class TestCancelling:

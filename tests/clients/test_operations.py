@@ -6,6 +6,7 @@ The rows of the conformance table are played elsewhere; here is what they leave 
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import pytest
@@ -19,9 +20,11 @@ from natsbroker.subjects.permissions import (
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 from tests.clients.lines import MIB, msg, pub
+from tests.server.support import Host
 from tests.support import (
     HEADERS,
     Doorkeeper,
+    Names,
     Recorder,
     Wire,
     World,
@@ -192,3 +195,23 @@ class TestMapped:
         """Reserved subjects cannot be reached by way of a mapping."""
         wire = self.world(None, **{"in": "$NRG.x"}).client()
         assert b"Permissions Violation" in wire.ask(pub(b"in", b"x"))
+
+
+@onEach
+def test_tooLargeMessageIsTraced(names: Names) -> None:
+    """A message that is too large is traced before its publisher is cut off."""
+    host = Host("max_payload: 100, fast_lane: false").start()
+    listener = host.client()
+    listener.ask(b"SUB t 1\r\n")
+    block = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
+    hello = b'CONNECT {"verbose":false,"headers":true,"name":"me"}\r\n'
+    for headers in (block, block.replace(b"Dest", b"Hops")):
+        publisher = host.client(hello)
+        line = b"HPUB foo %d 5000\r\n" % len(headers)
+        assert publisher.ask(line + headers + b"hi") == b"-ERR 'Maximum Payload Violation'\r\n"
+    _, document, rest = listener.receive().split(b"\r\n", 2)
+    assert rest == b""
+    trace = json.loads(document)
+    assert trace["request"]["msgsize"] == 5000
+    (event,) = trace["events"]
+    assert (event["name"], event["error"]) == ("me", "maximum payload exceeded")

@@ -30,6 +30,7 @@ from natsbroker.links.compression import NO_COMPRESSION
 from natsbroker.links.context import LinkDependencies, LinkLimits
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.tls import LinkTLS
+from natsbroker.server.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind
 from tests.links.linkpeers import AccountNode, LinkWire, said
@@ -127,7 +128,9 @@ class Broker(AccountNode):
         self.advisories: list[Advisory] = []
         leafnodes = Leafnodes(**{"compression": NO_COMPRESSION, **block})
         clients: Any = SimpleNamespace(
-            notify=self.advisories.append, nonceBytes=lambda count: b"n" * count
+            notify=self.advisories.append,
+            nonceBytes=lambda count: b"n" * count,
+            logins=PluginCalls(),
         )
         unused: Any = None
         dependencies = LinkDependencies(

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from zope.interface import implementer
 
+from natsbroker.interfaces import IPublishFilter
 from natsbroker.monitoring.answers import complete
 from natsbroker.monitoring.metrics import Metrics, MetricSeries, loadClient
+from natsbroker.server.observers import PluginCalls
+from natsbroker.wire.values import Message
+from tests.conftest import FlushLoggedErrors
 from tests.jetstream.figurestage import FigureStage
 from tests.monitoring.staging import Stage
+from tests.server.support import Host
 
 
 def metricsOf(stage: Stage, jetstream: Any = None, **options: Any) -> Metrics:
@@ -81,15 +87,16 @@ class Ears:
     A link with something to send.
     """
 
-    def __init__(self, pending: int, roundTrip: float) -> None:
+    def __init__(self, pending: int, roundTrip: float, remote: str) -> None:
         self.outbox = self
         self.pending = pending
         self.roundTrip = roundTrip
+        self.remote = remote
 
 
 class Registry:
     """
-    Two links of one kind.
+    Links of one kind: two to one peer, one to another, and one whose peer is not known yet.
     """
 
     traffic = (1, 2, 3, 4)
@@ -97,21 +104,60 @@ class Registry:
 
     def everyone(self) -> list[Ears]:
         """The links."""
-        return [Ears(5, 0.25), Ears(7, 0.5)]
+        return [Ears(5, 0.25, "s2"), Ears(7, 0.5, "s2"), Ears(0, 0.1, "s3"), Ears(0, 0.0, "")]
 
 
 class TestLinks:
     """Links by kind."""
 
     def test_states(self) -> None:
-        """The bytes that wait are added, and the longest round trip counts."""
+        """The bytes that wait are added; of a peer's links the longest round trip counts."""
         stage = Stage()
         registry: Any = Registry()
         stage.model.varz.statistics["routes"] = registry
         series = seriesOf(metricsOf(stage))
-        assert series["links"].samples == [(("routes",), 2)]
+        assert series["links"].samples == [(("routes",), 4)]
         assert series["link_pending_bytes"].samples == [(("routes",), 12)]
-        assert series["link_rtt_seconds"].samples == [(("routes",), 0.5)]
+        trips = dict(series["link_rtt_seconds"].samples)
+        assert trips == {("routes", "s2"): 0.5, ("routes", "s3"): 0.1}
+
+
+@implementer(IPublishFilter)
+class FailingFilter:
+    """A filter that raises."""
+
+    def filterMessage(self, message: Message, kind: int) -> Message | None:
+        """Raise."""
+        raise ZeroDivisionError
+
+
+class TestPlugins:
+    """What the broker consists of, and how it behaves."""
+
+    def test_calls(self) -> None:
+        """Calls into authorizers and observers are counted and timed."""
+        stage = Stage()
+        stage.client("a@A")
+        metrics = metricsOf(stage)
+        metrics.plugins = lambda: [("authorizer", "mine"), ("router", "built-in")]
+        metrics.observerCalls = PluginCalls(5, 2, 0.25)
+        series = seriesOf(metrics)
+        info = series["plugin_info"].samples
+        assert info == [(("authorizer", "mine"), 1), (("router", "built-in"), 1)]
+        assert dict(series["plugin_calls"].samples) == {("authorizer",): 1, ("observer",): 5}
+        assert dict(series["plugin_failures"].samples)["observer",] == 2
+        seconds = dict(series["plugin_seconds"].samples)
+        assert (seconds["observer",], seconds["authorizer",] > 0) == (0.25, True)
+
+    def test_failures(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What raises in an account is counted by what it is."""
+        host = Host().start()
+        host.broker.addFilter("$G", FailingFilter())
+        host.client().ask(b"PUB foo 0\r\n\r\nPUB foo 0\r\n\r\n")
+        failures = dict(seriesOf(host.broker.monitoring.metrics)["plugin_failures"].samples)
+        assert failures["filter",] == 2
+        assert failures["subscriber",] == failures["watcher",] == failures["router",] == 0
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 2
 
 
 class TestTurns:

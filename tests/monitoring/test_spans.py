@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +150,60 @@ def test_embedder(monkeypatch: pytest.MonkeyPatch, spans: Spans) -> None:
     host.broker.stopService()
     host.settle()
     assert host.broker.accounts["$G"].delivery.filters == []
+
+
+class RecordingExporter:
+    """
+    An exporter of spans as other packages install them: made without arguments, and known by name.
+
+    @cvar exported: the spans that any of them got.
+    @cvar shutdowns: how many were shut down.
+    """
+
+    exported: list[Any] = []
+    shutdowns = 0
+
+    def export(self, spans: Sequence[Any]) -> Any:
+        """Note spans."""
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        self.exported.extend(spans)
+        return SpanExportResult.SUCCESS
+
+    def force_flush(self, timeout_millis: int = 0) -> bool:
+        """Nothing waits here."""
+        return True
+
+    def shutdown(self) -> None:
+        """Note the end."""
+        type(self).shutdowns += 1
+
+
+def test_namedExporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The exporter of an installed package gets the spans, at the latest when the broker stops, with
+    what the SDK's environment variables say.
+    """
+    installed = tmp_path / "recording-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: recording\nVersion: 1.0\n")
+    target = f"{__name__}:{RecordingExporter.__name__}"
+    (installed / "entry_points.txt").write_text(
+        f"[opentelemetry_traces_exporter]\nrecording = {target}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "orders-broker")
+    monkeypatch.setattr(RecordingExporter, "exported", [])
+    monkeypatch.setattr(RecordingExporter, "shutdowns", 0)
+    configured = "services { opentelemetry { exporter: recording } }"
+    with MemoryBroker(configText=configured) as broker:
+        publish(broker, "orders.1", HEADER)
+    (span,) = RecordingExporter.exported
+    assert (span.name, span.resource.attributes["service.name"]) == (
+        "publish orders.1",
+        "orders-broker",
+    )
+    assert RecordingExporter.shutdowns == 1
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,24 @@ def test_alone() -> None:
     assert len(heard('listen: "127.0.0.1:4222"', b"$SYS.SERVER.*.STATSZ", 1.0)[1]) == 1
 
 
+def test_ends() -> None:
+    """A broker that is to go, and one that stops, say so with what they are."""
+    host = Host(MEMBER).start()
+    recorder = Recorder()
+    host.broker.bus("$SYS").subscribe(b"$SYS.SERVER.*.*", recorder)
+    host.broker.lameDuck()
+    host.broker.stopService()
+    server = host.broker.serverId.encode()
+    assert [message.subject for message, _ in recorder.got] == [
+        b"$SYS.SERVER.%b.LAMEDUCK" % server,
+        b"$SYS.SERVER.%b.SHUTDOWN" % server,
+    ]
+    for body in recorder.bodies:
+        document = json.loads(body)
+        assert (document["name"], document["cluster"]) == ("n1", "C1")
+        assert {"host", "id", "ver", "seq", "time"} <= document.keys()
+
+
 def test_stops() -> None:
     """With the broker the reports end."""
     host, messages = heard(MEMBER, b"$SYS.SERVER.*.STATSZ", 1.0)

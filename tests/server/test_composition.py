@@ -8,14 +8,19 @@ from dataclasses import replace
 
 import pytest
 from zope.interface import implementer
-from zope.interface.exceptions import Invalid
 
-from natsbroker.advisories import Advisory, LameDuckStarted
-from natsbroker.interfaces import IObserver
-from natsbroker.server.composition import Observers
-from tests.conftest import FlushLoggedErrors
+from natsbroker.advisories import Advisory
+from natsbroker.interfaces import IObserver, IStreamStore
 from tests.server.support import Host
 from tests.support import Recorder
+
+
+@implementer(IObserver)
+class Observing:
+    """Takes advisories."""
+
+    def observe(self, advisory: Advisory) -> None:
+        """Take it."""
 
 
 def test_context() -> None:
@@ -50,55 +55,43 @@ def test_partsThatSettingsDoNotName() -> None:
     assert parts.authority.chosen is None
 
 
-@implementer(IObserver)
-class Seeing:
-    """Records advisories."""
-
-    def __init__(self) -> None:
-        self.seen: list[Advisory] = []
-
-    def observe(self, advisory: Advisory) -> None:
-        self.seen.append(advisory)
-
-
-@implementer(IObserver)
-class Failing:
-    """Fails."""
-
-    def observe(self, advisory: Advisory) -> None:
-        raise ZeroDivisionError
-
-
-def test_tellsEverybody() -> None:
-    """Every observer is notified, in order."""
-    first, second = Seeing(), Seeing()
-    observers = Observers([first])
-    observers.add(second)
-    advisory = LameDuckStarted()
-    observers.notify(advisory)
-    assert first.seen == second.seen == [advisory]
+def test_plugins() -> None:
+    """What a broker consists of is named by kind, also what it was not told."""
+    observer = Observing()
+    host = Host(
+        'gateway { name: g, listen: "127.0.0.1:-1" }, streaming { store: memory }, '
+        "services { traffic {} }",
+        observers=[observer],
+    )
+    assert sorted(host.broker.monitoring.metrics.plugins()) == [
+        ("authorizer", "settings"),
+        ("gateway policy", "built-in"),
+        ("observer", "Observing"),
+        ("router", "built-in"),
+        ("service", "streaming"),
+        ("service", "traffic"),
+        ("streaming store", "memory"),
+    ]
 
 
-def test_ends() -> None:
-    """A removed observer is not notified; removing it twice does nothing."""
-    observer = Seeing()
-    observers = Observers()
-    remove = observers.add(observer)
-    remove()
-    remove()
-    observers.notify(LameDuckStarted())
-    assert observer.seen == []
+def test_observerCalls() -> None:
+    """The metrics count the calls into observers."""
+    host = Host(observers=[Observing()]).start()
+    host.client()
+    assert host.broker.monitoring.metrics.observerCalls.number >= 2
 
 
-def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """One that fails is logged and keeps nobody else from being told."""
-    observer = Seeing()
-    Observers([Failing(), observer]).notify(LameDuckStarted())
-    assert len(observer.seen) == 1
-    assert len(flushLoggedErrors(ZeroDivisionError)) == 1
-
-
-def test_refuses() -> None:
-    """What is no observer is refused when it is added."""
-    with pytest.raises(Invalid):
-        Observers().add(object())  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("streaming", "streaming { store: memory }"),
+        ("jetstream", "jetstream { backend: memory }"),
+    ],
+)
+def test_stores(name: str, block: str) -> None:
+    """Monitoring finds the store of a service while it is open."""
+    host = Host(block)
+    find = host.broker.monitoring.stores[name]
+    assert find() is None
+    host.start().settle()
+    assert IStreamStore.providedBy(find())

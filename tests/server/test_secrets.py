@@ -8,11 +8,16 @@ from __future__ import annotations
 import gc
 import io
 import json
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionRefusedError
 from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
@@ -25,7 +30,9 @@ from natsbroker.interfaces import IObserver
 from natsbroker.monitoring.systemoptions import OPTIONS
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.reload import ReloadError
+from natsbroker.testing.transport import MemoryTransport
 from tests.server.support import Host
+from tests.websocket.memory import Socket
 
 #: In every planted text.
 MARK = "hush"
@@ -132,21 +139,82 @@ class FailingObserver:
         raise RuntimeError("broken")
 
 
-@contextmanager
-def logged() -> Iterator[dict[str, io.StringIO]]:
-    """The log, in each format."""
-    streams = {name: io.StringIO() for name in ("text", "json")}
-    logs = [
-        ProcessLog(stream, Logging(debug=True, trace=True, trace_verbose=True, log_format=name))
-        for name, stream in streams.items()
-    ]
-    for each in logs:
-        globalLogPublisher.addObserver(each.observer)
-    try:
-        yield streams
-    finally:
-        for each in logs:
-            globalLogPublisher.removeObserver(each.observer)
+class Daemon:
+    """
+    A syslog daemon, with a thread that reads what is sent to it.
+
+    @ivar url: where it is.
+    """
+
+    _END = b"the end"
+
+    def __init__(self, network: str, directory: Path) -> None:
+        isUnix, kind = network == "unix", socket.SOCK_DGRAM if network == "udp" else None
+        family = socket.AF_UNIX if isUnix else socket.AF_INET
+        self._socket = socket.socket(family, kind or socket.SOCK_STREAM)
+        self._socket.settimeout(5)
+        self._socket.bind(str(directory / "log") if isUnix else ("127.0.0.1", 0))
+        self._place = self._socket.getsockname()
+        self.url = f"{network}://{self._place if isUnix else f'127.0.0.1:{self._place[1]}'}"
+        self._received: list[bytes] = []
+        if kind is None:
+            self._socket.listen()
+        self._thread = Thread(target=self._read if kind else self._accept, daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        with self._socket, self._socket.accept()[0] as connection:
+            while data := connection.recv(1 << 16):
+                self._received.append(data)
+
+    def _read(self) -> None:
+        with self._socket:
+            while (data := self._socket.recv(1 << 16)) != self._END:
+                self._received.append(data)
+
+    def text(self) -> str:
+        """What was sent to it, once the sender is done."""
+        if self.url.startswith("udp"):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+                last.sendto(self._END, self._place)
+        self._thread.join(5)
+        return b"".join(self._received).decode("ascii")
+
+
+class Log:
+    """
+    The log of one broker in each format and at each syslog daemon.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._streams = {name: io.StringIO() for name in ("text", "json")}
+        self._daemons = [Daemon(each, directory) for each in ("udp", "tcp", "unix")]
+        formats = [
+            ProcessLog(stream, Logging(debug=True, trace=True, trace_verbose=True, log_format=name))
+            for name, stream in self._streams.items()
+        ]
+        collected = Logging(debug=True, trace=True, trace_verbose=True, remote_syslog="x")
+        syslogs = [
+            ProcessLog(io.StringIO(), replace(collected, remote_syslog=each.url))
+            for each in self._daemons
+        ]
+        self._logs = [*formats, *syslogs]
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep what is logged meanwhile."""
+        with ExitStack() as stack:
+            for each in self._logs:
+                each.open()
+                globalLogPublisher.addObserver(each.observer)
+                stack.callback(each.close)
+                stack.callback(globalLogPublisher.removeObserver, each.observer)
+            yield
+
+    def texts(self) -> dict[str, str]:
+        """What each format and each daemon got."""
+        daemons = {f"log {each.url.partition(':')[0]}": each.text() for each in self._daemons}
+        return daemons | {f"log {name}": text.getvalue() for name, text in self._streams.items()}
 
 
 def settingsOf(text: str) -> Settings:
@@ -186,6 +254,32 @@ def logIn(host: Host) -> Any:
     broken.ask(b'CONNECT {"user":"ann","pass":"%b-broken\r\n' % MARK.encode())
     host.advance(3.0)
     return connect(host, user="sys", **{"pass": f"{MARK}-system"})
+
+
+def logInByCookie(host: Host) -> Socket:
+    """
+    Browsers that log in rightly and wrongly with what their cookies say.
+
+    @return: one that has logged in and is there.
+    """
+    factory = next(each[1] for each in host.reactor.tcpServers if each[0] == 8080)
+    host.reactor.pass_ = host.reactor.advance
+    found = []
+    for cookie in (
+        f"name=ann; word={MARK}-password",
+        f"name=ann; word={MARK}-wrong-cookie",
+        f"token={MARK}-token-cookie",
+    ):
+        address = IPv4Address("TCP", "127.0.0.1", 50002)
+        transport = MemoryTransport(host.reactor, factory.buildProtocol(address), address)
+        transport.connect()
+        browser = Socket(host.reactor, transport)
+        browser.upgrade(Cookie=cookie)
+        browser.ask()
+        browser.ask(b'CONNECT {"verbose":false}\r\nSUB web 1\r\nPUB web 2\r\nhi\r\nPING\r\n')
+        found.append(browser)
+    assert [bool(each.ending) for each in found] == [False, True, True]
+    return found[0]
 
 
 def refuse(host: Host) -> int:
@@ -238,11 +332,13 @@ def host() -> Host:
     return running
 
 
-def test_runningBroker(host: Host, flushLoggedErrors: Any) -> None:
+def test_runningBroker(host: Host, flushLoggedErrors: Any, tmp_path: Path) -> None:
     """A broker that many want to log in to tells nobody a secret, wherever one looks."""
     texts: dict[str, str] = {}
-    with logged() as streams:
+    log = Log(tmp_path)
+    with log.kept():
         system = logIn(host)
+        browser = logInByCookie(host)
         assert refuse(host) >= 3
         host.advance(2.0)
         refuse(host)
@@ -255,6 +351,8 @@ def test_runningBroker(host: Host, flushLoggedErrors: Any) -> None:
                     line % (kind.encode(), len(body), body)
                 ).decode()
         assert '"data"' in texts["VARZb''"]
+        assert b"PONG" in browser.ask(b"PING\r\n")
+        texts |= {f"early page {path} {n}": text for n, (path, text) in enumerate(pagesOf(host))}
         changed = CONFIG.replace(f"{MARK}-", f"{MARK}-new-").replace("debug: true", "debug: false")
         with pytest.raises(ReloadError) as refused:
             host.broker.reload(settingsOf(changed))
@@ -267,10 +365,12 @@ def test_runningBroker(host: Host, flushLoggedErrors: Any) -> None:
             texts[f"repr of {type(each).__qualname__} {id(each)}"] = repr(each)
         host.broker.stopService()
         host.settle()
-        texts |= {f"log {name}": stream.getvalue() for name, stream in streams.items()}
+    texts |= log.texts()
     assert flushLoggedErrors(RuntimeError)
-    assert "authentication error" in texts["log text"]
-    assert "[REDACTED]" in texts["log json"]
+    for each in ("text", "json", "udp", "tcp", "unix"):
+        assert "authentication error" in texts[f"log {each}"]
+        assert "[REDACTED]" in texts[f"log {each}"]
+        assert "websocket" in texts[f"log {each}"].lower()
     assert len([each for each in texts if each.startswith("repr")]) > 300
     assert {name: found(text) for name, text in texts.items() if found(text)} == {}
 

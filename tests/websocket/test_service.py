@@ -5,6 +5,7 @@ Tests for L{natsbroker.websocket.service}.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -94,10 +95,15 @@ class TestListening:
         assert "Websocket not configured with TLS. DO NOT USE IN PRODUCTION!" in "\n".join(lines)
         assert broker.broker.addresses()["websocket"] == ["ws://127.0.0.1:8080"]
 
-    def test_varz(self) -> None:
+    @pytest.mark.parametrize(
+        ("option", "shown"),
+        [("", {}), ('handshake_timeout: "3s"', {"handshake_timeout": 3_000_000_000})],
+    )
+    def test_varz(self, option: str, shown: dict[str, Any]) -> None:
         """The page shows the block as nats-server does, without secrets."""
         broker = WebSocketBroker(
-            'compression: true, origins: ["http://a"], authorization { user: u, password: p }'
+            'compression: true, origins: ["http://a"], authorization { user: u, password: p }\n'
+            + option
         )
         steps = broker.broker.monitoring.varz.steps()
         try:
@@ -108,7 +114,7 @@ class TestListening:
         assert page["websocket"] == {
             "host": "127.0.0.1",
             "port": 8080,
-            "handshake_timeout": 2_000_000_000,
+            **shown,
             "no_tls": True,
             "allowed_origins": ["http://a"],
             "compression": True,

@@ -378,6 +378,21 @@ class TestDecoder:
             assert run(decoder, b"PUB a 2\r\nhi", tail[:-1]) == []
             assert run(decoder, tail[-1:]) == [UNKNOWN]
 
+    @pytest.mark.parametrize("headers", [b"Nats-Trace-Dest: t", b"traceparent: x"])
+    def test_tracedPayloadFault(self, names: Names, headers: bytes) -> None:
+        """A message that is too large shows whole headers that may ask for a trace."""
+        block = b"NATS/1.0\r\n%b\r\n\r\n" % headers
+        line = b"HPUB foo %d 5000\r\n" % len(block)
+        traced = (*LARGE, b"foo", block, 5000)
+        for data, frame in (
+            (line + block, traced),
+            (b"PING\r\n" + line + block + b"payload", traced),
+            (line + block[:-1], LARGE),
+            (line, LARGE),
+            (line + block.replace(headers, b"x" * len(headers)), LARGE),
+        ):
+            assert run(make(names, headers=True, maxPayload=100), data)[-1] == frame
+
     def test_attributesChangeBetweenFrames(self, names: Names) -> None:
         """A changed attribute is in force from the next frame on, also for input from before."""
         decoder = make(names, authorized=False, announce=True)

@@ -83,7 +83,8 @@ class CalloutAuthorizer(Revocations):
 
     def _ask(self, request: ConnectRequest, name: str) -> Deferred[Grant]:
         asking = self._callouts.ask(self._service, request, CalloutUser(name))
-        return asking.addCallback(self._granted, name)
+        granting: Deferred[Any] = asking.addCallback(self._granted, name)
+        return granting.addErrback(self._callouts.asked, self._service.account)
 
     def _granted(self, answer: AuthorizationResponse, name: str) -> Grant:
         service, user = self._service, answer.user

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from natsbroker.accounts.requests import newInbox
 from natsbroker.accounts.requests import request as sendRequest
@@ -100,6 +101,14 @@ class Callouts:
         """
         _log.warn("{text}", text=logText(text))
         return Unauthorized(text)
+
+    def asked(self, failure: Failure, account: str) -> Failure:
+        """
+        Note the account whose service was asked in a denial.
+        """
+        if isinstance(failure.value, Unauthorized):
+            failure.value.asked = account
+        return failure
 
     def checked(self, check: Callable[[], Checked]) -> Checked:
         """

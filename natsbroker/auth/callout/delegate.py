@@ -57,7 +57,7 @@ class CalloutDelegate:
         applicant = CalloutUser(name, token.text, user.tags, token.name)
         asking = self._callouts.ask(_serviceOf(account), request, applicant)
         placing: Deferred[Any] = asking.addCallback(self._placed, account, applicant)
-        return placing
+        return placing.addErrback(self._callouts.asked, account.token.subject)
 
     def reconsidered(self, request: ConnectRequest) -> Grant | Deferred[Grant] | None:
         known = None if request.granted is None else request.granted.memo

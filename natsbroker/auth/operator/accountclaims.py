@@ -27,11 +27,15 @@ from natsbroker.auth.operator.userclaims import (
     readRules,
     readTerms,
 )
-from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.auth.settings import MessageTraces
+from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 from natsbroker.wire.nkeys import Role, isKey
 
 #: The name under which all users, or all accounts, are meant.
 EVERYBODY = "*"
+
+#: The sampling of a trace: all of a hundred.
+_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class AccountClaims:
     @ivar revocations: by user, or L{EVERYBODY}: JWTs that were issued until then are invalid.
         Seconds since the epoch.
     @ivar defaults: the permissions of users without any.
+    @ivar trace: where messages with a C{traceparent} header are traced.
     """
 
     token: SignedJWT
@@ -93,6 +98,7 @@ class AccountClaims:
     exports: tuple[ExportClaim, ...] = ()
     imports: tuple[ImportClaim, ...] = ()
     mappings: tuple[SubjectMapping, ...] = ()
+    trace: MessageTraces = field(default_factory=MessageTraces)
 
     @classmethod
     def decode(cls, text: str) -> AccountClaims:
@@ -110,6 +116,7 @@ class AccountClaims:
             readExports(nats),
             readImports(nats, token.subject),
             readMappings(nats),
+            _traces(nats.block("trace")),
         )
         if not isKey(token.subject, Role.ACCOUNT):
             raise FieldError("its subject is not an account's public key")
@@ -119,7 +126,8 @@ class AccountClaims:
 
     @property
     def exchanges(self) -> bool:
-        return bool(self.exports or self.imports or self.mappings or self.terms.jetstream)
+        has = self.exports or self.imports or self.mappings or self.trace.dest
+        return bool(has or self.terms.jetstream)
 
     def isRevoked(self, user: str, issuedAt: int) -> bool:
         until = (self.revocations.get(key) for key in (EVERYBODY, user))
@@ -206,6 +214,39 @@ def _external(fields: Fields) -> ExternalAuthorization:
     if external.xkey and not isKey(external.xkey, Role.CURVE):
         raise FieldError("authorization: not a public xkey")
     return external
+
+
+def _traces(fields: Fields | None) -> MessageTraces:
+    """
+    No sampling, or 0, is a sampling of all. The errors are nats-server's.
+    """
+    if fields is None:
+        return MessageTraces()
+    traces = MessageTraces(fields.text("dest"), fields.integer("sampling") or _EVERY)
+    why = _destinationProblem(traces.dest)
+    if why:
+        raise FieldError(f"the account Trace.Destination subject {why}")
+    if not 1 <= traces.sampling <= _EVERY:
+        raise FieldError(
+            f"the account Trace.Sampling value '{traces.sampling}' is not valid, "
+            "should be in the range [1..100]"
+        )
+    return traces
+
+
+def _destinationProblem(dest: str) -> str:
+    if not dest:
+        return "cannot be empty"
+    quoted = f'"{dest}"'
+    if " " in dest:
+        return f"{quoted} cannot have spaces"
+    if dest.startswith(".") or dest.endswith("."):
+        return f"{quoted} cannot start or end with a `.`"
+    if ".." in dest:
+        return f"{quoted} cannot contain consecutive `.`"
+    if not isValidLiteral(dest.encode("utf-8")):
+        return f"{quoted} is not a valid publish subject"
+    return ""
 
 
 def _checkNumbers(limits: Fields, claims: AccountClaims) -> None:

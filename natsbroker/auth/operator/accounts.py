@@ -34,7 +34,7 @@ def accountsFrom(
     known: Mapping[str, AccountClaims], now: float, report: Report
 ) -> dict[str, AccountSettings]:
     """
-    @return: the accounts that have exports, imports, mappings or JetStream.
+    @return: the accounts that have exports, imports, mappings, traces or JetStream.
     """
     imports = {
         name: [each for each in claims.imports if _isActivated(each, claims, known, now, report)]
@@ -48,6 +48,7 @@ def accountsFrom(
             imports=tuple(each.wanted for each in imports[name]),
             mappings=tuple(_mappings(claims, report)),
             jetstream=claims.terms.jetstream,
+            trace=claims.trace,
         )
         for name, claims in known.items()
         if claims.exchanges

@@ -20,7 +20,11 @@ class JetStreamError(Exception):
     @ivar code: the class of the error, as an HTTP status.
     @ivar err_code: the cause.
     @ivar description: the text for a person.
+    @ivar traced: what traces of messages show instead of the description and the cause; empty for
+        those.
     """
+
+    traced = ""
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
         super().__init__(description)

@@ -243,7 +243,7 @@ class StreamPublisher:
             raise errors.MESSAGE_INCR_MISSING()
         isWanted = not self._keepsNothing or self._isWanted(subject)
         if trace is not None:
-            trace.stored(subject, isWanted)
+            trace.judged(subject, isWanted)
             if trace.isOnly:
                 return
         if not isWanted:

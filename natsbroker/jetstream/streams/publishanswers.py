@@ -59,8 +59,11 @@ class PublishAnswers:
         return f'{{"error":{shown},"stream":{self._name},"seq":0}}'.encode()
 
 
-#: The texts in traces that differ from those in answers, by the error's cause.
-_TRACED = {10054: "maximum payload exceeded"}
+#: The texts in traces by the error's cause, where these are not the description with the cause.
+_TRACED = {10054: "maximum payload exceeded", 10166: "message TTL disabled"}
+
+#: The causes that traces show by their descriptions alone.
+_DESCRIBED = frozenset({10060, 10077, 10111})
 
 
 class StreamTrace:
@@ -75,18 +78,28 @@ class StreamTrace:
         self._stream = stream
         self._trace = trace
         self._isDone = False
+        self._judged: dict[str, Any] = {}
         trace.hold()
 
-    def stored(self, subject: bytes, isWanted: bool = True) -> None:
+    def judged(self, subject: bytes, isWanted: bool = True) -> None:
         """
+        The message is as it should be; it may still find no room.
+
         @param isWanted: whether there is a consumer for it, where only that has it stored.
         """
         shown = subject.decode("utf-8", "replace")
-        self._done(subject=shown, nointerest=None if isWanted else True)
+        self._judged = {"subject": shown, "nointerest": None if isWanted else True}
+
+    def stored(self, subject: bytes) -> None:
+        if not self._judged:
+            self.judged(subject)
+        self._done(**self._judged)
 
     def refused(self, error: JetStreamError) -> None:
-        text = _TRACED.get(error.err_code, error.description)
-        self._done(error=text)
+        code, text = error.err_code, error.description
+        if code not in _DESCRIBED:
+            text = error.traced or _TRACED.get(code) or f"{text} ({code})"
+        self._done(**self._judged, error=text)
 
     def repeated(self) -> None:
         self._done(error="msgid is duplicate")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
@@ -19,6 +20,9 @@ from natsbroker.jetstream.streams.subjectstates import SubjectStates
 
 LONGEST_HEADERS = 65535
 """Bytes of a header block (nats-server's file store has two bytes for the length)."""
+
+_UNSIGNED = (1 << 64) - 1
+"""A value that is no number is the largest one."""
 
 _FULL_MESSAGES = "maximum messages exceeded"
 _FULL_BYTES = "maximum bytes exceeded"
@@ -109,12 +113,12 @@ class PublishChecks:
         if wanted:
             found = self.lastOf(other or subject)
             if expectedSequence(wanted) != found:
-                raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=found)
+                raise _mismatch("last sequence by subject", wanted, found)
         elif other:
             raise errors.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID()
         wanted = known.get(b"Nats-Expected-Last-Sequence")
         if wanted and expectedSequence(wanted) != last:
-            raise errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
+            raise _mismatch("last sequence", wanted, last)
 
     def lastOf(self, subject: bytes) -> int:
         """
@@ -138,9 +142,10 @@ class PublishChecks:
         """
         wanted = known.get(b"Nats-Expected-Last-Msg-Id")
         if wanted and wanted != self._duplicates.last:
-            raise errors.STREAM_WRONG_LAST_MSG_ID(
-                id=self._duplicates.last.decode("utf-8", "replace")
-            )
+            last = self._duplicates.last.decode("utf-8", "replace")
+            error = errors.STREAM_WRONG_LAST_MSG_ID(id=last)
+            error.traced = f'last msgid mismatch: "{wanted.decode("utf-8", "replace")}" vs "{last}"'
+            raise error
 
     def rollupOf(self, known: MessageHeaders, isSourced: bool = False) -> bytes:
         """
@@ -236,3 +241,12 @@ class PublishChecks:
         if config.discard_new_per_subject and limit > 0 and not isRollup:
             if self._subjects.find(subject, True).messages + more > limit:
                 raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
+
+
+def _mismatch(what: str, wanted: bytes, found: int) -> JetStreamError:
+    """
+    @param what: the sequence, as nats-server calls it in traces.
+    """
+    error = errors.STREAM_WRONG_LAST_SEQUENCE(seq=found)
+    error.traced = f"{what} mismatch: {expectedSequence(wanted) & _UNSIGNED} vs {found}"
+    return error

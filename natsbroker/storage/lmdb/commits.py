@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Protocol
 
 import lmdb
@@ -45,6 +46,7 @@ from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
 from natsbroker.storage.lmdb.trimming import TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
+from natsbroker.storage.records import HEAD_SIZE
 
 RESERVED = 16384
 """How many sequences are reserved at a time."""
@@ -94,29 +96,27 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._trimmed: dict[int, TrimmedLog] = {}
         self._transaction = opened.environment.lastTransaction()
         self._writer = journalWriter(readers, self._written)
-        self._handed: tuple[JournalGroup, LMDBCommit] | None = None
+        self._handed: tuple[JournalGroup, LMDBCommit, float] | None = None
         self._alarm = None if self._writer is None else JournalAlarm(readers, self._ring)
         self._patience = GroupPatience()
 
-    def commitGroup(self, jobs: list[Job]) -> None:
+    def commitGroup(self, jobs: list[Job]) -> bool:
         if not self.leftover and not any(job.writes for job in jobs):
             self.tell(self.owner.committed, LMDBCommit(jobs))
-            return
+            return False
         try:
             if self._journalled(jobs) or (self._catchUp(jobs) and self._journalled(jobs)):
-                return
+                return True
             transaction, gone = self._commit(jobs)
-        except lmdb.MapFullError as failure:
-            if self._opened.environment.grow():
-                self.commitGroup(jobs)
-            else:
-                self._fail(jobs, failure)
         except Exception as failure:
+            if isinstance(failure, lmdb.MapFullError) and self._opened.environment.grow():
+                return self.commitGroup(jobs)
             self._fail(jobs, failure)
-        else:
-            outcome = self._committed(transaction, jobs, gone)
-            self.tell(self.owner.committed, outcome)
-            self._note(transaction)
+            return False
+        outcome = self._committed(transaction, jobs, gone)
+        self.tell(self.owner.committed, outcome)
+        self._note(transaction)
+        return True
 
     def _journalled(self, jobs: list[Job]) -> bool:
         """
@@ -136,8 +136,10 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             backlog.room = growth.room
         self._reserve(growth.rows)
         group = self._group(jobs, growth)
+        began = perf_counter()
         if not opened.journal.append(group.generation, opened.generation, group.blobs):
             return False
+        self.figures.synced(perf_counter() - began)
         self._add(group)
         self.tell(self.owner.committed, self._outcomeOf(group))
         self._noteGeneration(group.generation)
@@ -179,16 +181,17 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
         growth = backlog.after(jobs, self._rows, self._policies, self._trimmed)
-        if growth is None or growth.room > backlog.room or not self._isReserved(growth.rows):
+        if growth is None or growth.room > backlog.room or self._beyond(growth.rows):
             return False
         group = self._group(jobs, growth)
         frame = journal.frame(group.generation, opened.generation, group.blobs)
         if not frame:
             return False
+        began = perf_counter()
         self._writer.write(journal, frame, opened.commits, group.generation)
         # Made here, the outcome costs the callers that wait no time: the disk is busy meanwhile.
         self._patience.writes(self._now())
-        self._handed = group, self._outcomeOf(group)
+        self._handed = group, self._outcomeOf(group), began
         return True
 
     def maySuit(self, jobs: list[Job]) -> bool:
@@ -203,12 +206,16 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         handed, self._handed = self._handed, None
         if handed is None:
             return
-        group, outcome = handed
+        group, outcome, began = handed
         if failure is None:
+            seconds = perf_counter() - began
             self._add(group)
             self._patience.wrote(recordsIn(group.jobs), self._now())
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
+            self.figures.synced(seconds)
+            size = sum(map(len, group.blobs)) - HEAD_SIZE * len(group.blobs)
+            self.figures.appended(len(group.blobs), size, seconds)
             if self._alarm is not None and self._alarm.isSet:
                 self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
         elif failure.errno == errno.EINVAL:
@@ -296,18 +303,14 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         opened.environment.prepare(weight)
         txn = opened.environment.begin()
         try:
-            transaction = LMDBTransaction(
-                txn,
-                opened.mark,
-                opened.base + txn.id(),
-                self._rows,
-                self._policies,
-                self._heads,
-                self._now(),
-            )
+            known = self._rows, self._policies, self._heads
+            generation = opened.base + txn.id()
+            transaction = LMDBTransaction(txn, opened.mark, generation, *known, self._now())
             gone = self._apply(transaction, jobs)
             self._reserve({key: writer.row for key, writer in transaction.writers.items()})
+            began = perf_counter()
             txn.commit()
+            self.figures.synced(perf_counter() - began)
         except BaseException:
             txn.abort()
             raise
@@ -338,24 +341,21 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         """
         Have it on disk how far the logs may write, before they do.
         """
-        if self._isReserved(rows):
-            return
-        marks = self._opened.marks
-        logs = dict(marks.logs)
-        for identity, row in rows.items():
-            known = logs.get(identity)
-            if not row.dropped and (known is None or row.last > known.reserved):
-                logs[identity] = Mark(row.name, row.last + RESERVED)
-        if logs != marks.logs:
-            marks.write(self._opened.mark, logs)
+        marks, beyond = self._opened.marks, self._beyond(rows)
+        if beyond:
+            more = {key: Mark(rows[key].name, rows[key].last + RESERVED) for key in beyond}
+            marks.write(self._opened.mark, {**marks.logs, **more})
 
-    def _isReserved(self, rows: Mapping[int, LogRow]) -> bool:
-        logs = self._opened.marks.logs
+    def _beyond(self, rows: Mapping[int, LogRow]) -> list[int]:
+        """
+        The logs that are to write further than it is on disk.
+        """
+        logs, beyond = self._opened.marks.logs, []
         for identity, row in rows.items():
             known = logs.get(identity)
             if not row.dropped and (known is None or row.last > known.reserved):
-                return False
-        return True
+                beyond.append(identity)
+        return beyond
 
     def _committed(
         self, transaction: LMDBTransaction, jobs: Sequence[Job], gone: Sequence[int]

@@ -6,13 +6,13 @@ what is damaged.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces.records import StoreError
+from natsbroker.interfaces.records import ScrubFigures, StoreError
 from natsbroker.storage.blocks import NONE, readBlock, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.lmdb.environment import Environment
@@ -36,11 +36,17 @@ class ScrubResult(NamedTuple):
     @ivar records: ranges of records that cannot be read: a log's identity, the first sequence, and
         the one behind the last; 0 for all that follow.
     @ivar values: keys of values of state that cannot be read.
+    @ivar checked: how many records were read, damaged ones included.
+    @ivar entries: how many entries of the database were read.
+    @ivar every: how many there are.
     """
 
     after: bytes
     records: list[tuple[int, int, int]]
     values: list[tuple[bytes, str]]
+    checked: int
+    entries: int
+    every: int
 
 
 def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
@@ -50,15 +56,19 @@ def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
     """
     records: list[tuple[int, int, int]] = []
     values: list[tuple[bytes, str]] = []
+    checked = entries = 0
     with environment.reading() as txn, txn.cursor() as cursor:
         more = cursor.set_range(after + b"\0")
         key = b""
         while more and enough > 0:
             key, raw = cursor.item()
             enough -= len(raw) + len(key)
+            entries += 1
             if key[:1] == b"B":
                 dead = txn.get(deadKey(identityOf(key), sequenceOf(key)))
-                records += _damagedIn(raw, key, dead)
+                count, damaged = _checked(raw, key, dead)
+                checked += count
+                records += damaged
             elif key[:1] == b"S":
                 try:
                     unwrap(raw, key)
@@ -67,12 +77,14 @@ def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
             more = cursor.next()
             if records and not records[-1][2] and more and cursor.key()[:9] == key[:9]:
                 records[-1] = (*records[-1][:2], sequenceOf(cursor.key()))
-    return ScrubResult(key if more else b"", records, values)
+        every = txn.stat()["entries"]
+    return ScrubResult(key if more else b"", records, values, checked, entries, every)
 
 
-def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int, int, int]]:
+def _checked(raw: bytes, key: bytes, dead: bytes | None) -> tuple[int, list[tuple[int, int, int]]]:
     """
     @param dead: the value that says which records are deleted, if there is one.
+    @return: how many records were read, and ranges of those that are damaged.
     """
     identity, first = identityOf(key), sequenceOf(key)
     gone = NONE
@@ -83,27 +95,37 @@ def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int
             pass  # then all of them are taken for living
     block = readBlock(raw, identity, first, gone)
     if block is None:
-        yield identity, first, 0
-        return
-    for sequence in block.missing:
-        yield identity, sequence, sequence + 1
+        return 0, [(identity, first, 0)]
+    damaged = [(identity, sequence, sequence + 1) for sequence in block.missing]
     count = len(block.sequences)
     index = 0
     while index < count:
         _, index, _ = block.select(index, count, None, count, sys.maxsize)
         if index < count:
             sequence = block.sequences[index]
-            yield identity, sequence, sequence + 1
+            damaged.append((identity, sequence, sequence + 1))
             index += 1
+    return count + len(block.missing), damaged
 
 
 class Scrubber:
+    """
+    @ivar figures: what it has done.
+    """
+
     def __init__(
         self,
         reactor: Any,
+        now: Callable[[], int],
         fetch: Callable[..., Deferred[ScrubResult]],
         found: Callable[[ScrubResult], object],
     ) -> None:
+        """
+        @param now: the wall clock, in nanoseconds since 1970.
+        """
+        self.figures = ScrubFigures()
+        self._entries = 0
+        self._now = now
         self._reactor = reactor
         self._fetch = fetch
         self._found = found
@@ -126,7 +148,20 @@ class Scrubber:
     def _read(self, findings: ScrubResult) -> None:
         self._found(findings)
         self._after = findings.after
+        self._note(findings)
         self._goOn(INTERVAL if self._after else PAUSE)
+
+    def _note(self, findings: ScrubResult) -> None:
+        before = self.figures
+        records = before.records + findings.checked
+        self._entries += findings.entries
+        if findings.after:
+            # Entries that came or went since the pass began are no reason to be beyond the end.
+            position = min(self._entries / max(findings.every, 1), 1.0)
+            self.figures = before._replace(records=records, position=position)
+        else:
+            self._entries = 0
+            self.figures = ScrubFigures(records, before.passes + 1, 0.0, self._now() / 1e9)
 
     def _failed(self, failure: Failure) -> None:
         """

@@ -19,10 +19,11 @@ from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
 from natsbroker.files import syncDirectory
-from natsbroker.interfaces import IReportingStore, IStateStore, IStreamLog
+from natsbroker.interfaces import IMeasuredStore, IReportingStore, IStateStore, IStreamLog
 from natsbroker.interfaces.records import (
     LogReadOnly,
     NoSuchLog,
+    ScrubFigures,
     StoreClosed,
     StoreError,
     StoreFailed,
@@ -114,7 +115,7 @@ def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
         raise asStoreError(failure) from failure
 
 
-@implementer(IReportingStore)
+@implementer(IReportingStore, IMeasuredStore)
 class LMDBStore(ThreadedStore[LMDBLog]):
     """
     Logs and state in one LMDB database. Made by L{openLMDB} only.
@@ -142,7 +143,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
         self._ahead: set[LMDBLog] = set()
         self._losses = Losses(reactor, pool, path)
-        self._scrubber = Scrubber(reactor, self.fetch, self.scrubbed)
+        self._scrubber = Scrubber(reactor, now, self.fetch, self.scrubbed)
 
     def begin(self, lock: Lock, opened: Opened, readers: Any) -> None:
         self._environment = opened.environment
@@ -264,6 +265,9 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
     def losses(self) -> list[str]:
         return self._losses.open
+
+    def _scrubbed(self) -> ScrubFigures:
+        return self._scrubber.figures
 
     def _leave(self, closed: StoreError) -> None:
         self._scrubber.stop()

@@ -96,17 +96,18 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         except psycopg.Error as failure:
             _log.warn("The leases were not given up, and end by themselves: {why}", why=failure)
 
-    def commitGroup(self, jobs: list[Job]) -> None:
+    def commitGroup(self, jobs: list[Job]) -> bool:
         if not self.leftover and not any(job.writes for job in jobs):
             self.tell(self.owner.committed, PostgresCommit(jobs))
-            return
+            return False
         try:
             transaction = self._commit(jobs)
         except Exception as failure:
             self.refuse(jobs, asStoreError(failure))
-        else:
-            outcome = self._committed(transaction, jobs)
-            self.tell(self.owner.committed, outcome)
+            return False
+        outcome = self._committed(transaction, jobs)
+        self.tell(self.owner.committed, outcome)
+        return True
 
     def _commit(self, jobs: Sequence[Job]) -> PostgresTransaction:
         session = self._session
@@ -118,7 +119,9 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
                 session.begin()
                 transaction = PostgresTransaction(session, self._held, self._policies, self._now())
                 self._apply(transaction, jobs)
+                began = time.perf_counter()
                 session.commit()
+                self.figures.synced(time.perf_counter() - began)
                 return transaction
             except BaseException as failure:
                 sweepAgain(self._policies)

@@ -18,7 +18,13 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
-from natsbroker.interfaces import IStateStore, IStreamLog, ISubjectIndexedLog, IViewableStore
+from natsbroker.interfaces import (
+    IMeasuredStore,
+    IStateStore,
+    IStreamLog,
+    ISubjectIndexedLog,
+    IViewableStore,
+)
 from natsbroker.interfaces.records import (
     LeaseCensus,
     LeaseLost,
@@ -103,7 +109,7 @@ class TransactionJob(Job):
         return self._result
 
 
-@implementer(IViewableStore)
+@implementer(IViewableStore, IMeasuredStore)
 class PostgresStore(ThreadedStore[PostgresLog]):
     """
     Logs and state in a PostgreSQL database. Made by L{openPostgres} only.

@@ -109,7 +109,9 @@ class TestWhoDecides:
         """So it does about users that it knows; the service's word counts."""
         world = World(later=later)
         world.decide = lambda question: question.response(ISSUER, {"error": "no"}, iat=1)
-        assert "returned an error: no" in str(world.ask("app"))
+        denial = world.ask("app")
+        assert "returned an error: no" in str(denial)
+        assert denial.asked == "AUTH"
         assert "returned an error: no" in str(world.ask("global"))
         assert [question.options["user"] for question in world.questions] == ["app", "global"]
 
@@ -118,7 +120,9 @@ class TestWhoDecides:
         world = World(later=later)
         grant = world.ask("auth")
         assert (grant.account, grant.publish.allows(SUBJECT)) == ("AUTH", False)
-        assert isinstance(world.ask("auth", "wrong"), Unauthorized)
+        denial = world.ask("auth", "wrong")
+        assert isinstance(denial, Unauthorized)
+        assert denial.asked == ""
         assert world.questions == []
 
     def test_allowedAccounts(self, later: bool) -> None:

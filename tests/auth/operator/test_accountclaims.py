@@ -20,6 +20,7 @@ from natsbroker.auth.operator.accountclaims import (
     OperatorLimits,
 )
 from natsbroker.auth.operator.userclaims import NO_LIMIT, PermissionClaims
+from natsbroker.auth.settings import MessageTraces
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES
 
@@ -201,6 +202,40 @@ class TestAccountClaims:
         """The subject must be an account's key."""
         with pytest.raises(FieldError):
             AccountClaims.decode(token(OPERATOR, claimsOf("account", OPERATOR, subject, {})))
+
+    @pytest.mark.parametrize(
+        ("trace", "sampling"),
+        [({}, 100), ({"sampling": 0}, 100), ({"sampling": 1}, 1), ({"sampling": 100}, 100)],
+    )
+    def test_trace(self, trace: dict[str, Any], sampling: int) -> None:
+        """Traces go to a destination, all of them unless the JWT says how many."""
+        claims = AccountClaims.decode(ACCOUNT.jwt({"trace": {"dest": "t.x", **trace}}))
+        assert claims.trace == MessageTraces("t.x", sampling)
+        assert claims.exchanges
+
+    @pytest.mark.parametrize(
+        ("trace", "why"),
+        [
+            ({}, "Trace.Destination subject cannot be empty"),
+            ({"dest": "t x"}, 'Trace.Destination subject "t x" cannot have spaces'),
+            ({"dest": ".x"}, 'Trace.Destination subject ".x" cannot start or end with a `.`'),
+            ({"dest": "t..x"}, 'Trace.Destination subject "t..x" cannot contain consecutive `.`'),
+            ({"dest": "t.*"}, 'Trace.Destination subject "t.*" is not a valid publish subject'),
+            (
+                {"dest": "t", "sampling": 101},
+                "Trace.Sampling value '101' is not valid, should be in the range [1..100]",
+            ),
+            (
+                {"dest": "t", "sampling": -1},
+                "Trace.Sampling value '-1' is not valid, should be in the range [1..100]",
+            ),
+        ],
+    )
+    def test_wrongTrace(self, trace: dict[str, Any], why: str) -> None:
+        """A trace that makes no sense is refused with nats-server's text."""
+        with pytest.raises(FieldError) as refused:
+            AccountClaims.decode(ACCOUNT.jwt({"trace": trace}))
+        assert str(refused.value) == f"the account {why}"
 
     def test_moreThanTheOperatorAllows(self) -> None:
         """More exports or imports than allowed, or ones with wildcards, refuse the account."""

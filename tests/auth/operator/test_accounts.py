@@ -19,7 +19,7 @@ from natsbroker.accounts.settings import (
 )
 from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
-from natsbroker.auth.settings import AccountLimits, AccountSettings
+from natsbroker.auth.settings import AccountLimits, AccountSettings, MessageTraces
 from tests.auth.operator.chain import Account, Operator, claimsOf, token
 
 OPERATOR = Operator()
@@ -207,3 +207,13 @@ class TestMappings:
         found = accountsFrom({ONE.key: claims}, 0.0, lambda *each: told.append(each))
         assert found[ONE.key].mappings == (SubjectMapping("a", (MappingDestination("b", 40, ""),)),)
         assert [text.split(":")[0] for _, text in told] == ["mapping of c", "mapping of d.*"]
+
+
+class TestTraces:
+    """Where traced messages lead."""
+
+    def test_made(self) -> None:
+        """A destination in the JWT is that of the account, also if it has nothing else."""
+        claims = AccountClaims.decode(ONE.jwt({"trace": {"dest": "t.x", "sampling": 30}}))
+        found = accountsFrom({ONE.key: claims}, 0.0, lambda *each: None)
+        assert found[ONE.key].trace == MessageTraces("t.x", 30)

@@ -7,11 +7,15 @@ from __future__ import annotations
 import json
 from random import Random
 
+import pytest
+
 from natsbroker.accounts.tracing import CLIENT, AccountTracing, TracePeer
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.publishanswers import (
     DUPLICATE,
+    Arrived,
     PublishAnswers,
     StreamBatch,
     tracedIn,
@@ -55,15 +59,63 @@ def test_records(names: Names) -> None:
         assert batch.records(0)[0].headers == b"\0\0\0\1A"
 
 
-def test_traced() -> None:
-    """A stream adds one event to a trace, and what it stores is not traced where it goes."""
+def traced() -> tuple[Message, Arrived, list[Message]]:
+    """A message that is traced, as it arrives at a stream, and where its trace will be."""
     sent: list[Message] = []
     tracing = AccountTracing("A", dict, float, Random(1), sent.append)
     headers = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
     asked = Message(b"s.a", headers + b"x", headerLength=len(headers))
     message = tracing.begin(asked, TracePeer(CLIENT, 1, ""))
     assert message is not None
-    arrived = tracedIn("S", message)
+    return message, tracedIn("S", message), sent
+
+
+def wrongSequence() -> JetStreamError:
+    """An error with a text of its own for traces."""
+    error = errors.STREAM_WRONG_LAST_SEQUENCE(seq=1)
+    error.traced = "last sequence mismatch: 9 vs 1"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (errors.STREAM_SEALED(), "invalid operation on sealed stream (10109)"),
+        (errors.STREAM_NOT_MATCH(), "expected stream does not match"),
+        (errors.MESSAGE_TTL_DISABLED(), "message TTL disabled"),
+        (wrongSequence(), "last sequence mismatch: 9 vs 1"),
+    ],
+)
+def test_tracedError(error: JetStreamError, text: str) -> None:
+    """A trace has nats-server's texts, which are not always those of answers."""
+    message, arrived, sent = traced()
+    assert arrived.trace is not None
+    arrived.trace.refused(error)
+    message.trace.release()
+    assert json.loads(sent[0].payload)["events"][1]["error"] == text
+
+
+def test_tracedWithoutRoom() -> None:
+    """A message that is as it should be has its subject in the trace, also without room for it."""
+    message, arrived, sent = traced()
+    assert arrived.trace is not None
+    arrived.trace.judged(b"s.b", False)
+    arrived.trace.refused(errors.STREAM_STORE_FAILED(err="maximum messages exceeded"))
+    message.trace.release()
+    (_, event) = json.loads(sent[0].payload)["events"]
+    del event["ts"]
+    assert list(event.items()) == [
+        ("type", "js"),
+        ("stream", "S"),
+        ("subject", "s.b"),
+        ("nointerest", True),
+        ("error", "maximum messages exceeded"),
+    ]
+
+
+def test_traced() -> None:
+    """A stream adds one event to a trace, and what it stores is not traced where it goes."""
+    message, arrived, sent = traced()
     assert arrived.headers == b"NATS/1.0\r\nNats-Trace-Dest: trace disabled\r\n\r\n"
     assert arrived.trace is not None
     message.trace.release()

@@ -48,6 +48,20 @@ def test_lookUp() -> None:
     assert checks.lastOf(b"s.a") == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "what"), [("Sequence", "sequence"), ("Subject_Sequence", "sequence by subject")]
+)
+def test_mismatch(name: str, what: str) -> None:
+    """Traces show the sequence that was wanted; what is no number is the largest one."""
+    checks, _, subjects = _made()
+    subjects.found(b"s.a", SubjectState(1, 4))
+    for wanted, shown in (("9", 9), ("x", 2**64 - 1)):
+        with pytest.raises(JetStreamError) as caught:
+            checks.checkSequences(_known(**{f"Nats_Expected_Last_{name}": wanted}), b"s.a", 4)
+        assert str(caught.value) == "wrong last sequence: 4"
+        assert caught.value.traced == f"last {what} mismatch: {shown} vs 4"
+
+
 def test_origin() -> None:
     """A client's message does not name a source."""
     checks, _, _ = _made()
@@ -66,6 +80,7 @@ def test_lastId() -> None:
     with pytest.raises(JetStreamError) as caught:
         checks.checkLastId(_known(Nats_Expected_Last_Msg_Id="y"))
     assert str(caught.value) == "wrong last msg ID: x"
+    assert caught.value.traced == 'last msgid mismatch: "y" vs "x"'
 
 
 def test_rollup() -> None:

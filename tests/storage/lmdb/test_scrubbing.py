@@ -12,9 +12,10 @@ import pytest
 from twisted.internet.threads import deferToThreadPool
 
 from natsbroker.interfaces import IReportingStore
+from natsbroker.interfaces.records import ScrubFigures
 from natsbroker.storage.lmdb.losses import LOOK
 from natsbroker.storage.lmdb.reports import acknowledge, reportsIn
-from natsbroker.storage.lmdb.scrubbing import FIRST, INTERVAL, PAUSE, PIECE
+from natsbroker.storage.lmdb.scrubbing import FIRST, INTERVAL, PAUSE, PIECE, scrub
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.history import Recorder
@@ -82,6 +83,35 @@ def test_findsRecords(directory: Path) -> None:
     assert not found.recorder.damaged
     found.scrub()
     assert [each[:3] for each in found.recorder.damaged] == [("orders", 7, 8), ("orders", 23, 24)]
+    found.close()
+
+
+def test_figures(directory: Path) -> None:
+    """The scrubber counts what it has read, where it is, and what is damaged."""
+    damage(directory / "data.mdb", b"payload number 7.")
+    found = Open(directory)
+    figures = found.store.figures()
+    assert figures.scrub == ScrubFigures()
+    found.store._scrubber._next = lambda: None
+    pieces = []
+    found.store._scrubber._goOn = lambda seconds: pieces.append(found.store.figures().scrub)
+    after = b""
+    while not pieces or pieces[-1].passes == 0:
+        result = scrub(found.store._environment, after, 100_000)
+        found.store._scrubber._read(result)
+        after = result.after
+    positions = [each.position for each in pieces]
+    assert positions[:-1] == sorted(set(positions[:-1]))
+    assert 0 < positions[0] < positions[-2] <= 1
+    assert positions[-1] == 0
+    figures = found.store.figures()
+    assert figures.scrub == pieces[-1]
+    assert (pieces[-1].records, pieces[-1].passes) == (40, 1)
+    assert pieces[-1].ended > 0
+    assert (figures.damagedRecords, figures.damagedValues) == (1, 0)
+    found.scrub()
+    again = found.store.figures()
+    assert (again.damagedRecords, again.damagedValues) == (1, 0)
     found.close()
 
 

@@ -1,0 +1,61 @@
+"""
+The observers of a broker, and how calls into plugins of one kind went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import perf_counter
+
+from twisted.logger import Logger
+from zope.interface.verify import verifyObject
+
+from natsbroker.advisories import Advisory
+from natsbroker.interfaces import IObserver
+
+_log = Logger(namespace="natsbroker")
+
+
+@dataclass(slots=True)
+class PluginCalls:
+    """
+    @ivar failures: the calls that raised, or gave something of no use.
+    @ivar seconds: until all of them had answered, the waiting of Deferreds included.
+    """
+
+    number: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+
+
+class Observers:
+    """
+    @ivar calls: of all observers.
+    """
+
+    def __init__(self, observers: Iterable[IObserver] = ()) -> None:
+        self.calls = PluginCalls()
+        self._observers: list[IObserver] = []
+        for observer in observers:
+            self.add(observer)
+
+    def add(self, observer: IObserver) -> Callable[[], None]:
+        verifyObject(IObserver, observer)
+        self._observers.append(observer)
+
+        def remove() -> None:
+            self._observers = [each for each in self._observers if each is not observer]
+
+        return remove
+
+    def notify(self, advisory: Advisory) -> None:
+        calls, began, observers = self.calls, perf_counter(), list(self._observers)
+        for observer in observers:
+            try:
+                observer.observe(advisory)
+            except BaseException:
+                calls.failures += 1
+                _log.failure("An observer failed")
+        calls.number += len(observers)
+        calls.seconds += perf_counter() - began
