@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -164,13 +165,27 @@ def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
     from natsbroker.spark.sessions import isRemote
 
     if isRemote(spark):
-        from natsbroker.spark.jobs.remote import runTasks
-
-        return runTasks(spark, work, tasks)
+        return _ranRemotely(spark, work, tasks)
     context = spark.sparkContext
     slices = min(len(tasks), 4 * context.defaultParallelism)
     found: list[Any] = context.parallelize(tasks, slices).map(work).collect()
     return found
+
+
+def _ranRemotely(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+    """
+    Where no C{SparkContext} hands out functions, what they return is a DataFrame.
+    """
+    import pyarrow as pa
+    from pyspark import cloudpickle
+
+    def read(task: tuple[int, Any]) -> Iterator[Any]:
+        result = cloudpickle.dumps(work(task[1]))
+        yield pa.record_batch([[task[0]], [result]], ["place", "result"])
+
+    frame = readInTasks(spark, "place BIGINT, result BINARY", read, list(enumerate(tasks)))
+    rows = sorted(frame.collect(), key=lambda row: int(row.place))
+    return [pickle.loads(bytes(each.result)) for each in rows]
 
 
 @contextmanager

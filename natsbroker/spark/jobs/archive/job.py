@@ -22,8 +22,8 @@ from natsbroker.spark.jobs.common import (
     secondsOf,
     sourceOptions,
 )
-from natsbroker.spark.jobs.numbers import jobMetrics
 from natsbroker.spark.jobs.signals import Stop, stopping
+from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.formats import FORMATS, tableAt
 

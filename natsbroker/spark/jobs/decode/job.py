@@ -31,8 +31,8 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
-from natsbroker.spark.jobs.numbers import jobMetrics
 from natsbroker.spark.jobs.signals import stopping
+from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.locations import Location, ObjectPath, locationOf, parquetFile
