@@ -122,7 +122,7 @@ class _Writer:
                 return Written(publisher.stored, publisher.duplicates)
             from natsbroker.spark.tables.deadletters import DeadLetters
 
-            dead = rows.dead = DeadLetters(table.root, table.schema, task)
+            dead = rows.dead = DeadLetters(table, task)
             try:
                 rows.take(batches)
                 return Written(publisher.stored, publisher.duplicates, dead.finish(), write)

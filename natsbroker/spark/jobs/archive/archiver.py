@@ -22,7 +22,7 @@ from natsbroker.spark.logs.selection import Logs, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.tables.checking import COLUMNS
-from natsbroker.spark.tables.filing import writeDays, writeFile
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
 from natsbroker.spark.tables.table import ArchiveTable
@@ -77,8 +77,8 @@ def copyRange(
         lost.extend(loss.ranges if isinstance(loss, Loss) else ())
 
     batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, bounds, (), onLoss)
-    write = writeDays if partition else writeFile
-    return CopyResult(tuple(write(root, batches, bounds.start)), tuple(lost))
+    files = writeFiles(root, batches, bounds.start, bool(partition))
+    return CopyResult(tuple(files), tuple(lost))
 
 
 def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:

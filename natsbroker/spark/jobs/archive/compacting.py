@@ -18,8 +18,7 @@ from natsbroker.spark.jobs.common import (
     runnerFor,
 )
 from natsbroker.spark.tables.checking import ArchiveDamaged, damageOf
-from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 
 #: How large files become. Who reads a file that was compacted sorts it, in memory.
 TARGET = 128 << 20

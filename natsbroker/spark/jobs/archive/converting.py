@@ -23,11 +23,10 @@ import pyarrow.parquet as pq
 from natsbroker.spark.jobs.archive.archiver import CopyResult, checkLog
 from natsbroker.spark.jobs.common import Parser, Runner, addMaster, command, inline, runnerFor
 from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
-from natsbroker.spark.tables.filing import writeDays, writeFile
-from natsbroker.spark.tables.formats import FORMATS, FORMER, tableAt
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location, directoryOf
 from natsbroker.spark.tables.snapshots import Log, Range, TableError, TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import FORMATS, FORMER, ArchiveTable, tableAt
 
 #: How many ranges are added to the table at a time.
 _RANGES = 16
@@ -118,8 +117,8 @@ def convert(former: FormerArchive, table: ArchiveTable, run: Runner = inline) ->
 
 
 def _copied(root: Path, to: Location, partition: str, files: tuple[FormerFile, ...]) -> CopyResult:
-    write = writeDays if partition else writeFile
-    return CopyResult(tuple(write(to, _rows(root, files), files[0].start)), ())
+    made = writeFiles(to, _rows(root, files), files[0].start, bool(partition))
+    return CopyResult(tuple(made), ())
 
 
 def _rows(root: Path, files: Sequence[FormerFile]) -> Iterator[Any]:

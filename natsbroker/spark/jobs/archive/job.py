@@ -25,7 +25,7 @@ from natsbroker.spark.jobs.common import (
 from natsbroker.spark.jobs.signals import Stop, stopping
 from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.table import FORMATS, tableAt
 
 #: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
 #: store that are not there now.

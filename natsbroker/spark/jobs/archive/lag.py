@@ -19,7 +19,7 @@ from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.table import tableAt
 
 
 def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:

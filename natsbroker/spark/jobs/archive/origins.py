@@ -17,9 +17,9 @@ from natsbroker.spark.logs.reading import Loss, SequenceRange
 from natsbroker.spark.logs.selection import logsOf, oneName
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.checking import COLUMNS, readFiles
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
+from natsbroker.spark.tables.table import tableAt
 
 
 @dataclass(frozen=True)

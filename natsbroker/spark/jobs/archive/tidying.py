@@ -30,10 +30,9 @@ from natsbroker.spark.jobs.common import (
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 
 #: For how long what is not named any more stays, in seconds.
 AGE = 86400.0

@@ -29,9 +29,9 @@ from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf, readFiles
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.locations import Location, ObjectPath
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
+from natsbroker.spark.tables.table import tableAt
 
 _COLUMNS = ("seq", "subject", "data", "time")
 

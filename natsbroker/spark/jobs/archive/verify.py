@@ -36,10 +36,9 @@ from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, Difference, consecutive, examined
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import TableSnapshot, Tile
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from natsbroker.wire.columnar import addToDigest
 
 #: How many sequences a fingerprint covers.

@@ -21,9 +21,8 @@ from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.snapshots import TableError
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station

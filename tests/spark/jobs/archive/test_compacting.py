@@ -20,8 +20,8 @@ from natsbroker.spark.jobs.archive.verify import Comparison, verify
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import ArchiveDamaged
-from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.snapshots import TableError
+from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.spark.support import BrokerStation
 from tests.spark.tablecontract import forge
 

@@ -21,8 +21,8 @@ from natsbroker.spark.jobs.archive.tiering import archived, tiered
 from natsbroker.spark.jobs.archive.verify import verified
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.tables.checking import ArchiveDamaged
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.snapshots import Log, TableError, TableSnapshot
+from natsbroker.spark.tables.table import tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
