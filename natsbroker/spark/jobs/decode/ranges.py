@@ -272,38 +272,26 @@ def cellsOf(kind: Any) -> Count | None:
     @return: C{None} if that is in proportion to its payload.
     """
     if pa.types.is_struct(kind):
-        return _struct(kind)
-    if pa.types.is_list(kind):
-        return _items(kind.value_type, lambda found: found)
-    if pa.types.is_map(kind):
-        return _items(kind.item_type, lambda found: [value for _, value in found])
-    return None
+        needed = [(each.name, count) for each in kind if (count := cellsOf(each.type)) is not None]
 
+        def inside(found: Any) -> int:
+            return sum(count(found[x]) for x, count in needed if found.get(x) is not None)
 
-def _struct(kind: Any) -> Count | None:
-    counts = [(each.name, cellsOf(each.type)) for each in kind]
-    needed = [(name, count) for name, count in counts if count is not None]
-    if not needed:
+        return inside if needed else None
+    isMap = pa.types.is_map(kind)
+    if not isMap and not pa.types.is_list(kind):
         return None
-
-    def cells(found: Any) -> int:
-        values = ((count, found.get(name)) for name, count in needed)
-        return sum(count(value) for count, value in values if value is not None)
-
-    return cells
-
-
-def _items(item: Any, values: Callable[[Any], Any]) -> Count | None:
-    width = _width(item)
-    inner = cellsOf(item)
+    item = kind.item_type if isMap else kind.value_type
+    width, inner = _width(item), cellsOf(item)
     if inner is None:
         return None if width <= _FEW else lambda found: width * len(found)
     count = inner
 
-    def cells(found: Any) -> int:
-        return width * len(found) + sum(count(x) for x in values(found) if x is not None)
+    def beneath(found: Any) -> int:
+        items = (value for _, value in found) if isMap else found
+        return width * len(found) + sum(count(x) for x in items if x is not None)
 
-    return cells
+    return beneath
 
 
 def _width(kind: Any) -> int:

@@ -30,7 +30,7 @@ from natsbroker.spark.jobs.common import (
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf, rateOf
 from natsbroker.spark.jobs.reporthtml import writePage
-from natsbroker.spark.jobs.traffic.events import COUNTS, foldEvents
+from natsbroker.spark.jobs.traffic.events import COUNTS, addTo, foldEvents
 from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals, percentile
 from natsbroker.spark.settings import readOptions
 
@@ -98,11 +98,11 @@ def _summary(found: TrafficTotals, final: bool, to: str) -> dict[str, Any]:
         "windows": len(closed),
         "open": len(found.sums) - len(closed),
     }
-    sums = [0] * len(COUNTS)
+    sums = {"": [0] * len(COUNTS)}
     for (_, kind, _, prefix), counts in found.totals(final).items():
         if kind == "client" and prefix:
-            sums = [a + b for a, b in zip(sums, counts, strict=True)]
-    summary |= dict(zip(COUNTS[:5], sums, strict=False))
+            addTo(sums, "", counts)
+    summary |= dict(zip(COUNTS[:5], sums[""], strict=False))
     if to and closed:
         summary["file"] = writeRows(found, final, to)
     return summary
@@ -138,8 +138,7 @@ def reportOf(found: TrafficTotals, final: bool = False, top: int = _TOP) -> JobR
     prefixes = {who: counts for who, counts in totals.items() if who[1] == "client" and who[3]}
     accounts: dict[str, list[int]] = {}
     for (account, _, _, _), counts in prefixes.items():
-        before = accounts.setdefault(account, [0] * len(COUNTS))
-        accounts[account] = [a + b for a, b in zip(before, counts, strict=True)]
+        addTo(accounts, account, counts)
     for (account, kind, _, prefix), counts in totals.items():
         if kind == "client" and not prefix:
             accounts.setdefault(account, [0] * len(COUNTS))[6] += counts[6]
