@@ -22,19 +22,18 @@ from natsbroker.spark.logs.reading import (
     checkStream,
 )
 from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
 from natsbroker.spark.nats.credentials import Credentials
 
 
 def batchesOf(
-    peer: ServerAccess,
     options: dict[str, Any],
     columns: tuple[str, ...],
     bounds: SequenceRange,
-    patterns: tuple[str, ...],
-    onLoss: Callable[[str], object],
+    patterns: tuple[str, ...] = (),
+    onLoss: Callable[[str], object] = lambda loss: None,
 ) -> Iterator[Any]:
     if bounds.start >= bounds.stop:
         return
@@ -46,7 +45,7 @@ def batchesOf(
         options["failOnDataLoss"],
     )
     first = zlib.crc32(f"{bounds.stream}:{bounds.start}".encode())
-    with connect(peer, first) as connection:
+    with connected(options, first) as connection:
         logs = logsOf(connection, options)
         if isinstance(logs, ChannelApi):
             yield from ExportReader(logs, bounds, reading, columns, onLoss).read()
@@ -61,6 +60,18 @@ def batchesOf(
             checkStream(logs, bounds.stream, bounds.created)
             same = replace(bounds, created=identity)
             yield from ExportReader(exports, same, reading, columns, onLoss).read()
+
+
+def connected(options: dict[str, Any], first: int = 0) -> BlockingConnection:
+    """
+    @param first: as for L{connect}.
+    """
+    return connect(peerOf(options), first)
+
+
+def stateOf(options: dict[str, Any], name: str) -> StreamState:
+    with connected(options) as connection:
+        return logsOf(connection, options).state(name)
 
 
 def peerOf(options: dict[str, Any]) -> ServerAccess:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from natsbroker.spark.datasource.offsets import readOffset
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import FOUND, Parser, addServers, command, sourceOptions
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.table import tableAt
 
 
@@ -102,7 +101,7 @@ def _compared(
     options: dict[str, Any], places: dict[str, tuple[str, int]]
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    with connect(peerOf(options)) as connection:
+    with connected(options) as connection:
         logs = logsOf(connection, options)
         for name, (identity, following) in sorted(places.items()):
             one: dict[str, Any] = {"next": following}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.compacting import TARGET, compact
 from natsbroker.spark.jobs.archive.lag import placesOf
@@ -29,7 +29,6 @@ from natsbroker.spark.jobs.common import (
 )
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
@@ -103,7 +102,7 @@ def _neededFrom(
     if options is None or log.kind != "channel":
         return limit
     values = optionsOf(snapshot, dict(options))
-    with connect(peerOf(values)) as connection:
+    with connected(values) as connection:
         logs = logsOf(connection, values)
         holds = logs.call("INFO", log.name).get("holds", []) if isinstance(logs, ChannelApi) else []
     try:

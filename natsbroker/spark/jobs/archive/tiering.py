@@ -10,10 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.archiver import logOf
-from natsbroker.spark.jobs.archive.verify import optionsOf
+from natsbroker.spark.jobs.archive.verify import following
 from natsbroker.spark.jobs.common import (
     Parser,
     addArchive,
@@ -25,8 +23,6 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.logs.columns import ddlOf
-from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf, readFiles
 from natsbroker.spark.tables.locations import Location, ObjectPath
@@ -102,14 +98,7 @@ def tiered(
     # One version from beginning to end: what is archived meanwhile comes from the log.
     snapshot = table.require()
     log = snapshot.log
-    values = optionsOf(snapshot, readOptions(options))
-    with connect(peerOf(values)) as connection:
-        state = logsOf(connection, values).state(log.name)
-    if logOf(state, values) != log:
-        raise DataLoss(
-            f"{log.kind} {log.name} was deleted and made again since it was archived: its sequences"
-            " are others"
-        )
+    values, state = following(snapshot, readOptions(options))
     if state.first > snapshot.stop and values["failOnDataLoss"]:
         raise DataLoss(
             f"{log.kind} {log.name}: sequences {snapshot.stop} to {state.first - 1} are neither in"

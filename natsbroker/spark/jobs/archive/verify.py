@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected, stateOf
 from natsbroker.spark.errors import ApiError, DataLoss
 from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.jobs.common import (
@@ -33,7 +33,7 @@ from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, Difference, consecutive, examined
 from natsbroker.spark.tables.locations import Location
@@ -62,6 +62,24 @@ def optionsOf(snapshot: TableSnapshot, options: dict[str, Any]) -> dict[str, Any
     return {**options, **named, **scope}
 
 
+def following(
+    snapshot: TableSnapshot, options: dict[str, Any]
+) -> tuple[dict[str, Any], StreamState]:
+    """
+    @return: the options for the log of an archive, and its state.
+    @raise DataLoss: if the log is another one.
+    """
+    log = snapshot.log
+    options = optionsOf(snapshot, options)
+    state = stateOf(options, log.name)
+    if logOf(state, options) != log:
+        raise DataLoss(
+            f"{log.kind} {log.name} was deleted and made again since it was archived: its sequences"
+            " are others"
+        )
+    return options, state
+
+
 def verify(
     options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
 ) -> tuple[TableSnapshot, Comparison]:
@@ -72,16 +90,8 @@ def verify(
     @raise DataLoss: if the log is another one.
     """
     snapshot = table.require()
-    options = optionsOf(snapshot, options)
-    peer = peerOf(options)
-    with connect(peer) as connection:
-        state = logsOf(connection, options).state(snapshot.log.name)
-    if logOf(state, options) != snapshot.log:
-        raise DataLoss(
-            f"{snapshot.log.kind} {snapshot.log.name} was deleted and made again since it was"
-            " archived: its sequences are others"
-        )
-    work = partial(compareFiles, peer, options, table.root, snapshot.log.identity, block)
+    options, state = following(snapshot, options)
+    work = partial(compareFiles, options, table.root, snapshot.log.identity, block)
     tasks = [(each, max(each.start, state.first)) for each in snapshot.tiles]
     done: list[Comparison] = run(work, tasks)
     return snapshot, Comparison(
@@ -92,7 +102,6 @@ def verify(
 
 
 def compareFiles(
-    peer: ServerAccess,
     options: dict[str, Any],
     root: Location,
     identity: str,
@@ -103,14 +112,14 @@ def compareFiles(
     name = (options["channel"] or options["stream"])[0]
     findings: list[Difference] = []
     rows = deleted = 0
-    with connect(peer, tile.start) as connection:
+    with connected(options, tile.start) as connection:
         logs = logsOf(connection, options)
         for begin, end, archived in _blocks(_rowsIn(root, tile, findings), start, tile.stop, block):
             rows += len(archived)
             bounds = SequenceRange(name, identity, begin, end)
             if isinstance(logs, ChannelApi) and _isSame(logs, bounds, block, archived):
                 continue
-            stored = _live(peer, options, bounds)
+            stored = _live(options, bounds)
             for each in _differences(archived, stored):
                 last = findings[-1] if findings else each
                 if (last.kind, last.detail, last.last) == (each.kind, each.detail, each.first - 1):
@@ -168,9 +177,8 @@ def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
             yield seq, time, subject, pairs, data
 
 
-def _live(peer: ServerAccess, options: dict[str, Any], bounds: SequenceRange) -> list[Row]:
-    given = {**options, "failOnDataLoss": False}
-    return list(_rowsOf(batchesOf(peer, given, COLUMNS, bounds, (), lambda loss: None)))
+def _live(options: dict[str, Any], bounds: SequenceRange) -> list[Row]:
+    return list(_rowsOf(batchesOf({**options, "failOnDataLoss": False}, COLUMNS, bounds)))
 
 
 def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: list[Row]) -> bool:

@@ -13,7 +13,7 @@ import base64
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
@@ -33,7 +33,6 @@ from natsbroker.spark.jobs.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownH
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamApi, StreamState
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.snapshots import Log
@@ -145,7 +144,7 @@ def _copy(
     progress: Progress,
 ) -> None:
     options = _targetOptions(given)
-    with connect(peerOf(options)) as connection:
+    with connected(options) as connection:
         target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
         summary["resumed"] = target.next
         try:
@@ -186,11 +185,11 @@ def migrateMain(
     if state is None:
         _copyChannel(given, options, summary, progress)
         return 0
-    found, peer = state, peerOf(options)
+    found = state
 
     def read(target: CopyTarget) -> Iterable[Any]:
         bounds = SequenceRange(found.name, found.created, target.next, found.stop)
-        return batchesOf(peer, options, COLUMNS, bounds, (), lambda loss: None)
+        return batchesOf(options, COLUMNS, bounds)
 
     _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
     return 0
@@ -201,7 +200,7 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
     The state of the source; C{None} for a channel of a server that does not know the question.
     """
     mayBeSilent = mayBeSilent and bool(options["channel"])
-    with connect(peerOf(options)) as connection:
+    with connected(options) as connection:
         try:
             return logsOf(connection, options).state(checkedNames(options)[0])
         except ApiError as error:
@@ -223,7 +222,7 @@ def _copyChannel(
     window = max(min(int(given.rate * _LIVELY), _AT_ONCE), 2) if given.rate else _AT_ONCE
     onLoss = None if options["failOnDataLoss"] else lambda loss: None
     with (
-        connect(peerOf(options)) as connection,
+        connected(options) as connection,
         ChannelReader(connection, name, clusterId, given.discover_prefix, window) as reader,
     ):
         stop = reader.last() + 1

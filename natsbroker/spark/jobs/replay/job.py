@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TextIO
 
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
@@ -41,7 +41,7 @@ from natsbroker.spark.jobs.replay.sources import (
 )
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
+from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
@@ -190,7 +190,7 @@ def replay(
     if len(options["stream"]) != 1 or options["channel"]:
         raise OptionError("name the one stream to publish to")
     task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
-    publisher = ReplayWork(peerOf(options), options["domain"], task)
+    publisher = ReplayWork(options, task)
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
     if spark is None:
         return {**summary, **_here(publisher, source, wanted.where, isDryRun, isOver, onProgress)}
@@ -244,8 +244,7 @@ def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ReplayWork:
-    peer: ServerAccess
-    domain: str
+    options: dict[str, Any]
     task: ReplayTask
 
     def __call__(
@@ -255,19 +254,19 @@ class ReplayWork:
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
     ) -> TaskResult:
-        with connect(self.peer, partition) as connection:
+        with connected(self.options, partition) as connection:
             task = replace(self.task, partition=partition)
-            replayer = Replayer(connection, self.domain, task)
+            replayer = Replayer(connection, self.options["domain"], task)
             replayer.take(read(replayer.next), isOver, onProgress)
             return TaskResult(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
 
     def start(self, count: int) -> int:
-        with connect(self.peer) as connection:
-            return startOf(connection, self.domain, self.task, count)
+        with connected(self.options) as connection:
+            return startOf(connection, self.options["domain"], self.task, count)
 
     def dryRun(self, partition: int, rows: Iterable[Row]) -> DryRun:
-        with connect(self.peer, partition) as connection:
-            return dryRun(connection, self.domain, self.task, rows)
+        with connected(self.options, partition) as connection:
+            return dryRun(connection, self.options["domain"], self.task, rows)
 
 
 def _publications(

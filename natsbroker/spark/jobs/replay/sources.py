@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, stateOf
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.archive.tiering import frameOf
@@ -19,8 +19,7 @@ from natsbroker.spark.jobs.replay.conditions import Condition
 from natsbroker.spark.jobs.replay.replayer import Row
 from natsbroker.spark.logs.columns import ddlOf, schemaOf
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import logsOf, oneName
-from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.logs.selection import oneName
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
@@ -70,9 +69,7 @@ class LogSource:
             raise OptionError("subject: say --where \"subject LIKE '...'\"")
         self._texts = dict(texts)
         self._options = options
-        self._peer = peerOf(options)
-        with connect(self._peer) as connection:
-            self._state = logsOf(connection, options).state(name)
+        self._state = stateOf(options, name)
         self.origin = self._state.name
         self.identity = f"log {self._state.created}"
         self.stop = self._state.stop
@@ -80,7 +77,7 @@ class LogSource:
     def rows(self, start: int, where: str) -> Iterator[Row]:
         state = self._state
         bounds = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
-        batches = batchesOf(self._peer, self._options, COLUMNS, bounds, (), lambda loss: None)
+        batches = batchesOf(self._options, COLUMNS, bounds)
         return _filtered(batches, SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:

@@ -11,14 +11,13 @@ from functools import partial
 from operator import add
 from typing import Any, Protocol, TypeVar
 
-from natsbroker.spark.datasource.tasks import batchesOf, logLoss, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import Runner
 from natsbroker.spark.logs.channels import nanoseconds
 from natsbroker.spark.logs.planning import planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf
-from natsbroker.spark.nats.connection import ServerAccess, connect
 
 #: What rows of traffic count.
 COUNTS = (
@@ -110,14 +109,13 @@ def _checkedRow(row: object) -> Mapping[str, Any]:
 
 
 def foldRange(
-    peer: ServerAccess,
     options: dict[str, Any],
     make: Callable[[], AnyTotals],
     bounds: SequenceRange,
 ) -> AnyTotals:
     fold = make()
     patterns = tuple(options["subject"])
-    for batch in batchesOf(peer, options, ("seq", "data"), bounds, patterns, logLoss):
+    for batch in batchesOf(options, ("seq", "data"), bounds, patterns, logLoss):
         for data in batch.column(1).to_pylist():
             try:
                 event = readEvent(data or b"")
@@ -141,8 +139,7 @@ def foldEvents(
     @param onProgress: told how many sequences were read, of how many.
     """
     checkedNames(options)
-    peer = peerOf(options)
-    with connect(peer) as connection:
+    with connected(options) as connection:
         ranges = planRanges(logsOf(connection, options), options, logLoss)
     rows = options["maxRowsPerPartition"]
     pieces = split(ranges, options["minPartitions"], rows, processors)
@@ -150,7 +147,7 @@ def foldEvents(
     whole, done = make(), 0
     for place in range(0, len(pieces), _AT_ONCE):
         some = pieces[place : place + _AT_ONCE]
-        for part in run(partial(foldRange, peer, options, make), some):
+        for part in run(partial(foldRange, options, make), some):
             whole.merge(part)
         done += sum(each.stop - each.start for each in some)
         onProgress(done, end)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.jobs.common import (
     FOUND,
@@ -31,7 +31,6 @@ from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.jobs.traffic.events import foldEvents
 from natsbroker.spark.jobs.traffic.interest import InterestTotals, PolicyEntry
 from natsbroker.spark.jobs.traffic.job import durationOf, sinceOption
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 
 _LEAST, _SHARE, _QUIET, _TOP = 100, 0.1, 1000, 20
@@ -97,7 +96,7 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
     @return: for each entry C{applied}, whether it was taken, with the C{error} if not.
     """
     done = []
-    with connect(peerOf(dict(options))) as connection:
+    with connected(dict(options)) as connection:
         for entry in policy["policy"]:
             names = ("account", "gateway", "mode", "until", "max_no_interest")
             asked = {name: entry[name] for name in names if name in entry}

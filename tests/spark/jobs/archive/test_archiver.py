@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange
 from natsbroker.spark.jobs.common import inline
@@ -256,7 +255,7 @@ class TestFiles:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
             with pytest.raises(TableError, match="File too large"):
-                copyRange(peerOf(options), options, tmp_path, bounds)
+                copyRange(options, tmp_path, bounds)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
             signal.signal(signal.SIGXFSZ, handler)
