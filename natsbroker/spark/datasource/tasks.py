@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
@@ -23,9 +23,8 @@ from natsbroker.spark.logs.reading import (
 )
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.logs.streams import StreamApi, StreamState
-from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
-from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
-from natsbroker.spark.nats.credentials import Credentials
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import BlockingConnection, connect
 
 
 def batchesOf(
@@ -81,28 +80,11 @@ def peerOf(options: dict[str, Any]) -> ServerAccess:
         raise OptionError(f"{given[0]} and {given[1]} exclude each other")
     if options["tlsKey"] and not options["tlsCert"]:
         raise OptionError("tlsKey needs tlsCert")
-    wanted = ("tls", "tlsFirst", "tlsCa", "tlsCert", "tlsServerName")
+    names = [each.name for each in fields(ServerAccess) if each.name in options]
     return ServerAccess(
         readAddresses(options["servers"]),
-        Credentials(
-            options["user"],
-            options["password"],
-            options["token"],
-            options["nkeySeedFile"],
-            options["credentialsFile"],
-            "natsbroker.spark",
-        ),
-        TLSOptions(
-            any(options[each] for each in wanted),
-            options["tlsFirst"],
-            options["tlsCa"],
-            options["tlsCert"],
-            options["tlsKey"],
-            options["tlsServerName"],
-        ),
-        options["inboxPrefix"],
-        options["connectTimeout"],
-        options["requestTimeout"],
+        name="natsbroker.spark",
+        **{name: options[name] for name in names},
     )
 
 

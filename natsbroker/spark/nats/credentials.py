@@ -6,36 +6,18 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from natsbroker import __version__
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.nats.addresses import ServerAccess
 from natsbroker.wire.nkeys import NkeyError, Role, WrongRole, decodeSeed, encodeKey
 
 _PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s+-{3,}END ", re.S)
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """
-    The credentials of a read or write.
-
-    @ivar nkeySeedFile: or a file that holds the seed of a user's nkey.
-    @ivar credentialsFile: or one with a JWT and a seed, as C{nsc} writes them.
-    @ivar name: the connection's name, which monitoring shows.
-    """
-
-    user: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    nkeySeedFile: str = ""
-    credentialsFile: str = ""
-    name: str = ""
-
-
-def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str, Any]:
+def connectFields(access: ServerAccess, nonce: str, isTLS: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "verbose": False,
         "pedantic": False,
@@ -48,16 +30,16 @@ def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str
         "no_responders": True,
     }
     given = {
-        "name": credentials.name,
-        "user": credentials.user,
-        "pass": credentials.password,
-        "auth_token": credentials.token,
+        "name": access.name,
+        "user": access.user,
+        "pass": access.password,
+        "auth_token": access.token,
     }
     seed = b""
-    if credentials.credentialsFile:
-        given["jwt"], seed = readCredentials(credentials.credentialsFile)
-    elif credentials.nkeySeedFile:
-        seed = readSeed(_contents(credentials.nkeySeedFile), credentials.nkeySeedFile)
+    if access.credentialsFile:
+        given["jwt"], seed = readCredentials(access.credentialsFile)
+    elif access.nkeySeedFile:
+        seed = readSeed(_contents(access.nkeySeedFile), access.nkeySeedFile)
         given["nkey"] = _nameOf(seed)
     fields |= {name: value for name, value in given.items() if value}
     if seed and nonce:

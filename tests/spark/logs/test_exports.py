@@ -20,8 +20,8 @@ from natsbroker.spark.logs.exports import ExportReader
 from natsbroker.spark.logs.planning import planRanges
 from natsbroker.spark.logs.reading import ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.addresses import readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.wire.columnar import FramePosition, encodeFrame
 from tests.interop.conftest import StartServer

@@ -17,8 +17,8 @@ from natsbroker.spark import cli
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.traffic.events import readEvent
 from natsbroker.spark.jobs.traffic.job import reportOf, traffic, windowsOf, writeRows
-from natsbroker.spark.nats.addresses import readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import connect
 from tests.interop.gateways.worlds import until
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark import eventlogs
