@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from natsbroker.spark.codecs.avrocodec import AvroCodec, FramedAvro, numbered
+from natsbroker.spark.codecs.avrocodec import FramedAvro, numbered
 from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
 from natsbroker.spark.codecs.payloads import BadPayload, Codec
 from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
@@ -35,7 +36,7 @@ def registered(
     try:
         kind = registry.schema(number).kind
         if kind == "AVRO":
-            return RegisteredAvro(registry, number)
+            return FramedAvro(partial(_avro, registry), number, numbered)
         if kind == "PROTOBUF":
             return RegisteredProtobuf(registry, number, message, isUnknownBad)
     except BadPayload as error:
@@ -43,34 +44,16 @@ def registered(
     raise OptionError(f"registry: schema {number} is {kind}: AVRO and PROTOBUF are supported")
 
 
-class RegisteredAvro(FramedAvro):
-    """
-    Values that another schema wrote are brought to that of the columns.
-    """
-
-    def __init__(self, registry: SchemaRegistry, number: int) -> None:
-        self._registry = registry
-        super().__init__({number: self._schemaOf(number)}, number, numbered)
-
-    def _codec(self, key: Any) -> AvroCodec:
-        found = self._codecs.get(key)
-        if found is None:
-            try:
-                found = AvroCodec(self._schemaOf(key))
-            except OptionError as error:
-                raise BadPayload(str(error)) from None
-            for old in list(self._codecs)[1 : 2 + len(self._codecs) - _MOST]:
-                del self._codecs[old]
-            self._codecs[key] = found
-        return found
-
-    def _schemaOf(self, number: int) -> AvroSchema:
-        schema = self._registry.schema(number)
-        if schema.kind != "AVRO":
-            raise BadPayload(f"its schema, {number}, is {schema.kind} and not AVRO")
-        named: dict[str, bytes] = {}
-        _refer(self._registry, schema, named)
+def _avro(registry: SchemaRegistry, number: int) -> AvroSchema:
+    schema = registry.schema(number)
+    if schema.kind != "AVRO":
+        raise BadPayload(f"its schema, {number}, is {schema.kind} and not AVRO")
+    named: dict[str, bytes] = {}
+    _refer(registry, schema, named)
+    try:
         return readAvro(schema.text.encode(), f"schema {number}", list(named.values()))
+    except OptionError as error:
+        raise BadPayload(str(error)) from None
 
 
 def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, bytes]) -> None:
@@ -93,12 +76,11 @@ class RegisteredProtobuf:
         self._registry = registry
         self._number = number
         self._isUnknownBad = isUnknownBad
-        self._known: dict[tuple[int, tuple[int, ...]], tuple[str, ProtobufCodec]] = {}
+        self._writer = lru_cache(_MOST)(self._writerOf)
         files, root = self._files(number)
         self._name = message or _nameOf(root, (0,))
-        self._codec = ProtobufCodec(files, f"schema {number}", self._name, isUnknownBad)
         self._lenient = ProtobufCodec(files, f"schema {number}", self._name, False)
-        self.columns = self._codec.columns
+        self.columns = self._lenient.columns
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         number, place = numbered(data)
@@ -109,19 +91,13 @@ class RegisteredProtobuf:
         found = codec.decode(data[place:])
         return found if number == self._number else self._lenient.decode(data[place:])
 
-    def _writer(self, number: int, path: tuple[int, ...]) -> tuple[str, ProtobufCodec]:
-        found = self._known.get((number, path))
-        if found is None:
-            try:
-                files, root = self._files(number)
-                name = _nameOf(root, path)
-                found = name, ProtobufCodec(files, f"schema {number}", name, self._isUnknownBad)
-            except OptionError as error:
-                raise BadPayload(str(error)) from None
-            while len(self._known) >= _MOST:
-                del self._known[next(iter(self._known))]
-            self._known[number, path] = found
-        return found
+    def _writerOf(self, number: int, path: tuple[int, ...]) -> tuple[str, ProtobufCodec]:
+        try:
+            files, root = self._files(number)
+            name = _nameOf(root, path)
+            return name, ProtobufCodec(files, f"schema {number}", name, self._isUnknownBad)
+        except OptionError as error:
+            raise BadPayload(str(error)) from None
 
     def _files(self, number: int) -> tuple[bytes, Any]:
         schema = self._registry.schema(number, True)
