@@ -34,7 +34,7 @@ Usage: natsbroker spark JOB [OPTION ...]
 _JOBS = {
     "archive": ("natsbroker.spark.jobs.archive.job", "main"),
     "convert": ("natsbroker.spark.jobs.archive.converting", "main"),
-    "compact": ("natsbroker.spark.jobs.archive.compacting", "compactMain"),
+    "compact": ("natsbroker.spark.jobs.archive.tidying", "compactMain"),
     "decode": ("natsbroker.spark.jobs.decode.job", "main"),
     "export": ("natsbroker.spark.jobs.archive.exporting", "main"),
     "interest": ("natsbroker.spark.jobs.traffic.interestjob", "main"),

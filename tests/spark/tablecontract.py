@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.archive.compacting import compact
-from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, expire
+from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, compact, expire
 from natsbroker.spark.tables.checking import SCHEMA, ArchiveDamaged, damageOf
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot

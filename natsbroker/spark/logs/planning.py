@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
-from natsbroker.spark.logs.channels import StreamExports
+from natsbroker.spark.logs.channels import RFC3339, StreamExports, nanoseconds
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
@@ -24,12 +24,6 @@ _MILLISECONDS = re.compile(r"-?\d+")
 
 #: What a time begins with, and no sequence and no word does.
 _DATE = re.compile(r"\d{4}-")
-
-_RFC3339 = re.compile(
-    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?"
-    r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
-    re.ASCII,
-)
 
 
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
@@ -58,13 +52,12 @@ def rfc3339(text: str, option: str) -> str:
             return (epoch + datetime.timedelta(milliseconds=int(text))).isoformat()
         except OverflowError:
             raise OptionError(f"{option}: not a time: {text!r}") from None
-    found = _RFC3339.fullmatch(text)
+    found = RFC3339.fullmatch(text)
     try:
-        if found is None or not datetime.datetime.fromisoformat(found["second"]):
-            raise ValueError
+        nanoseconds(text)
     except ValueError:
         raise OptionError(f"{option}: not a time: {text!r}") from None
-    if not found["offset"]:
+    if found is None or not found["offset"]:
         raise OptionError(
             f"{option}: {text!r} has no offset from UTC: write {text}Z or {text}+01:00"
         )

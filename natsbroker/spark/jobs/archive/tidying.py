@@ -6,32 +6,42 @@ small files become large ones and old versions are vacuumed, in a thread beside.
 from __future__ import annotations
 
 import argparse
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.compacting import TARGET, compact
 from natsbroker.spark.jobs.archive.lag import placesOf
 from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import (
     Parser,
     Runner,
+    addMaster,
     addServers,
     checkedOptions,
     command,
+    inline,
     optionTexts,
+    runnerFor,
     secondsOf,
 )
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.tables.checking import ArchiveDamaged, damageOf
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
+
+#: How large files become. Who reads a file that was compacted sorts it, in memory.
+TARGET = 128 << 20
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 #: For how long what is not named any more stays, in seconds.
 AGE = 86400.0
@@ -124,6 +134,28 @@ def _newest(root: Location, file: File) -> float:
     return max(float(each.max.timestamp()) for each in ends)
 
 
+def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
+    """
+    Make few large files of many small ones; the small ones stay until they are vacuumed.
+
+    @return: how many files gave way to others.
+    @raise ArchiveDamaged: if one has not what was written.
+    """
+    # The new files will say how many rows they have, so what is missing must be found before. Files
+    # of decoded tables have no sequences, and no checksums.
+    found = run(
+        partial(damageOf, table.root),
+        [
+            x.files
+            for x in table.require().tiles
+            if any(y.last and y.bytes < target for y in x.files)
+        ],
+    )
+    if findings := [each for damage in found for each in damage]:
+        raise ArchiveDamaged(table.root, findings)
+    return table.compact(target)
+
+
 class Housekeeper:
     """
     Tidies an archive after a number of versions. One that is killed leaves what a killed
@@ -187,6 +219,34 @@ class Housekeeper:
         except OSError as error:
             self.failures += 1
             self._say(str(error.strerror or error))
+
+
+def bytesOf(text: str) -> int:
+    """
+    A size: C{1000}, C{64K}, C{512M}, C{2G}, with or without C{B} behind it.
+    """
+    found = re.fullmatch(r"(\d+)([KMG]?)B?", text)
+    if found is None or not int(found[1]):
+        raise ValueError(f"not a size: {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@command("compact")
+def compactMain(
+    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
+) -> int:
+    parser = Parser("compact", "Make few large files of the many small ones of an archive.")
+    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    parser.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 128M")
+    addMaster(parser)
+    given = parser.parse_args(list(arguments))
+    table = tableAt(given.archive)
+    before = table.require()
+    with runnerFor(given.master) as run:
+        summary["replaced"] = compact(table, run, given.target)
+    after = table.require()
+    summary.update(version=after.version, before=len(before.files), files=len(after.files))
+    return 0
 
 
 @command("vacuum")

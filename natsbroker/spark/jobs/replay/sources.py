@@ -4,8 +4,7 @@ What can be replayed: archives, logs, directories of Parquet files, and what SQL
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -24,14 +23,6 @@ from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
 
-#: What the columns of a row may be, in Spark's spelling.
-_TYPES = {
-    "seq": ("bigint", "int"),
-    "subject": ("string",),
-    "data": ("binary", "string"),
-    "headers": ("array<struct<key:string,value:string>>",),
-    "time_ns": ("bigint",),
-}
 _NEEDED = ("seq", "subject", "data")
 
 
@@ -100,7 +91,7 @@ class ParquetSource:
     def rows(self, start: int, where: str) -> Iterator[Row]:
         try:
             found = ds.dataset(str(self._root), format="parquet")
-            _checkArrow(found.schema, self.origin)
+            _check(found.schema, self.origin)
             whole = found.to_table(filter=ds.field("seq") >= start).sort_by("seq")
         except (OSError, pa.ArrowException) as error:
             raise DataSourceError(f"{self._root}: {error}") from None
@@ -155,32 +146,36 @@ def rowsIn(table: Any) -> Iterator[Row]:
     yield from zip(*columns, headers, times, strict=True)
 
 
-def _checkArrow(schema: Any, origin: str) -> None:
-    _checkNames(schema.names, origin)
-    good = {
-        "seq": pa.types.is_integer,
-        "subject": lambda each: pa.types.is_string(each) or pa.types.is_large_string(each),
-        "data": lambda each: not pa.types.is_nested(each) and not pa.types.is_integer(each),
-        "headers": partial(_equals, schemaOf(("headers",)).field(0).type),
-        "time_ns": pa.types.is_integer,
-        "time": pa.types.is_timestamp,
-    }
-    for name, isGood in good.items():
-        if name in schema.names and not isGood(schema.field(name).type):
-            raise OptionError(f"{origin}: the column {name} cannot be {schema.field(name).type}")
-
-
-def _equals(wanted: Any, given: Any) -> bool:
-    return str(given).replace("element", "item") == str(wanted).replace("element", "item")
-
-
-def _checkNames(names: Iterable[str], origin: str) -> None:
-    missing = [each for each in _NEEDED if each not in names]
+def _check(schema: Any, origin: str) -> None:
+    missing = [each for each in _NEEDED if each not in schema.names]
     if missing:
         raise OptionError(
             f"{origin}: there is no column {missing[0]!r}: what is replayed has seq, subject and"
             " data, and may have headers, and time_ns or time"
         )
+    for name in schema.names:
+        kind = schema.field(name).type
+        if not _GOOD.get(name, lambda kind: True)(kind):
+            raise OptionError(f"{origin}: the column {name} cannot be {kind}")
+
+
+def _isText(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+_HEADERS = str(schemaOf(("headers",)).field(0).type).replace("element", "item")
+
+#: What the columns of a row may be.
+_GOOD: dict[str, Callable[[Any], bool]] = {
+    "seq": pa.types.is_integer,
+    "subject": _isText,
+    "data": lambda kind: (
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or _isText(kind)
+    ),
+    "headers": lambda kind: str(kind).replace("element", "item") == _HEADERS,
+    "time_ns": pa.types.is_integer,
+    "time": pa.types.is_timestamp,
+}
 
 
 def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
@@ -189,24 +184,23 @@ def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import to_arrow_schema
 
-    types = dict(frame.dtypes)
-    _checkNames(types, origin)
-    for name, wanted in _TYPES.items():
-        if name in types and types[name] not in wanted:
-            raise OptionError(f"{origin}: the column {name} cannot be {types[name]}")
+    schema = to_arrow_schema(frame.schema)
+    _check(schema, origin)
+    names = schema.names
     try:
         kept = frame.where(where) if where else frame
     except PySparkException as error:
         first = str(error).splitlines()[0]
         raise OptionError(f"where: {where!r}: {first}") from None
-    if "time_ns" in types:
+    if "time_ns" in names:
         when = F.col("time_ns")
-    elif types.get("time") == "timestamp":
+    elif "time" in names and schema.field("time").type.tz is not None:
         when = F.unix_micros("time") * 1000
     else:
         when = F.lit(None).cast("bigint")
-    headers = F.col("headers") if "headers" in types else F.lit(None)
+    headers = F.col("headers") if "headers" in names else F.lit(None)
     columns = [F.col("seq").cast("bigint").alias("seq"), "subject", "data"]
     chosen = kept.select(*columns, headers.alias("headers"), when.alias("time_ns"))
     return chosen.where(F.col("seq") >= start)

@@ -15,7 +15,7 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.compacting import bytesOf, compact
+from natsbroker.spark.jobs.archive.tidying import bytesOf, compact
 from natsbroker.spark.jobs.archive.verify import Comparison, verify
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
