@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from natsbroker.spark.logs.channels import ChannelApi, StreamExports
 from natsbroker.spark.logs.columns import toBatch
 from natsbroker.spark.logs.exports import ExportReader
 from natsbroker.spark.logs.reading import (
+    OnLoss,
     RangeReader,
     ReadOptions,
     SequenceRange,
@@ -32,7 +33,7 @@ def batchesOf(
     columns: tuple[str, ...],
     bounds: SequenceRange,
     patterns: tuple[str, ...] = (),
-    onLoss: Callable[[str], object] = lambda loss: None,
+    onLoss: OnLoss = lambda loss: None,
 ) -> Iterator[Any]:
     if bounds.start >= bounds.stop:
         return

@@ -179,19 +179,11 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """
-    Writes a batch.
-    """
-
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self._record(messages, 0)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """
-    Writes the micro-batches of a streaming query.
-    """
-
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._record(messages, batchId)
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from natsbroker.spark.errors import ApiError, DataLoss, OptionError
+from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.logs.channels import RFC3339, StreamExports, nanoseconds
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
@@ -64,9 +64,7 @@ def rfc3339(text: str, option: str) -> str:
     return text
 
 
-def planRanges(
-    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
-) -> list[SequenceRange]:
+def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
     _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
     begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
     names = [state.name for state, _ in begun]
@@ -82,9 +80,7 @@ def planRanges(
     return ranges
 
 
-def planStarts(
-    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
-) -> list[SequenceRange]:
+def planStarts(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
     begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
@@ -92,7 +88,7 @@ def planStarts(
 def _begin(
     logs: Logs,
     options: Mapping[str, Any],
-    onLoss: Callable[[str], object],
+    onLoss: OnLoss,
     usual: str,
     words: tuple[str, ...],
     mayBeNone: bool = False,
@@ -187,7 +183,7 @@ def _start(
     state: StreamState,
     wanted: int | str,
     options: Mapping[str, Any],
-    onLoss: Callable[[str], object],
+    onLoss: OnLoss,
 ) -> int:
     time = wanted if isinstance(wanted, _StartTime) else ""
     if options["startingTimestamp"]:
@@ -203,10 +199,8 @@ def _start(
         raise OptionError(f"startingOffsets: {logs.word} {state.name} ends before {state.stop}")
     if wanted < state.first:
         gone = f"sequences {wanted} to {state.first - 1} are not stored any more"
-        text = f"{logs.word} {state.name}: {gone}"
-        if options["failOnDataLoss"]:
-            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        onLoss(text)
+        mayLose = None if options["failOnDataLoss"] else onLoss
+        lose(f"{logs.word} {state.name}: {gone}", mayLose, (wanted, state.first))
         return state.first
     return wanted
 

@@ -72,10 +72,6 @@ class DeadLetterTable(DeltaLakeTable):
 
 
 class DeadLetters:
-    """
-    The rows of one task.
-    """
-
     def __init__(self, table: DeadLetterTable, task: int) -> None:
         self._table = table
         self._writer = FileWriter(table.root, task, seq="")

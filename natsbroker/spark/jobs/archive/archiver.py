@@ -17,7 +17,7 @@ from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.reading import Loss, SequenceRange
+from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import Logs, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.tables.checking import COLUMNS
@@ -66,15 +66,14 @@ def copyRange(
     bounds: SequenceRange,
     partition: str = "",
 ) -> CopyResult:
-    """
-    Copy one range into files that are not in the table yet.
-    """
     lost: list[Range] = []
 
-    def onLoss(loss: str) -> None:
-        lost.extend(loss.ranges if isinstance(loss, Loss) else ())
-
-    batches = batchesOf({**options, "failOnDataLoss": False}, COLUMNS, bounds, onLoss=onLoss)
+    batches = batchesOf(
+        {**options, "failOnDataLoss": False},
+        COLUMNS,
+        bounds,
+        onLoss=lambda loss: lost.extend(loss.ranges),
+    )
     files = writeFiles(root, batches, bounds.start, bool(partition))
     return CopyResult(tuple(files), tuple(lost))
 

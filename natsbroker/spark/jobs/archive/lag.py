@@ -16,7 +16,7 @@ from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import FOUND, Parser, addServers, command, sourceOptions
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
-from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
 from natsbroker.spark.tables.table import tableAt
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     parser.add_argument("--stream", help="the streams that it reads")
     parser.add_argument("--channel", help="or the channels")
     parser.add_argument("--most", type=int, default=-1, help="how far behind is too far")
-    parser.add_argument("--html", default="", help="a file for a report, with a plot")
+    addPage(parser)
     given = parser.parse_args(list(arguments))
     if bool(given.archive) == bool(given.checkpoint):
         parser.error("either --archive or --checkpoint")
@@ -79,9 +79,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     wrong = [name for name, each in logs.items() if "error" in each]
     for name in wrong:
         print(f"{name}: {logs[name]['error']}", file=stderr)
-    if given.html:
-        writePage(reportOf(logs, summary["behind"]), given.html)
-        summary["html"] = given.html
+    writePage(reportOf(logs, summary["behind"]), given.html, summary)
     isTooFar = 0 <= given.most < summary["behind"]
     return FOUND if wrong or isTooFar else 0
 

@@ -48,8 +48,8 @@ class LogOrigin:
         @param onLost: called with ranges that are not stored any more.
         """
 
-        def onLoss(loss: str) -> None:
-            for each in loss.ranges if isinstance(loss, Loss) else ():
+        def onLoss(loss: Loss) -> None:
+            for each in loss.ranges:
                 onLost(each)
 
         yield from batchesOf(self.options, COLUMNS, bounds, onLoss=onLoss)

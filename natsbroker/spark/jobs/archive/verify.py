@@ -29,7 +29,7 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
-from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf
@@ -256,7 +256,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     parser = Parser("verify", "Compare an archive with the log that it is of.")
     addArchive(parser)
     parser.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
-    parser.add_argument("--html", default="", help="a file for a report, with a plot")
+    addPage(parser)
     addMaster(parser)
     given = parser.parse_args(list(arguments))
     if not 1 <= given.block <= 1_000_000:
@@ -267,9 +267,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     for each in summary["findings"]:
         where = f"{each['first']} to {each['last']}"
         print(f"{each['kind']}: sequences {where}: {each['detail']}", file=stderr)
-    if given.html:
-        writePage(reportOf(summary), given.html)
-        summary["html"] = given.html
+    writePage(reportOf(summary), given.html, summary)
     return FOUND if summary["findings"] else 0
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
-from natsbroker.spark.logs.reading import Loss
+from natsbroker.spark.logs.reading import OnLoss, lose
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.tables.checking import SCHEMA
@@ -37,10 +37,6 @@ _PATIENCE = 60
 
 
 class ChannelReader:
-    """
-    Reads one channel over one connection, as a client of NATS Streaming of its own.
-    """
-
     def __init__(
         self,
         connection: BlockingConnection,
@@ -76,7 +72,7 @@ class ChannelReader:
         start: int,
         stop: int,
         known: int = 0,
-        onLoss: Callable[[str], object] | None = None,
+        onLoss: OnLoss | None = None,
     ) -> Iterator[Any]:
         """
         The messages of a range, as Arrow batches with the columns of archives.
@@ -104,7 +100,8 @@ class ChannelReader:
                 )
             if cursor <= seq < stop:
                 if seq > cursor and isBegun:
-                    self._lose(cursor, seq, onLoss)
+                    gone = f"sequences {cursor} to {seq - 1} are not stored any more"
+                    lose(f"channel {self._channel}: {gone}", onLoss, (cursor, seq))
                 isBegun = True
                 rows.append(self._row(message))
             cursor = max(cursor, seq + 1)
@@ -113,12 +110,6 @@ class ChannelReader:
                 if rows:
                     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
                 acks, rows = [], []
-
-    def _lose(self, start: int, stop: int, onLoss: Callable[[str], object] | None) -> None:
-        text = f"channel {self._channel}: sequences {start} to {stop - 1} are not stored any more"
-        if onLoss is None:
-            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        onLoss(Loss.of(text, (start, stop)))
 
     def _row(self, message: Any) -> dict[str, Any]:
         data, when, checksum = message.data, message.timestamp, message.CRC32

@@ -148,9 +148,6 @@ class Replayer:
     # What was done before.
 
     def _claim(self) -> None:
-        """
-        Find out what was done, and have nobody else go on with it.
-        """
         self._ledger.make(self._replicas())
         entry = self._ledger.read()
         if entry is not None:

@@ -57,15 +57,9 @@ class BrokerEvent:
 class EventTotals(Protocol):
     malformed: int
 
-    def add(self, event: BrokerEvent) -> None:
-        """
-        Count one more event.
-        """
+    def add(self, event: BrokerEvent) -> None: ...
 
-    def merge(self, other: Any) -> None:
-        """
-        Count what another one has counted.
-        """
+    def merge(self, other: Any) -> None: ...
 
 
 AnyTotals = TypeVar("AnyTotals", bound=EventTotals)

@@ -27,7 +27,7 @@ from natsbroker.spark.jobs.common import (
     writeWhole,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
-from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.jobs.traffic.events import foldEvents
 from natsbroker.spark.jobs.traffic.interest import InterestTotals, PolicyEntry
 from natsbroker.spark.jobs.traffic.job import durationOf, sinceOption
@@ -203,7 +203,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser("interest", "Find out what clusters send each other in vain, and advise them.")
     addSource(parser)
     parser.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
-    parser.add_argument("--html", default="", help="a file for the report, with plots")
+    addPage(parser)
     parser.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
     parser.add_argument("--policy", default="", help="a file for the advice, as JSON")
     parser.add_argument("--least", type=int, default=_LEAST, help="messages in vain worth advice")
@@ -242,9 +242,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     if against is not None:
         summary.update(replayed(found, against))
     report = reportOf(found, advice, given.top)
-    if given.html:
-        writePage(report, given.html)
-        summary["html"] = given.html
+    writePage(report, given.html, summary)
     if given.policy:
         text = json.dumps(policy, indent=2) + "\n"
         writeWhole(Path(given.policy), lambda draft: draft.write_text(text, "utf-8"))

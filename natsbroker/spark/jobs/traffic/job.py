@@ -29,7 +29,7 @@ from natsbroker.spark.jobs.common import (
     writeWhole,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf, rateOf
-from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.jobs.traffic.events import COUNTS, addTo, foldEvents
 from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals, percentile
 from natsbroker.spark.settings import readOptions
@@ -275,7 +275,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     parser.add_argument("--watermark", default="30s", help="how late events may come")
     parser.add_argument("--final", action="store_true", help="take the last windows too")
     parser.add_argument("--to", default="", help="a directory for the rows, as Parquet")
-    parser.add_argument("--html", default="", help="a file for the report, with plots")
+    addPage(parser)
     parser.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
     given = parser.parse_args(list(arguments))
     if given.top < 1:
@@ -290,8 +290,6 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     progress.end()
     summary.update(_summary(found, given.final, given.to))
     report = reportOf(found, given.final, given.top)
-    if given.html:
-        writePage(report, given.html)
-        summary["html"] = given.html
+    writePage(report, given.html, summary)
     stdout.write(report.text() + "\n")
     return 0
