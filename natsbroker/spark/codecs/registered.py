@@ -15,6 +15,8 @@ from google.protobuf.message import DecodeError
 
 from natsbroker.spark.codecs.avrocodec import FramedAvro, numbered
 from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
+from natsbroker.spark.codecs.jsoncodec import JSONCodec
+from natsbroker.spark.codecs.jsonschemas import jsonColumns
 from natsbroker.spark.codecs.payloads import BadPayload, Codec
 from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
 from natsbroker.spark.codecs.registry import RegisteredSchema, SchemaRegistry
@@ -39,21 +41,31 @@ def registered(
             return FramedAvro(partial(_avro, registry), number, numbered)
         if kind == "PROTOBUF":
             return RegisteredProtobuf(registry, number, message, isUnknownBad)
+        if kind == "JSON":
+            return RegisteredJSON(registry, number, isUnknownBad)
     except BadPayload as error:
         raise OptionError(str(error)) from None
-    raise OptionError(f"registry: schema {number} is {kind}: AVRO and PROTOBUF are supported")
+    raise OptionError(f"registry: schema {number} is {kind}: AVRO, PROTOBUF and JSON are supported")
 
 
 def _avro(registry: SchemaRegistry, number: int) -> AvroSchema:
-    schema = registry.schema(number)
-    if schema.kind != "AVRO":
-        raise BadPayload(f"its schema, {number}, is {schema.kind} and not AVRO")
-    named: dict[str, bytes] = {}
-    _refer(registry, schema, named)
+    text, named = _texts(registry, number, "AVRO")
     try:
-        return readAvro(schema.text.encode(), f"schema {number}", list(named.values()))
+        return readAvro(text, f"schema {number}", list(named.values()))
     except OptionError as error:
         raise BadPayload(str(error)) from None
+
+
+def _texts(registry: SchemaRegistry, number: int, kind: str) -> tuple[bytes, dict[str, bytes]]:
+    """
+    A schema, and those that it uses by their names.
+    """
+    schema = registry.schema(number)
+    if schema.kind != kind:
+        raise BadPayload(f"its schema, {number}, is {schema.kind} and not {kind}")
+    named: dict[str, bytes] = {}
+    _refer(registry, schema, named)
+    return schema.text.encode(), named
 
 
 def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, bytes]) -> None:
@@ -62,6 +74,33 @@ def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, 
             other = registry.version(subject, version)
             _refer(registry, other, found)
             found[name] = other.text.encode()
+
+
+class RegisteredJSON:
+    """
+    An object that another schema wrote is checked by that, and read without the keys that the one
+    of the columns has not.
+    """
+
+    def __init__(self, registry: SchemaRegistry, number: int, isUnknownBad: bool) -> None:
+        self._registry = registry
+        self._number = number
+        self._isUnknownBad = isUnknownBad
+        self._writer = lru_cache(_MOST)(self._writerOf)
+        self.columns = self._writer(number).columns
+        self._lenient = JSONCodec(self.columns, False)
+
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        number, place = numbered(data)
+        found = self._writer(number).decode(data[place:])
+        return found if number == self._number else self._lenient.decode(data[place:])
+
+    def _writerOf(self, number: int) -> JSONCodec:
+        text, named = _texts(self._registry, number, "JSON")
+        try:
+            return JSONCodec(jsonColumns(text, f"schema {number}", named), self._isUnknownBad)
+        except OptionError as error:
+            raise BadPayload(str(error)) from None
 
 
 class RegisteredProtobuf:

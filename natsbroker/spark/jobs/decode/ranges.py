@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.codecs.decoding import structsOf
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import DataSourceError
@@ -196,7 +197,11 @@ class _Task:
 
     def _write(self, batch: Any, place: int, rows: _Rows) -> None:
         if rows.good:
-            structs = self._structs(place, rows)
+            structs, untaken = structsOf([row for _, row in rows.good], self._types[place])
+            if untaken:
+                structs = structs.filter(structs.is_valid())
+                rows.dead += [(rows.good[x][0], reason) for x, reason in untaken.items()]
+                rows.good = [each for x, each in enumerate(rows.good) if x not in untaken]
             writer = self._writers.get(DecodedTable(self._plan.mappings[place].table, place, False))
             if writer is not None and rows.good:
                 numbers = pa.array([number for number, _ in rows.good], pa.int64())
@@ -207,25 +212,6 @@ class _Task:
                 writer.add(pa.RecordBatch.from_arrays(columns, names=names))
         if rows.dead:
             self._bury(batch, place, sorted(rows.dead))
-
-    def _structs(self, place: int, rows: _Rows) -> Any:
-        """
-        The decoded rows as an array; a row that Arrow does not take, though it was decoded, becomes
-        a dead letter.
-        """
-        kind = self._types[place]
-        try:
-            return pa.array([row for _, row in rows.good], kind)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            kept = []
-            for number, row in rows.good:
-                try:
-                    pa.array([row], kind)
-                    kept.append((number, row))
-                except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-                    rows.dead.append((number, f"its columns cannot hold it: {error}"))
-            rows.good = kept
-            return pa.array([row for _, row in kept], kind)
 
     def _bury(self, batch: Any, place: int, dead: list[tuple[int, str]]) -> None:
         mapping = self._plan.mappings[place] if place >= 0 else None

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.datasource.tasks import batchesOf, stateOf
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
@@ -184,9 +185,9 @@ def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
-    from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema = to_arrow_schema(frame.schema)
+    known = [f"{name} {kind}" for name, kind in frame.dtypes if name in _GOOD]
+    schema = readSchema(", ".join(known)) if known else pa.schema([])
     _check(schema, origin)
     names = schema.names
     try:
