@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from natsbroker.files import replaceFile
+from natsbroker.spark.cli import DESCRIPTIONS
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.settings import readOptions
 
@@ -31,9 +32,6 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
-#: A job's work: the arguments, its line of JSON to be filled, and the streams.
-Work = Callable[[Sequence[str], dict[str, Any], TextIO, TextIO], int]
-
 
 class JobUsageError(Exception):
     """
@@ -41,7 +39,31 @@ class JobUsageError(Exception):
     """
 
 
-class Parser(argparse.ArgumentParser):
+class JobRun(argparse.ArgumentParser):
+    """
+    One run of a job by its command line.
+
+    @ivar summary: its line of JSON.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        summary: dict[str, Any],
+        stdout: TextIO,
+        stderr: TextIO,
+    ) -> None:
+        super().__init__(f"natsbroker spark {name}", description=DESCRIPTIONS.get(name))
+        self.name = name
+        self.summary = summary
+        self.stdout = stdout
+        self.stderr = stderr
+        self._arguments = arguments
+
+    def given(self) -> argparse.Namespace:
+        return self.parse_args(list(self._arguments))
+
     def error(self, message: str) -> NoReturn:
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
 
@@ -283,16 +305,19 @@ def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
         raise DataSourceError(f"{path}: {error.strerror or error}") from None
 
 
-def command(job: str) -> Callable[[Work], Callable[[Sequence[str], TextIO, TextIO], int]]:
+def command(
+    name: str,
+) -> Callable[[Callable[[JobRun], int]], Callable[[Sequence[str], TextIO, TextIO], int]]:
     """
     Make the work of a job its command line; see L{reported}.
     """
 
-    def made(work: Work) -> Callable[[Sequence[str], TextIO, TextIO], int]:
+    def made(work: Callable[[JobRun], int]) -> Callable[[Sequence[str], TextIO, TextIO], int]:
         def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-            return reported(
-                job, lambda summary: work(arguments, summary, stdout, stderr), stdout, stderr
-            )
+            def run(summary: dict[str, Any]) -> int:
+                return work(JobRun(name, arguments, summary, stdout, stderr))
+
+            return reported(name, run, stdout, stderr)
 
         return main
 

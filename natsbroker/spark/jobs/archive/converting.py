@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.jobs.archive.archiver import checkLog
-from natsbroker.spark.jobs.common import Parser, Runner, addMaster, command, inline, runnerFor
+from natsbroker.spark.jobs.common import JobRun, Runner, addMaster, command, inline, runnerFor
 from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location, directoryOf
@@ -122,15 +122,14 @@ def convert(archive: FormerArchive, table: ArchiveTable, run: Runner = inline) -
 
 
 @command("convert")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("convert", "Copy an archive that an earlier version made into a table.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    parser.add_argument("--to", required=True, help="the directory of the table")
-    parser.add_argument("--format", default="", choices=FORMATS, help="of a new table")
-    addMaster(parser)
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.add_argument("--to", required=True, help="the directory of the table")
+    job.add_argument("--format", default="", choices=FORMATS, help="of a new table")
+    addMaster(job)
+    given = job.given()
     former = FormerArchive.of(directoryOf(given.archive))
     with runnerFor(given.master) as run:
         found = convert(former, tableAt(given.to, given.format), run)
-    summary.update(rows=found.rows, start=found.start, stop=found.stop)
+    job.summary.update(rows=found.rows, start=found.start, stop=found.stop)
     return 0

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.lag import placesOf
 from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import (
-    Parser,
+    JobRun,
     Runner,
     addMaster,
     addServers,
@@ -232,43 +232,37 @@ def bytesOf(text: str) -> int:
 
 
 @command("compact")
-def compactMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser("compact", "Make few large files of the many small ones of an archive.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    parser.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 128M")
-    addMaster(parser)
-    given = parser.parse_args(list(arguments))
+def compactMain(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 128M")
+    addMaster(job)
+    given = job.given()
     table = tableAt(given.archive)
     before = table.require()
     with runnerFor(given.master) as run:
-        summary["replaced"] = compact(table, run, given.target)
+        job.summary["replaced"] = compact(table, run, given.target)
     after = table.require()
-    summary.update(version=after.version, before=len(before.files), files=len(after.files))
+    job.summary.update(version=after.version, before=len(before.files), files=len(after.files))
     return 0
 
 
 @command("vacuum")
-def vacuumMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser("vacuum", "Delete old versions of an archive, and files that none names.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
-    parser.add_argument("--dry-run", action="store_true", help="delete nothing")
-    addRetention(parser)
-    addServers(parser, isRequired=False)
-    given = parser.parse_args(list(arguments))
+def vacuumMain(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
+    job.add_argument("--dry-run", action="store_true", help="delete nothing")
+    addRetention(job)
+    addServers(job, isRequired=False)
+    given = job.given()
     if given.keep and given.dry_run:
-        parser.error("--keep and --dry-run exclude each other")
+        job.error("--keep and --dry-run exclude each other")
     if given.needed_by and not given.keep:
-        parser.error("--needed-by goes with --keep")
+        job.error("--needed-by goes with --keep")
     # A place-holder for the log: the archive says which it is.
     options = checkedOptions(optionTexts(given, stream="_")) if given.servers else None
     table = tableAt(given.archive)
     if given.keep:
-        summary["expired"] = expire(table, ArchiveRetention.of(given), options)
+        job.summary["expired"] = expire(table, ArchiveRetention.of(given), options)
     done = table.vacuum(given.older_than, given.dry_run)
-    summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
+    job.summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
     return 0

@@ -8,12 +8,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import following
 from natsbroker.spark.jobs.common import (
-    Parser,
+    JobRun,
     addArchive,
     command,
     inSpark,
@@ -111,17 +111,16 @@ def tiered(
 
 
 @command("tiered")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("tiered", "Ask SQL questions about an archive and what its log has behind it.")
-    addArchive(parser)
-    parser.add_argument(
+def main(job: JobRun) -> int:
+    addArchive(job)
+    job.add_argument(
         "--sql", default="SELECT count(*) AS rows, max(seq) AS last FROM log", help="about log"
     )
-    parser.add_argument("--master", default="", help="where Spark runs; local[*] without")
-    given = parser.parse_args(list(arguments))
+    job.add_argument("--master", default="", help="where Spark runs; local[*] without")
+    given = job.given()
     sourceOptions(given)
     if given.master == "inline":
-        parser.error("--master: SQL needs Spark")
+        job.error("--master: SQL needs Spark")
     with sessionFor(given.master) as spark:
         names = (*_COLUMNS, "headers", "time_ns")
         tiered(spark, given.archive, optionTexts(given), names).createOrReplaceTempView("log")
@@ -131,7 +130,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
         except Exception as error:
             raise DataSourceError(str(error).strip().splitlines()[0]) from None
     for each in rows:
-        print(each, file=stdout)
-    summary["answer"] = [json.loads(each) for each in rows[:1]]
-    summary["rows"] = len(rows)
+        print(each, file=job.stdout)
+    job.summary["answer"] = [json.loads(each) for each in rows[:1]]
+    job.summary["rows"] = len(rows)
     return 0

@@ -5,11 +5,11 @@ The job C{verify}: whether an archive has what its log has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from natsbroker.spark.errors import ApiError, DataLoss
 from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.jobs.common import (
     FOUND,
-    Parser,
+    JobRun,
     Runner,
     addArchive,
     addMaster,
@@ -252,23 +252,22 @@ def _summary(snapshot: TableSnapshot, compared: Comparison) -> dict[str, Any]:
 
 
 @command("verify")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("verify", "Compare an archive with the log that it is of.")
-    addArchive(parser)
-    parser.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
-    addPage(parser)
-    addMaster(parser)
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    addArchive(job)
+    job.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
+    addPage(job)
+    addMaster(job)
+    given = job.given()
     if not 1 <= given.block <= 1_000_000:
-        parser.error("--block is 1 to 1000000")
+        job.error("--block is 1 to 1000000")
     options = sourceOptions(given)
     with runnerFor(given.master) as run:
-        summary.update(_summary(*verify(options, tableAt(given.archive), run, given.block)))
-    for each in summary["findings"]:
+        job.summary.update(_summary(*verify(options, tableAt(given.archive), run, given.block)))
+    for each in job.summary["findings"]:
         where = f"{each['first']} to {each['last']}"
-        print(f"{each['kind']}: sequences {where}: {each['detail']}", file=stderr)
-    writePage(reportOf(summary), given.html, summary)
-    return FOUND if summary["findings"] else 0
+        print(f"{each['kind']}: sequences {where}: {each['detail']}", file=job.stderr)
+    writePage(reportOf(job.summary), given.html, job.summary)
+    return FOUND if job.summary["findings"] else 0
 
 
 def reportOf(summary: Mapping[str, Any]) -> JobReport:

@@ -10,16 +10,16 @@ and however long ago it was; and of two copiers at once, one is refused.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.common import (
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addServers,
     checkedOptions,
@@ -117,7 +117,7 @@ class CopyTarget:
         ]
 
 
-def _addTarget(parser: Parser) -> None:
+def _addTarget(parser: JobRun) -> None:
     parser.add_argument("--to-servers", required=True, help="where the target's servers are")
     parser.add_argument("--to-stream", required=True, help="the stream; it must be there, empty")
     parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
@@ -158,32 +158,27 @@ def _copy(
 
 
 @command("migrate")
-def migrateMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser(
-        "migrate", "Copy a channel of NATS Streaming, or a stream, to a JetStream stream."
-    )
-    addServers(parser)
-    parser.add_argument("--channel", help="the channel to copy")
-    parser.add_argument("--stream", help="or the stream")
-    parser.add_argument(
+def migrateMain(job: JobRun) -> int:
+    addServers(job)
+    job.add_argument("--channel", help="the channel to copy")
+    job.add_argument("--stream", help="or the stream")
+    job.add_argument(
         "--protocol",
         choices=("auto", "export", "stan"),
         default="auto",
         help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
     )
-    parser.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
-    _addTarget(parser)
-    given = parser.parse_args(list(arguments))
+    job.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
+    _addTarget(job)
+    given = job.given()
     options = sourceOptions(given)
     oneName(options, " to copy", isWhole=True)
-    progress = Progress("migrate", stderr)
+    progress = Progress("migrate", job.stderr)
     if not options["channel"] and given.protocol == "stan":
         raise OptionError("protocol: stan is for channels")
     state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
     if state is None:
-        _copyChannel(given, options, summary, progress)
+        _copyChannel(given, options, job.summary, progress)
         return 0
     found = state
 
@@ -191,7 +186,7 @@ def migrateMain(
         bounds = SequenceRange(found.name, found.created, target.next, found.stop)
         return batchesOf(options, COLUMNS, bounds)
 
-    _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
+    _copy(given, logOf(found, options), found.first, found.stop, read, job.summary, progress)
     return 0
 
 
@@ -239,21 +234,18 @@ def _copyChannel(
 
 
 @command("restore")
-def restoreMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser("restore", "Copy an archive to a JetStream stream.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    _addTarget(parser)
-    given = parser.parse_args(list(arguments))
+def restoreMain(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    _addTarget(job)
+    given = job.given()
     archive = ArchiveOrigin.of(given.archive)
     snapshot = archive.snapshot
-    summary["lost"] = [list(each) for each in snapshot.lost]
-    progress = Progress("restore", stderr)
+    job.summary["lost"] = [list(each) for each in snapshot.lost]
+    progress = Progress("restore", job.stderr)
 
     def read(target: CopyTarget) -> Iterable[Any]:
         bounds = SequenceRange(snapshot.log.name, "", target.next, snapshot.stop)
         return archive.batches(bounds, lambda lost: None)
 
-    _copy(given, snapshot.log, snapshot.start, snapshot.stop, read, summary, progress)
+    _copy(given, snapshot.log, snapshot.start, snapshot.stop, read, job.summary, progress)
     return 0

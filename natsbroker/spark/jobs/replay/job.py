@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TextIO
+from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addMaster,
     addServers,
@@ -280,8 +280,8 @@ def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iter
 
 
 @command("replay")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    given = _read(arguments)
+def main(job: JobRun) -> int:
+    given = _read(job)
     target = {"servers": given.to_servers, "stream": given.to_stream}
     target |= pairsOf(given.to_option, "--to-option")
     wanted = ReplayOptions(
@@ -295,7 +295,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
         not given.no_ledger,
         given.job,
     )
-    progress = Progress("replay", stderr)
+    progress = Progress("replay", job.stderr)
     with ExitStack() as stack:
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         master = given.master if given.sql else masterOr(given.master)
@@ -312,7 +312,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
             isOver,
             lambda row, end: progress(row, end - 1) if end else None,
         )
-    summary.update(found)
+    job.summary.update(found)
     return FOUND if found.get("untaken") else 0
 
 
@@ -332,30 +332,27 @@ def _speed(text: str) -> float:
     return float(text.removesuffix("x"))
 
 
-def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser(
-        "replay", "Publish what is stored once more: to a JetStream stream, each message once."
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
+def _read(job: JobRun) -> argparse.Namespace:
+    source = job.add_mutually_exclusive_group(required=True)
     source.add_argument("--archive", help="from an archive: its directory")
     source.add_argument("--stream", help="from a JetStream stream of --servers")
     source.add_argument("--channel", help="from a channel of our broker, at --servers")
     source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
     source.add_argument("--sql", help="from what a query finds, with the same columns")
-    addServers(parser, isRequired=False)
-    parser.add_argument("--origin", default="", help="what Parquet files or SQL are called")
-    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
-    parser.add_argument("--to-stream", required=True, help="the stream; it must be there")
-    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--where", default="", help="a condition in SQL: these rows only")
-    parser.add_argument("--map", action="append", default=[], metavar="OLD=NEW", help="subjects")
-    parser.add_argument("--order", default="stream", choices=tuple(ORDERS))
-    parser.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
-    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
-    parser.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
-    parser.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
-    parser.add_argument("--job", default="", help="what the ledger knows this job by")
-    parser.add_argument("--no-ledger", action="store_true", help="trust the duplicate window")
-    parser.add_argument("--dry-run", action="store_true", help="publish nothing")
-    addMaster(parser)
-    return parser.parse_args(list(arguments))
+    addServers(job, isRequired=False)
+    job.add_argument("--origin", default="", help="what Parquet files or SQL are called")
+    job.add_argument("--to-servers", required=True, help="where the target's servers are")
+    job.add_argument("--to-stream", required=True, help="the stream; it must be there")
+    job.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
+    job.add_argument("--where", default="", help="a condition in SQL: these rows only")
+    job.add_argument("--map", action="append", default=[], metavar="OLD=NEW", help="subjects")
+    job.add_argument("--order", default="stream", choices=tuple(ORDERS))
+    job.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
+    job.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
+    job.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
+    job.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
+    job.add_argument("--job", default="", help="what the ledger knows this job by")
+    job.add_argument("--no-ledger", action="store_true", help="trust the duplicate window")
+    job.add_argument("--dry-run", action="store_true", help="publish nothing")
+    addMaster(job)
+    return job.given()

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import (
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addSource,
     command,
@@ -266,30 +266,29 @@ def durationOf(name: str, text: str) -> float:
 
 
 @command("traffic")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("traffic", "Say who causes how much traffic, by the broker's own events.")
-    addSource(parser)
-    parser.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
-    parser.add_argument("--window", default="1m", help="how long a window is")
-    parser.add_argument("--slide", default="", help="how much later the next one begins")
-    parser.add_argument("--watermark", default="30s", help="how late events may come")
-    parser.add_argument("--final", action="store_true", help="take the last windows too")
-    parser.add_argument("--to", default="", help="a directory for the rows, as Parquet")
-    addPage(parser)
-    parser.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    addSource(job)
+    job.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
+    job.add_argument("--window", default="1m", help="how long a window is")
+    job.add_argument("--slide", default="", help="how much later the next one begins")
+    job.add_argument("--watermark", default="30s", help="how late events may come")
+    job.add_argument("--final", action="store_true", help="take the last windows too")
+    job.add_argument("--to", default="", help="a directory for the rows, as Parquet")
+    addPage(job)
+    job.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
+    given = job.given()
     if given.top < 1:
-        parser.error("--top is 1 at least")
+        job.error("--top is 1 at least")
     window = durationOf("--window", given.window)
     slide = durationOf("--slide", given.slide) if given.slide else window
     windows = windowsOf(window, slide, durationOf("--watermark", given.watermark))
     options = sinceOption(given.since, sourceOptions(given), time.time)
-    progress = Progress("traffic", stderr)
+    progress = Progress("traffic", job.stderr)
     with runnerFor(given.master) as run:
         found = foldEvents(options, partial(TrafficTotals, windows), run, progress)
     progress.end()
-    summary.update(_summary(found, given.final, given.to))
+    job.summary.update(_summary(found, given.final, given.to))
     report = reportOf(found, given.final, given.top)
-    writePage(report, given.html, summary)
-    stdout.write(report.text() + "\n")
+    writePage(report, given.html, job.summary)
+    job.stdout.write(report.text() + "\n")
     return 0
