@@ -77,9 +77,8 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         except SystemExit:
             return 0  # --help was said.
     if job == "doctor" and (not rest or (rest[0] == "--master" and len(rest) == 2)):
-        from natsbroker.spark.doctor import examine
-
-        return 0 if examine(stdout, master=rest[1] if rest else "local[1]") else 1
+        doctor = importlib.import_module("natsbroker.spark.doctor")
+        return 0 if doctor.examine(stdout, master=rest[1] if rest else "local[1]") else 1
     wrong = job if job != "doctor" else f"doctor {' '.join(rest)}"
     print(f"natsbroker spark: there is no {wrong!r}", file=stderr)
     stderr.write(_USAGE)
