@@ -29,20 +29,21 @@ DESCRIPTIONS = {
 
 #: The modules of the jobs, and what is called there.
 _JOBS = {
-    "archive": ("archive.job", "main"),
-    "compact": ("archive.tidying", "compactMain"),
-    "convert": ("archive.converting", "main"),
-    "decode": ("decode.job", "main"),
-    "export": ("archive.exporting", "main"),
-    "interest": ("traffic.interestjob", "main"),
-    "lag": ("archive.lag", "main"),
-    "migrate": ("migrate.copying", "migrateMain"),
-    "replay": ("replay.job", "main"),
-    "restore": ("migrate.copying", "restoreMain"),
-    "tiered": ("archive.tiering", "main"),
-    "traffic": ("traffic.job", "main"),
-    "vacuum": ("archive.tidying", "vacuumMain"),
-    "verify": ("archive.verify", "main"),
+    "doctor": ("doctor", "main"),
+    "archive": ("jobs.archive.job", "main"),
+    "compact": ("jobs.archive.tidying", "compactMain"),
+    "convert": ("jobs.archive.converting", "main"),
+    "decode": ("jobs.decode.job", "main"),
+    "export": ("jobs.archive.exporting", "main"),
+    "interest": ("jobs.traffic.interestjob", "main"),
+    "lag": ("jobs.archive.lag", "main"),
+    "migrate": ("jobs.migrate.copying", "migrateMain"),
+    "replay": ("jobs.replay.job", "main"),
+    "restore": ("jobs.migrate.copying", "restoreMain"),
+    "tiered": ("jobs.archive.tiering", "main"),
+    "traffic": ("jobs.traffic.job", "main"),
+    "vacuum": ("jobs.archive.tidying", "vacuumMain"),
+    "verify": ("jobs.archive.verify", "main"),
 }
 
 #: The names of the jobs, for shells that complete them.
@@ -70,15 +71,13 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         stdout.write(_USAGE)
         return 0 if arguments else 2
     job, *rest = arguments
-    if job in _JOBS:
+    isFor = job != "doctor" or not rest or (rest[0] == "--master" and len(rest) == 2)
+    if job in _JOBS and isFor:
         try:
-            module = importlib.import_module(f"natsbroker.spark.jobs.{_JOBS[job][0]}")
+            module = importlib.import_module(f"natsbroker.spark.{_JOBS[job][0]}")
             return int(getattr(module, _JOBS[job][1])(rest, stdout, stderr))
         except SystemExit:
             return 0  # --help was said.
-    if job == "doctor" and (not rest or (rest[0] == "--master" and len(rest) == 2)):
-        doctor = importlib.import_module("natsbroker.spark.doctor")
-        return 0 if doctor.examine(stdout, master=rest[1] if rest else "local[1]") else 1
     wrong = job if job != "doctor" else f"doctor {' '.join(rest)}"
     print(f"natsbroker spark: there is no {wrong!r}", file=stderr)
     stderr.write(_USAGE)
