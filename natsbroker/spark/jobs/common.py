@@ -68,13 +68,19 @@ class JobRun(argparse.ArgumentParser):
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
 
 
+class BadArgument(argparse.ArgumentTypeError, ValueError):
+    """
+    A value of an option makes no sense.
+    """
+
+
 def secondsOf(text: str) -> float:
     """
     A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}.
     """
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise ValueError(f"not a duration: {text!r}")
+        raise BadArgument(f"not a duration: {text!r}")
     return float(found["number"]) * _UNITS[found["unit"]]
 
 

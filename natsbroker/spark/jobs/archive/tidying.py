@@ -20,6 +20,7 @@ from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.lag import placesOf
 from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import (
+    BadArgument,
     JobRun,
     Runner,
     addMaster,
@@ -227,7 +228,7 @@ def bytesOf(text: str) -> int:
     """
     found = re.fullmatch(r"(\d+)([KMG]?)B?", text)
     if found is None or not int(found[1]):
-        raise ValueError(f"not a size: {text!r}")
+        raise BadArgument(f"not a size: {text!r}")
     return int(found[1]) * _UNITS[found[2]]
 
 

@@ -23,6 +23,7 @@ from natsbroker.spark.jobs.common import (
     command,
     runnerFor,
     runnerOf,
+    secondsOf,
     sourceOptions,
     writeWhole,
 )
@@ -30,7 +31,7 @@ from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesO
 from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.jobs.traffic.events import foldEvents
 from natsbroker.spark.jobs.traffic.interest import InterestTotals, PolicyEntry
-from natsbroker.spark.jobs.traffic.job import durationOf, sinceOption
+from natsbroker.spark.jobs.traffic.job import sinceOption
 from natsbroker.spark.settings import readOptions
 
 _LEAST, _SHARE, _QUIET, _TOP = 100, 0.1, 1000, 20
@@ -201,13 +202,13 @@ def reportOf(found: InterestTotals, advice: Sequence[PolicyEntry], top: int = _T
 
 def _read(job: JobRun) -> argparse.Namespace:
     addSource(job)
-    job.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
+    job.add_argument("--since", type=secondsOf, help="from so long ago on (1h, 7d)")
     addPage(job)
     job.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
     job.add_argument("--policy", default="", help="a file for the advice, as JSON")
     job.add_argument("--least", type=int, default=_LEAST, help="messages in vain worth advice")
     job.add_argument("--share", type=float, default=_SHARE, help="and what part of all sent")
-    job.add_argument("--until", default="24h", help="for how long advice is to hold")
+    job.add_argument("--until", type=secondsOf, default=86400.0, help="how long advice is to hold")
     job.add_argument("--apply", action="store_true", help="advise the brokers that run")
     job.add_argument("--api-servers", default="", help="where to advise, if not at --servers")
     job.add_argument(
@@ -227,7 +228,6 @@ def _read(job: JobRun) -> argparse.Namespace:
 @command("interest")
 def main(job: JobRun) -> int:
     given = _read(job)
-    lasts = durationOf("--until", given.until)
     options = sinceOption(given.since, sourceOptions(given), time.time)
     against = _policyAt(given.replay_against) if given.replay_against else None
     api = _apiOptions(given)
@@ -236,7 +236,7 @@ def main(job: JobRun) -> int:
         found = foldEvents(options, InterestTotals, run, progress)
     progress.end()
     advice = list(found.advice(given.least, given.share, _QUIET))
-    policy = policyOf(advice, time.time() + lasts)
+    policy = policyOf(advice, time.time() + given.until)
     job.summary.update(_summary(found, advice))
     if against is not None:
         job.summary.update(replayed(found, against))

@@ -239,18 +239,20 @@ def _over(found: TrafficTotals, final: bool) -> Chart:
     return Chart("lines", lines, "msgs/s in")
 
 
-def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -> dict[str, Any]:
+def sinceOption(
+    since: float | None, options: dict[str, Any], now: Callable[[], float]
+) -> dict[str, Any]:
     """
     The options of the data source, with a beginning so long ago.
 
-    @param since: a duration; empty for what they say.
+    @param since: in seconds; C{None} for what they say.
     """
-    if not since:
+    if since is None:
         return options
     try:
-        begin = _moment(int((now() - secondsOf(since)) * _SECOND))
+        begin = _moment(int((now() - since) * _SECOND))
     except (ValueError, OverflowError):
-        raise JobUsageError(f"--since is no duration: {since!r}") from None
+        raise JobUsageError("--since: no time was so long ago") from None
     return {
         **options,
         "startingTimestamp": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -258,20 +260,13 @@ def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -
     }
 
 
-def durationOf(name: str, text: str) -> float:
-    try:
-        return secondsOf(text)
-    except ValueError:
-        raise JobUsageError(f"{name} is no duration: {text!r}") from None
-
-
 @command("traffic")
 def main(job: JobRun) -> int:
     addSource(job)
-    job.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
-    job.add_argument("--window", default="1m", help="how long a window is")
-    job.add_argument("--slide", default="", help="how much later the next one begins")
-    job.add_argument("--watermark", default="30s", help="how late events may come")
+    job.add_argument("--since", type=secondsOf, help="from so long ago on (1h, 7d)")
+    job.add_argument("--window", type=secondsOf, default=60.0, help="how long a window is")
+    job.add_argument("--slide", type=secondsOf, help="how much later the next one begins")
+    job.add_argument("--watermark", type=secondsOf, default=30.0, help="how late events may come")
     job.add_argument("--final", action="store_true", help="take the last windows too")
     job.add_argument("--to", default="", help="a directory for the rows, as Parquet")
     addPage(job)
@@ -279,9 +274,8 @@ def main(job: JobRun) -> int:
     given = job.given()
     if given.top < 1:
         job.error("--top is 1 at least")
-    window = durationOf("--window", given.window)
-    slide = durationOf("--slide", given.slide) if given.slide else window
-    windows = windowsOf(window, slide, durationOf("--watermark", given.watermark))
+    slide = given.window if given.slide is None else given.slide
+    windows = windowsOf(given.window, slide, given.watermark)
     options = sinceOption(given.since, sourceOptions(given), time.time)
     progress = Progress("traffic", job.stderr)
     with runnerFor(given.master) as run:

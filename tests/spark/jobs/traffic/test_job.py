@@ -170,14 +170,14 @@ def test_silence() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--window", "soon"), "--window is no duration: 'soon'"),
+        (("--window", "soon"), "--window: not a duration: 'soon'"),
         (("--slide", "2m"), "--slide must be more than nothing and at most --window"),
         (("--slide", "0s"), "--slide must be"),
         (("--window", "2h", "--slide", "1s"), "--window must be at most 1000 times --slide"),
-        (("--since", "long"), "--since is no duration"),
-        (("--since", "99999999999d"), "--since is no duration"),
+        (("--since", "long"), "--since: not a duration"),
+        (("--since", "99999999999d"), "--since: no time was so long ago"),
         (("--top", "0"), "--top is 1 at least"),
-        (("--watermark", "x"), "--watermark is no duration"),
+        (("--watermark", "x"), "--watermark: not a duration"),
     ],
 )
 def test_usageErrors(more: tuple[str, ...], why: str) -> None:
