@@ -34,7 +34,7 @@ def extensionModules() -> list[Extension]:
     except ImportError:
         print("natsbroker: no Cython, so no extension modules are built", file=sys.stderr)
         return []
-    flags = [] if os.name == "nt" else ["-O3"]
+    flags = [] if os.name == "nt" or "-O" in os.environ.get("CFLAGS", "") else ["-O3"]
     modules: list[Extension] = cythonize(
         [
             Extension(

@@ -32,17 +32,31 @@ cdef extern from *:
         }
     }
 
-    /* Whether two runs of bytes are equal; their length is 8 or more. */
+    /* The bits in which two runs of 16 bytes differ: two words, so that they cost one branch. */
+    static inline uint64_t nb_difference(const char *one, const char *other) {
+        uint64_t a[2], b[2];
+        memcpy(a, one, 16);
+        memcpy(b, other, 16);
+        return (a[0] ^ b[0]) | (a[1] ^ b[1]);
+    }
+
+    /* Whether two runs of bytes are equal; their length is 8 or more. Parts overlap. */
     static inline int nb_same(const char *one, const char *other, size_t size) {
-        uint64_t a, b;
-        for (size_t place = 0; place + 8 < size; place += 8) {
-            memcpy(&a, one + place, 8);
-            memcpy(&b, other + place, 8);
-            if (a != b) return 0;
-        }
-        memcpy(&a, one + size - 8, 8);
-        memcpy(&b, other + size - 8, 8);
-        return a == b;
+        size_t last = size - 16;
+        if (size > 64)
+            return memcmp(one, other, size) == 0;
+        if (size > 32)
+            return (nb_difference(one, other) | nb_difference(one + 16, other + 16)
+                    | nb_difference(one + last - 16, other + last - 16)
+                    | nb_difference(one + last, other + last)) == 0;
+        if (size >= 16)
+            return (nb_difference(one, other) | nb_difference(one + last, other + last)) == 0;
+        uint64_t a[2], b[2];
+        memcpy(a, one, 8);
+        memcpy(a + 1, one + size - 8, 8);
+        memcpy(b, other, 8);
+        memcpy(b + 1, other + size - 8, 8);
+        return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
     }
 
     /* How many frames repeat the first one's line, which has 8 bytes or more, within the bytes read. */

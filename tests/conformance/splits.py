@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from natsbroker.testing.transcripts import Send, Step
 
 #: Packets up to this length are split at every byte; longer ones at the edges of lines and of the
-#: packet.
-THOROUGH = 300
+#: packet. Byte by byte covers what is in between.
+THOROUGH = 48
 
 #: How many packets a long one is cut into at most, for byte by byte.
 PIECES = 3000
@@ -31,7 +31,7 @@ def cuts(data: bytes) -> list[int]:
     if len(data) <= THOROUGH:
         return list(range(1, len(data)))
     near = {at + offset for at, byte in enumerate(data) if byte == 10 for offset in (-1, 0, 1, 2)}
-    near |= {*range(1, 40), *range(len(data) - 40, len(data))}
+    near |= {*range(1, 16), *range(len(data) - 16, len(data))}
     return sorted(at for at in near if 0 < at < len(data))
 
 
