@@ -72,6 +72,7 @@ def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[An
         except DataSourceError:
             raise  # The registry is not there: that is no fault of the payload.
         except Exception as problem:
+            # A fault of the decoder, or of the library beneath: the row says so.
             error = f"its decoder failed: {problem!r}"
         values.append(value)
         errors.append(error)

@@ -1,8 +1,7 @@
 """
 JSON Schema: which columns its values have.
 
-What a schema says of a value beside its type, such as a pattern or a least number, is not looked
-at.
+Limits of values beside their types, such as a pattern or a least number, are not looked at.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class _ColumnBuilder:
         The type of a value, and whether it may be null.
 
         @param document: where references begin that name none.
-        @param outer: the references that led here.
+        @param outer: the references on the way here.
         """
         while "$ref" in schema:
             file, _, path = schema["$ref"].partition("#")

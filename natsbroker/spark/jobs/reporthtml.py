@@ -79,7 +79,7 @@ def addPage(parser: ArgumentParser) -> None:
 def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
     """
     @param path: none if empty.
-    @param summary: is told of it.
+    @param summary: gets the path.
     """
     if path:
         writeWhole(Path(path), lambda draft: draft.write_text(pageOf(report), "utf-8"))

@@ -161,7 +161,7 @@ class ArchiveTable(ABC):
         As L{append}, in one commit.
 
         @param lost: all that was ever lost.
-        @param said: what the commit says of itself.
+        @param said: the metadata of the commit.
         """
 
     @abstractmethod

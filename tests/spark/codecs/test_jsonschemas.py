@@ -82,7 +82,7 @@ def test_references() -> None:
         ('{"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}', "A is there twice"),
     ],
 )
-def test_refused(schema: str, why: str) -> None:
+def test_schemasWithoutColumns(schema: str, why: str) -> None:
     """A schema that has no columns is refused with the place."""
     with pytest.raises(OptionError, match=why):
         jsonColumns(schema.encode(), "s")

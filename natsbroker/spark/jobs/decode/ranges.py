@@ -260,10 +260,10 @@ def cellsOf(kind: Any) -> Count | None:
     if pa.types.is_struct(kind):
         needed = [(each.name, count) for each in kind if (count := cellsOf(each.type)) is not None]
 
-        def inside(found: Any) -> int:
+        def beneathFields(found: Any) -> int:
             return sum(count(found[x]) for x, count in needed if found.get(x) is not None)
 
-        return inside if needed else None
+        return beneathFields if needed else None
     isMap = pa.types.is_map(kind)
     if not isMap and not pa.types.is_list(kind):
         return None
@@ -273,11 +273,11 @@ def cellsOf(kind: Any) -> Count | None:
         return None if width <= _FEW else lambda found: width * len(found)
     count = inner
 
-    def beneath(found: Any) -> int:
+    def beneathItems(found: Any) -> int:
         items = (value for _, value in found) if isMap else found
         return width * len(found) + sum(count(x) for x in items if x is not None)
 
-    return beneath
+    return beneathItems
 
 
 def _width(kind: Any) -> int:
