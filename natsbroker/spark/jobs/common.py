@@ -116,6 +116,22 @@ def addMaster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def addTarget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
+    parser.add_argument("--to-stream", required=True, help="the stream; it must be there")
+    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
+    parser.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
+
+
+def targetTexts(given: argparse.Namespace) -> dict[str, str]:
+    """
+    The options of the data source for a target.
+    """
+    texts = {"servers": given.to_servers, "stream": given.to_stream}
+    return texts | pairsOf(given.to_option, "--to-option")
+
+
 def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
     found = {}
     for each in texts:

@@ -22,10 +22,11 @@ from natsbroker.spark.jobs.common import (
     JobUsageError,
     Progress,
     addServers,
+    addTarget,
     checkedOptions,
     command,
-    pairsOf,
     sourceOptions,
+    targetTexts,
 )
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
 from natsbroker.spark.jobs.pacing import Pacer
@@ -117,23 +118,6 @@ class CopyTarget:
         ]
 
 
-def _addTarget(parser: JobRun) -> None:
-    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
-    parser.add_argument("--to-stream", required=True, help="the stream; it must be there, empty")
-    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--prefix", default="", help="put before each subject")
-    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
-    parser.add_argument("--window", type=int, default=1000, help="unacknowledged at most")
-
-
-def _targetOptions(given: Any) -> dict[str, Any]:
-    texts = {"servers": given.to_servers, "stream": given.to_stream}
-    texts |= pairsOf(given.to_option, "--to-option")
-    if given.rate < 0 or not 1 <= given.window <= 100_000:
-        raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
-    return checkedOptions(texts)
-
-
 def _copy(
     given: Any,
     log: Log,
@@ -143,7 +127,9 @@ def _copy(
     summary: dict[str, Any],
     progress: Progress,
 ) -> None:
-    options = _targetOptions(given)
+    if given.rate < 0 or not 1 <= given.window <= 100_000:
+        raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
+    options = checkedOptions(targetTexts(given))
     with connected(options) as connection:
         target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
         summary["resumed"] = target.next
@@ -169,7 +155,8 @@ def migrateMain(job: JobRun) -> int:
         help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
     )
     job.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
-    _addTarget(job)
+    addTarget(job)
+    job.add_argument("--prefix", default="", help="put before each subject")
     given = job.given()
     options = sourceOptions(given)
     oneName(options, " to copy", isWhole=True)
@@ -236,7 +223,8 @@ def _copyChannel(
 @command("restore")
 def restoreMain(job: JobRun) -> int:
     job.add_argument("--archive", required=True, help="the directory of the archive")
-    _addTarget(job)
+    addTarget(job)
+    job.add_argument("--prefix", default="", help="put before each subject")
     given = job.given()
     archive = ArchiveOrigin.of(given.archive)
     snapshot = archive.snapshot

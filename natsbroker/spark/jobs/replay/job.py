@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -23,11 +23,12 @@ from natsbroker.spark.jobs.common import (
     Progress,
     addMaster,
     addServers,
+    addTarget,
     command,
     masterOr,
     optionTexts,
-    pairsOf,
     sessionFor,
+    targetTexts,
     workersErrors,
 )
 from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, Row, startOf
@@ -282,19 +283,9 @@ def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iter
 @command("replay")
 def main(job: JobRun) -> int:
     given = _read(job)
-    target = {"servers": given.to_servers, "stream": given.to_stream}
-    target |= pairsOf(given.to_option, "--to-option")
-    wanted = ReplayOptions(
-        given.where,
-        tuple(given.map),
-        given.order,
-        given.tasks,
-        given.rate,
-        given.speed,
-        given.window,
-        not given.no_ledger,
-        given.job,
-    )
+    target = targetTexts(given)
+    named = {each.name: getattr(given, each.name) for each in fields(ReplayOptions)}
+    wanted = ReplayOptions(**{**named, "maps": tuple(given.maps)})
     progress = Progress("replay", job.stderr)
     with ExitStack() as stack:
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
@@ -341,18 +332,18 @@ def _read(job: JobRun) -> argparse.Namespace:
     source.add_argument("--sql", help="from what a query finds, with the same columns")
     addServers(job, isRequired=False)
     job.add_argument("--origin", default="", help="what Parquet files or SQL are called")
-    job.add_argument("--to-servers", required=True, help="where the target's servers are")
-    job.add_argument("--to-stream", required=True, help="the stream; it must be there")
-    job.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
+    addTarget(job)
     job.add_argument("--where", default="", help="a condition in SQL: these rows only")
-    job.add_argument("--map", action="append", default=[], metavar="OLD=NEW", help="subjects")
+    job.add_argument(
+        "--map", action="append", default=[], metavar="OLD=NEW", dest="maps", help="subjects"
+    )
     job.add_argument("--order", default="stream", choices=tuple(ORDERS))
     job.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
-    job.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
     job.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
-    job.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
     job.add_argument("--job", default="", help="what the ledger knows this job by")
-    job.add_argument("--no-ledger", action="store_true", help="trust the duplicate window")
+    job.add_argument(
+        "--no-ledger", dest="hasLedger", action="store_false", help="trust the duplicate window"
+    )
     job.add_argument("--dry-run", action="store_true", help="publish nothing")
     addMaster(job)
     return job.given()
