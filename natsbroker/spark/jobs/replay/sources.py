@@ -171,7 +171,7 @@ _GOOD: dict[str, Callable[[Any], bool]] = {
     "seq": pa.types.is_integer,
     "subject": _isText,
     "data": lambda kind: (
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or _isText(kind)
+        not (pa.types.is_nested(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
     ),
     "headers": lambda kind: str(kind).replace("element", "item") == _HEADERS,
     "time_ns": pa.types.is_integer,
