@@ -36,7 +36,7 @@ from natsbroker.spark.tables.snapshots import (
     ordered,
     since,
 )
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, failed
+from natsbroker.spark.tables.table import Addition, ArchiveTable, Vacuumed, failed
 
 _DAY = re.compile(r"(?:^|/)date=([^/]+)/")
 
@@ -103,24 +103,17 @@ class DeltaLakeTable(ArchiveTable):
             return
         self._sync(0)
 
-    def _append(
-        self,
-        table: Any,
-        found: TableSnapshot,
-        files: Sequence[File],
-        lost: tuple[Range, ...],
-        stop: int,
-        said: dict[str, str],
-    ) -> None:
+    def _append(self, table: Any, found: TableSnapshot, what: Addition) -> None:
+        ends = {_Names(found.log).stop: what.stop}
         table.create_write_transaction(
             # The library compacts newest first, in this order: what follows stays together.
-            [added(self.root, each) for each in reversed(files)],
+            [added(self.root, each) for each in reversed(what.files)],
             "append",
             pa.schema(table.schema().to_arrow()),
             partition_by=["date"] if found.partition else [],
             commit_properties=deltalake.CommitProperties(
-                custom_metadata=said,
-                app_transactions=_transactions(found, {_Names(found.log).stop: stop}, lost),
+                custom_metadata=what.said,
+                app_transactions=_transactions(found, ends, what.lost),
             ),
         )
         self._sync(found.version + 1)

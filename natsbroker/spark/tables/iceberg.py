@@ -51,7 +51,7 @@ from natsbroker.spark.tables.snapshots import (
     ordered,
     since,
 )
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
+from natsbroker.spark.tables.table import Addition, ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
 
@@ -135,22 +135,14 @@ class IcebergTable(ArchiveTable):
             if self.latest() is None:
                 raise self._failed(error) from None
 
-    def _append(
-        self,
-        table: Any,
-        found: TableSnapshot,
-        files: Sequence[File],
-        lost: tuple[Range, ...],
-        stop: int,
-        said: dict[str, str],
-    ) -> None:
+    def _append(self, table: Any, found: TableSnapshot, added: Addition) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        paths = [f"{self._place.location}/{each.path}" for each in files]
+        paths = [f"{self._place.location}/{each.path}" for each in added.files]
         with table.transaction() as transaction:
-            transaction.set_properties(_said(found.start, stop, lost))
+            transaction.set_properties(_said(found.start, added.stop, added.lost))
             # That none is there already was checked, and holds for the same snapshot.
-            transaction.add_files(paths, said, check_duplicate_files=False)
+            transaction.add_files(paths, added.said, check_duplicate_files=False)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         summaries = [each.summary for each in table.snapshots()]

@@ -53,6 +53,21 @@ class Vacuumed:
     bytes: int = 0
 
 
+@dataclass(frozen=True)
+class Addition:
+    """
+    What a commit adds.
+
+    @ivar lost: all that was ever lost.
+    @ivar said: the metadata of the commit.
+    """
+
+    files: Sequence[File]
+    lost: tuple[Range, ...]
+    stop: int
+    said: dict[str, str]
+
+
 class ArchiveTable(ABC):
     """
     @cvar errors: what the library raises, from its own errors to those of the disk.
@@ -135,7 +150,8 @@ class ArchiveTable(ABC):
         said = {"natsbroker.commit": token, "natsbroker.stop": str(stop)}
         try:
             if found.stop == base.stop:
-                self._append(table, found, files, joined([*found.lost, *lost]), stop, said)
+                everLost = joined([*found.lost, *lost])
+                self._append(table, found, Addition(files, everLost, stop, said))
                 return True
         except self.errors as error:
             # It may hold all the same.
@@ -148,20 +164,9 @@ class ArchiveTable(ABC):
         return False
 
     @abstractmethod
-    def _append(
-        self,
-        table: Any,
-        found: TableSnapshot,
-        files: Sequence[File],
-        lost: tuple[Range, ...],
-        stop: int,
-        said: dict[str, str],
-    ) -> None:
+    def _append(self, table: Any, found: TableSnapshot, added: Addition) -> None:
         """
         As L{append}, in one commit.
-
-        @param lost: all that was ever lost.
-        @param said: the metadata of the commit.
         """
 
     @abstractmethod
