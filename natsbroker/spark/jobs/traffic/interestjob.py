@@ -8,7 +8,6 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from natsbroker.spark.jobs.traffic.events import foldEvents
 from natsbroker.spark.jobs.traffic.interest import InterestTotals, PolicyEntry
 from natsbroker.spark.jobs.traffic.job import sinceOption
 from natsbroker.spark.settings import readOptions
+from natsbroker.wire.instants import instant
 
 _LEAST, _SHARE, _QUIET, _TOP = 100, 0.1, 1000, 20
 
@@ -71,7 +71,6 @@ def policyOf(advice: Sequence[PolicyEntry], until: float) -> dict[str, Any]:
     """
     @param until: in seconds since 1970.
     """
-    end = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=int(until))
     entries: list[dict[str, Any]] = []
     for each in advice:
         entry = {
@@ -79,7 +78,7 @@ def policyOf(advice: Sequence[PolicyEntry], until: float) -> dict[str, Any]:
             "account": each.account,
             "gateway": each.gateway,
             "mode": each.mode,
-            "until": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "until": instant(int(until)),
             "no_interest_msgs": each.messages,
             "no_interest_bytes": each.size,
         }

@@ -33,6 +33,7 @@ from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.jobs.traffic.events import COUNTS, addTo, foldEvents
 from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals, percentile
 from natsbroker.spark.settings import readOptions
+from natsbroker.wire.instants import instant
 
 _SECOND = 10**9
 
@@ -250,12 +251,12 @@ def sinceOption(
     if since is None:
         return options
     try:
-        begin = _moment(int((now() - since) * _SECOND))
-    except (ValueError, OverflowError):
+        begin = instant(now() - since)
+    except (ValueError, OverflowError, OSError):
         raise JobUsageError("--since: no time was so long ago") from None
     return {
         **options,
-        "startingTimestamp": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "startingTimestamp": begin,
         "startingOffsetsByTimestampStrategy": "latest",
     }
 
