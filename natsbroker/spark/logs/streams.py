@@ -36,6 +36,7 @@ class StreamState:
     @ivar isDirect: whether its messages can be had by direct get.
     @ivar isAtomic: whether it takes atomic batches.
     @ivar subjects: the patterns of what it takes.
+    @ivar replicas: how many servers keep it.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
     """
 
@@ -49,6 +50,7 @@ class StreamState:
     deleted: frozenset[int] = frozenset()
     isAtomic: bool = False
     subjects: tuple[str, ...] = ()
+    replicas: int = 1
 
     def stores(self, start: int, stop: int) -> bool:
         """
@@ -105,7 +107,8 @@ class StreamApi:
                 bool(config.get("allow_direct")),
                 frozenset(state.get("deleted") or ()),
                 bool(config.get("allow_atomic")),
-                tuple(config.get("subjects") or ()),
+                tuple(str(each) for each in config.get("subjects") or ()),
+                int(config.get("num_replicas") or 1),
             )
         except (KeyError, TypeError, ValueError):
             raise ApiError(f"stream {name}: its state makes no sense") from None

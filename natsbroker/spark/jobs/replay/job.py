@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
-from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
     JobRun,
@@ -79,12 +79,7 @@ class DryRun:
 def dryRun(
     connection: BlockingConnection, domain: str, task: ReplayTask, rows: Iterable[Row]
 ) -> DryRun:
-    name = task.stream
-    answer = StreamApi(connection, domain).call(f"STREAM.INFO.{name}", {}, name)
-    try:
-        taken = [str(each).encode("utf-8") for each in answer["config"].get("subjects") or ()]
-    except (KeyError, AttributeError, TypeError):
-        raise ApiError(f"stream {name}: its state makes no sense") from None
+    taken = [x.encode("utf-8") for x in StreamApi(connection, domain).state(task.stream).subjects]
     rename = Renamer(task.maps)
     found = DryRun()
     for row in rows:

@@ -134,6 +134,7 @@ class Replayer:
         self._noted = 0.0
         self._unnoted = 0
         state = self._streams.state(task.stream)
+        self._replicas = state.replicas
         self._entry = LedgerEntry(task.plan, state.created, 0, state.stop - 1)
         self._isResumed = False
         if task.hasLedger:
@@ -148,7 +149,7 @@ class Replayer:
     # What was done before.
 
     def _claim(self) -> None:
-        self._ledger.make(self._replicas())
+        self._ledger.make(self._replicas)
         entry = self._ledger.read()
         if entry is not None:
             self._check(entry)
@@ -171,13 +172,6 @@ class Replayer:
                 f"{where}, and stream {self._task.stream} was deleted and made again since: give"
                 " this job another name"
             )
-
-    def _replicas(self) -> int:
-        name = self._task.stream
-        answer = self._streams.call(f"STREAM.INFO.{name}", {}, name)
-        config = answer.get("config")
-        found = config.get("num_replicas") if isinstance(config, dict) else None
-        return found if isinstance(found, int) and found > 0 else 1
 
     def _waitUntilGone(self, inbox: str) -> None:
         """
@@ -209,7 +203,7 @@ class Replayer:
             if error.code != 503:
                 raise
             raise ApiError(f"stream {self._task.stream} does not take {subject}", 503) from None
-        if self._replicas() > 1:
+        if self._replicas > 1:
             self._pipeline.rest(_AGREEING)
         state = self._streams.state(self._task.stream)
         bounds = self._entry.at + 1, state.stop
