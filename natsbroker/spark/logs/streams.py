@@ -4,6 +4,7 @@ What the JetStream API says about streams; everything here is answered by a stre
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Sequence
@@ -123,7 +124,13 @@ class StreamApi:
         return self._find(name, {"start_time": time, "next_by_subj": ">"})
 
     def _find(self, name: str, question: dict[str, Any]) -> int | None:
-        question["no_hdr"] = True
+        found = self.message(name, {**question, "no_hdr": True})
+        return None if found is None else found[0]
+
+    def message(self, name: str, question: dict[str, Any]) -> tuple[int, bytes, bytes] | None:
+        """
+        The sequence, header block and payload of a stored message; C{None} if there is none.
+        """
         try:
             answer = self.call(f"STREAM.MSG.GET.{checkedName(name)}", question, name)
         except ApiError as error:
@@ -131,8 +138,10 @@ class StreamApi:
                 return None
             raise
         try:
-            return int(answer["message"]["seq"])
-        except (KeyError, TypeError, ValueError):
+            found = answer["message"]
+            block, data = (base64.b64decode(found.get(each) or "") for each in ("hdrs", "data"))
+            return int(found["seq"]), block, data
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise ApiError(f"stream {name}: its answer makes no sense") from None
 
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ and however long ago it was; and of two copiers at once, one is refused.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -67,14 +66,13 @@ class CopyTarget:
             raise OptionError(f"stream {name} is empty and was not always: copy to a new one")
 
     def _resumed(self, last: int) -> int:
-        answer = self._streams.call(f"STREAM.MSG.GET.{self._name}", {"seq": last}, self._name)
+        _, block, _ = self._streams.message(self._name, {"seq": last}) or (0, b"", b"")
         try:
-            block = base64.b64decode(answer["message"].get("hdrs", ""))
             headers = Headers.fromBlock(block) if block else Headers()
             origin = headers.get(LOG), headers.get(IDENTITY)
             sequence = int(headers.get(SEQUENCE) or "0")
             self.known = int(headers.get(TIME) or "0")
-        except (KeyError, AttributeError, ValueError):
+        except ValueError:
             raise DataSourceError(f"stream {self._name}: its last message makes no sense") from None
         if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
             raise OptionError(

@@ -10,7 +10,6 @@ gone, and that the stream has dealt with what came by it.
 
 from __future__ import annotations
 
-import base64
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.provenance import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
 from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
-from natsbroker.spark.logs.streams import NO_MESSAGE, StreamApi, StreamState
+from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.spark.nats.publishing import Publisher
@@ -375,17 +374,10 @@ def _oneByOne(
 ) -> Iterator[tuple[int, bytes]]:
     cursor, stop = bounds
     while cursor < stop:
-        question = {"seq": cursor, "next_by_subj": ">"}
-        try:
-            answer = streams.call(f"STREAM.MSG.GET.{state.name}", question, state.name)
-            message = answer["message"]
-            seq, block = int(message["seq"]), base64.b64decode(message.get("hdrs") or "")
-        except ApiError as error:
-            if error.code == NO_MESSAGE:
-                return
-            raise
-        except (KeyError, TypeError, ValueError):
-            raise DataSourceError(f"stream {state.name}: its answer makes no sense") from None
+        found = streams.message(state.name, {"seq": cursor, "next_by_subj": ">"})
+        if found is None:
+            return
+        seq, block, _ = found
         if seq < stop:
             yield seq, block
         cursor = seq + 1
