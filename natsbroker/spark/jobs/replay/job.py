@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
@@ -196,9 +195,9 @@ def replay(
     rdd = _divided(spark, source, wanted, 0 if isDryRun else publisher.start(count)).rdd
     with workersErrors():
         if isDryRun:
-            parts = rdd.mapPartitionsWithIndex(partial(_dryRuns, publisher)).collect()
+            parts = rdd.mapPartitionsWithIndex(publisher.dryRuns).collect()
             return {**summary, **DryRun.joined(parts).summary()}
-        done = rdd.mapPartitionsWithIndex(partial(_publications, publisher)).collect()
+        done = rdd.mapPartitionsWithIndex(publisher.publications).collect()
     return {**summary, **_summed(done)}
 
 
@@ -264,15 +263,13 @@ class ReplayWork:
         with connected(self.options, partition) as connection:
             return dryRun(connection, self.options["domain"], self.task, rows)
 
+    # As Spark calls what maps partitions.
 
-def _publications(
-    publisher: ReplayWork, partition: int, rows: Iterator[Row]
-) -> Iterator[TaskResult]:
-    yield publisher(partition, lambda start: rows)
+    def publications(self, partition: int, rows: Iterator[Row]) -> Iterator[TaskResult]:
+        yield self(partition, lambda start: rows)
 
-
-def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
-    yield publisher.dryRun(partition, rows)
+    def dryRuns(self, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
+        yield self.dryRun(partition, rows)
 
 
 @command("replay")
