@@ -20,7 +20,9 @@ from typing import Any
 from docutils import nodes
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_for_filename
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
+from pygments.util import ClassNotFound
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
@@ -95,6 +97,18 @@ def resolveFiles(app: Sphinx, document: nodes.document, page: str) -> None:
             each["refuri"] = app.builder.get_relative_uri(page, f"files/{path}")
 
 
+def lexerOf(name: str) -> Lexer:
+    """
+    @return: what colours a file; plain text where its name says nothing.
+    """
+    if name.endswith("Containerfile"):
+        return get_lexer_by_name("docker")
+    try:
+        return get_lexer_for_filename(name)
+    except ClassNotFound:
+        return get_lexer_by_name("text")
+
+
 def filePages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """
     @return: the pages of files that are linked.
@@ -102,7 +116,7 @@ def filePages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     formatter = HtmlFormatter(cssclass="highlight", wrapcode=True)
     for name in sorted(app.env.__dict__.get("natsbroker_files", ())):
         text = (TOP / name).read_text("utf-8")
-        shown = highlight(text, get_lexer_for_filename(name), formatter)
+        shown = highlight(text, lexerOf(name), formatter)
         yield f"files/{name}", {"title": name, "body": f"<h1>{name}</h1>\n{shown}"}, "page.html"
 
 

@@ -70,7 +70,7 @@ class Broker(MultiService):
         keys: ServerKeys | None = None,
         gatewayPolicy: Any = None,
         connectionKinds: Sequence[Any] = (),
-        clientSocket: socket | None = None,
+        sockets: Mapping[str, socket] | None = None,
     ) -> None:
         """
         Providers of an interface are annotated as C{Any}, because type checkers without
@@ -92,7 +92,8 @@ class Broker(MultiService):
             L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of the settings'.
         @param connectionKinds: further kinds of connection, each an
             L{natsbroker.interfaces.IConnectionKind}.
-        @param clientSocket: listens at the settings' address already.
+        @param sockets: listen at the settings' addresses already, by what they are for: C{client},
+            C{monitoring}, C{cluster}, C{gateway}, C{leafnodes} or C{websocket}.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
         @raise ValueError: if the settings contradict themselves, or a certificate cannot be used.
         """
@@ -116,7 +117,7 @@ class Broker(MultiService):
             endpoints=endpoints,
             gatewayPolicy=gatewayPolicy,
             connectionKinds=connectionKinds,
-            clientSocket=clientSocket,
+            sockets=sockets or {},
         )
         self._parts = BrokerParts(
             self, self.settings, self.keys, self._random, plugins or Plugins(), given

@@ -2,10 +2,11 @@
 The console script: nats-server's command line, with its words, streams and exit codes.
 
 Some first words, which nats-server refuses, are commands: C{check} leads to
-L{natsbroker.server.checking.cli}, C{spark} to L{natsbroker.spark.cli}, C{streaming} to
-L{natsbroker.streaming.cli}, C{config} to L{natsbroker.config.schema} and C{completion} to
-L{natsbroker.config.completion}. Each action imports what it needs: C{--version}, C{--signal} and
-C{-t} load neither Twisted nor the broker, because launchers wait only a few seconds for them.
+L{natsbroker.server.checking.cli}, C{top} to L{natsbroker.monitoring.top.cli}, C{spark} to
+L{natsbroker.spark.cli}, C{streaming} to L{natsbroker.streaming.cli}, C{config} to
+L{natsbroker.config.schema} and C{completion} to L{natsbroker.config.completion}. Each action
+imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the broker,
+because launchers wait only a few seconds for them.
 """
 
 from __future__ import annotations
@@ -79,7 +80,11 @@ def main(
     if arguments and arguments[0] == "check":
         from natsbroker.server.checking.cli import main as check
 
-        return check(arguments[1:], stdout, stderr)
+        return check(arguments[1:], environment, stdout, stderr)
+    if arguments and arguments[0] == "top":
+        from natsbroker.monitoring.top.cli import main as top
+
+        return top(arguments[1:], stdout, stderr)
     if arguments and arguments[0] == "config":
         from natsbroker.config.schema import main as config
 
@@ -147,17 +152,10 @@ class _Command:
         return 0
 
     def test(self) -> int:
-        from natsbroker.errors import BrokerError
-        from natsbroker.server.configtest import checkReferences
+        from natsbroker.server.configtest import referenceProblems
 
         settings = self.settings
-        try:
-            if settings.operator.isOn:
-                from natsbroker.auth.operator.operators import operatorsIn
-
-                operatorsIn(settings)
-            checkReferences(settings)
-        except (BrokerError, ValueError) as error:
+        for _, error in referenceProblems(settings):
             print(f"{_PROGRAM}: {error}", file=self.stderr)
             return 1
         print(validReport(_PROGRAM, settings), file=self.stderr)
@@ -165,7 +163,7 @@ class _Command:
 
     def serve(self) -> int:
         settings = self.settings
-        clientSocket = _openEarly(settings)
+        sockets = _openEarly(settings, self.invocation.sockets)
 
         from twisted.internet import reactor
 
@@ -180,7 +178,8 @@ class _Command:
             programName(sys.argv[0]),
             self._reader(),
             [str(warning) for warning in self.invocation.warnings],
-            clientSocket,
+            sockets,
+            self.environment,
         )
         try:
             return process.run()
@@ -201,18 +200,21 @@ class _Command:
         return lambda: buildFile(path, self.environment, override).settings
 
 
-def _openEarly(settings: Settings) -> socket | None:
+def _openEarly(settings: Settings, passed: Mapping[str, socket]) -> Mapping[str, socket]:
     """
     Listen for clients before everything else is loaded, unless a store is read first: that can take
     longer than a client waits for INFO, and a refused connection sends it to another server.
+
+    @param passed: sockets that listen already.
     """
     from natsbroker.connections.opensocket import openSocket
 
     streaming = settings.streaming
-    if settings.jetstream.enabled:
-        return None
     isReady = streaming is None or (streaming.store == "memory" and not streaming.nats_server)
-    return openSocket(settings.host, settings.port) if settings.port > 0 and isReady else None
+    if "client" in passed or settings.port <= 0 or settings.jetstream.enabled or not isReady:
+        return passed
+    opened = openSocket(settings.host, settings.port)
+    return passed if opened is None else {**passed, "client": opened}
 
 
 _ACTIONS: dict[Action, Callable[[_Command], int]] = {

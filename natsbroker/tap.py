@@ -13,7 +13,7 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,6 +39,7 @@ from natsbroker.config.model import Settings
 from natsbroker.config.overrides import overriding
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import ProcessFiles
+from natsbroker.server.servicemanager import ServiceManager
 from natsbroker.server.signals import Signals
 from natsbroker.server.start import failureReason
 
@@ -240,10 +241,14 @@ class SignalService(Service):
     name = "signals"
 
     def __init__(
-        self, reactor: Any, broker: TwistdBroker, processFiles: ProcessFiles, log: ProcessLog | None
+        self,
+        reactor: Any,
+        broker: TwistdBroker,
+        reload: Callable[[], object],
+        log: ProcessLog | None,
     ) -> None:
         self._broker = broker
-        answers = {signal.SIGHUP: processFiles.reload, signal.SIGUSR2: self._lameDuck}
+        answers = {signal.SIGHUP: reload, signal.SIGUSR2: self._lameDuck}
         if log is not None:
             answers[signal.SIGUSR1] = log.reopen
         self._signals = Signals(reactor, answers)
@@ -309,9 +314,10 @@ def makeService(
         broker.addPlanner(log.plan)
     read = (lambda: options.read(os.environ)) if options.path else None
     processFiles = ProcessFiles(broker, "natsbroker", read)
-    broker.useReload(processFiles.reload)
     processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
-    signals = SignalService(broker.reactor, broker, processFiles, log)
+    manager = ServiceManager(broker, processFiles.reload, os.environ)
+    manager.setServiceParent(broker)  # type: ignore[no-untyped-call]
+    signals = SignalService(broker.reactor, broker, manager.reload, log)
     signals.setServiceParent(broker)  # type: ignore[no-untyped-call]
     return broker
 

@@ -7,6 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+INCLUDE = "{literalinclude}"
+"""The kind of a block that shows a file of the project from outside of C{docs}."""
 
 FENCE = re.compile(r"^(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=mark)[ \t]*$", re.M | re.S)
 
@@ -21,7 +27,8 @@ class Block:
     @ivar kind: the word after the fence: C{python}, C{sh}, or nothing.
     @ivar line: how many lines stand before its text.
     @ivar file: the name of the file that the block shows, where the paragraph before it ends with
-        the name in a code span and a colon; or nothing.
+        the name in a code span and a colon; the path from the top of a file that is included; or
+        nothing.
     """
 
     kind: str
@@ -36,5 +43,10 @@ def blocksOf(document: str) -> Iterator[Block]:
     """
     for found in FENCE.finditer(document):
         before = document.count("\n", 0, found.start("text"))
+        kind, _, path = found["kind"].strip().partition(" ")
+        if kind == INCLUDE:
+            path = re.sub(r"^(\.\./)+", "", path.strip())
+            yield Block(kind, (ROOT / path).read_text("utf-8"), before, path)
+            continue
         file = _FILE.search(document, max(0, found.start() - 200), found.start())
         yield Block(found["kind"].strip(), found["text"], before, file["name"] if file else "")

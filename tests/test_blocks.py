@@ -21,14 +21,14 @@ import pytest
 from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigErrors, NotSupportedYet
 from tests.config.support import PEM
-from tests.documents import Block, blocksOf
+from tests.documents import INCLUDE, Block, blocksOf
 from tests.walkthroughs import commandsOf
 
 ROOT = Path(__file__).resolve().parents[1]
 
 SHOWN = {
     *("text", "console", "sh", "sql", "javascript", "dockerfile", "yaml", "ini", "nginx"),
-    *("{interfaces}", "{output}"),
+    *("{interfaces}", "{output}", INCLUDE),
 }
 
 NOT_HERE = ("natsbroker.spark", "pyspark")

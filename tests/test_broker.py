@@ -5,6 +5,7 @@ The composition root: a whole broker in memory.
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -329,6 +330,28 @@ class TestStarting:
         host = Host(endpoints=[]).start()
         assert host.reactor.tcpServers == []
         assert outcome(host.broker.whenReady()) == [None]
+
+    def test_passedSockets(self) -> None:
+        """Each listener takes the socket of its name; none is opened."""
+        names = ("client", "monitoring", "cluster", "gateway", "leafnodes", "websocket")
+        sockets = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
+        numbers = {each.fileno() for each in sockets.values()}
+        text = (
+            "host: 127.0.0.1\nhttp: 1\nleafnodes { port: 1 }\n"
+            'cluster { name: c, listen: "127.0.0.1:1" }\n'
+            'gateway { name: c, listen: "127.0.0.1:1" }\n'
+            "websocket { port: 1, no_tls: true }"
+        )
+        host = Host(text, sockets=sockets).start()
+        assert {each[0] for each in host.reactor.adoptedPorts} == numbers
+        assert not host.reactor.tcpServers
+        host.broker.stopService()
+
+    def test_surplusSocket(self) -> None:
+        """A socket for what the broker does not listen for is refused."""
+        with socket.create_server(("127.0.0.1", 0)) as passed:
+            with pytest.raises(ValueError, match="does not listen for: monitoring"):
+                Host(sockets={"monitoring": passed})
 
     def test_ready(self) -> None:
         """One can wait for it."""

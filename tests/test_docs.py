@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import doctest
 import io
+import os
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -162,6 +163,17 @@ def test_readmeCommandIsWhatRunsInCI() -> None:
         interpreter, option, module = command.split()
         assert (interpreter, option) == ("python3", "-m")
         assert find_spec(module) is not None
+
+
+def test_workflowRunsCI() -> None:
+    """The workflow of the code host runs the script of continuous integration, and nothing else."""
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+    (job,) = workflow["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    # Without an "if" the job runs for every change, and "on" is a truth to YAML.
+    assert "if" not in job and {"push", "pull_request"} <= workflow[True].keys()
 
 
 PAGE = """# A Page: with *marks*

@@ -78,7 +78,7 @@ MAP: dict[str, Row] = {
     "streaming": row(_ROOMS, f"{_TWISTED} google cryptography"),
     "jetstream": row(_ROOMS, _TWISTED),
     "export": row(f"{_BASE} storage", _TWISTED),
-    "monitoring": row(_ROOMS, f"{_TWISTED} prometheus_client opentelemetry"),
+    "monitoring": row(_ROOMS, f"{_TWISTED} prometheus_client opentelemetry rich textual"),
     "client": row(_ROOMS, f"{_TWISTED} {_TLS}"),
     "server": row(f"{_ROOMS} broker tap main", f"{_TWISTED} {_TLS}"),
     "broker": row(_ROOMS, f"{_TWISTED} {_TLS}"),

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from typing import Any
 import pytest
 
 from natsbroker import NATS_VERSION, __version__, main
+from natsbroker.config import passedsockets
 from natsbroker.config.model import Settings
 from natsbroker.connections import opensocket
 from natsbroker.server import process as processModule
@@ -164,7 +167,8 @@ class TestLoading:
     HEAVY = frozenset({"twisted", "zope.interface", "cryptography", "natsbroker.broker"})
 
     @pytest.mark.parametrize(
-        "arguments", ["--version", "--help", "--signal ldm=1", "--foo", "completion zsh"]
+        "arguments",
+        ["--version", "--help", "--signal ldm=1", "--foo", "completion zsh", "top --help"],
     )
     def test_noSettings(self, arguments: str) -> None:
         """The version, the usage and a signal need no settings either."""
@@ -311,7 +315,7 @@ class TestRunning:
     def test_flags(self, process: type[Process]) -> None:
         """The settings come from the flags."""
         assert ran("-a", "127.0.0.1", "-p", "-1", "-DV")[0] == 0
-        [(settings, _, _, program, read, warnings, _)] = process.made
+        [(settings, _, _, program, read, warnings, _, _)] = process.made
         assert (settings.host, settings.port) == ("127.0.0.1", -1)
         assert settings.logging.debug and settings.logging.trace
         assert (read, warnings) == (None, [])
@@ -324,7 +328,7 @@ class TestRunning:
         assert ran("-c", str(path), "-p", "4000", environment={"SIZE": "7"})[0] == 0
         settings: Settings
         read: Callable[[], Settings]
-        [(settings, _, _, _, read, _, _)] = process.made
+        [(settings, _, _, _, read, *_)] = process.made
         assert (settings.port, settings.max_payload) == (4000, 7)
         path.write_text("port: 5001\nmax_payload: 8")
         assert (read().port, read().max_payload) == (4000, 8)
@@ -346,7 +350,28 @@ class TestRunning:
     ) -> None:
         """The port for clients is open before the rest loads, unless a store is read first."""
         assert ran(*arguments)[0] == 0
-        assert process.made[0][-1] == opened
+        assert process.made[0][-2] == ({"client": opened} if opened else {})
+
+    @pytest.mark.parametrize("arguments", [[], ["-js"]], ids=["plain", "streams"])
+    def test_passedSocket(
+        self, process: type[Process], arguments: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A socket that another process has opened is used, and its address is the broker's."""
+        passed = socket.create_server(("127.0.0.1", 0))
+        sockets, environment = {"client": passed}, {"LISTEN_FDS": "1"}
+        monkeypatch.setattr(passedsockets, "passedSockets", lambda *_: sockets)
+        with passed:
+            assert ran("-p", "4333", *arguments, environment=environment)[0] == 0
+            [(settings, *_, given, _)] = process.made
+            assert (settings.host, settings.port) == passed.getsockname()
+            assert given == sockets
+
+    def test_unusableSocket(self, process: type[Process]) -> None:
+        """Variables for passed sockets that make no sense are an error."""
+        environment = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "many"}
+        code, _, err = ran(environment=environment)
+        assert (code, process.made) == (1, [])
+        assert err == 'nats-server: LISTEN_FDS: "many" is no number of sockets\n'
 
     def test_code(self, process: type[Process]) -> None:
         """The exit code is the process's."""

@@ -15,20 +15,11 @@ from pathlib import Path
 import pytest
 
 import natsbroker
+from tests.wheels import SOURCES
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
-
-SOURCES = (
-    "setup.cfg",
-    "setup.py",
-    "pyproject.toml",
-    "pyspark_natsbroker.py",
-    "README.md",
-    "LICENSE",
-    "MANIFEST.in",
-)
 
 
 def run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

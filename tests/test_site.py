@@ -63,6 +63,15 @@ def test_outsideOf() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "lexer"),
+    [("a/x.py", "Python"), ("a/Containerfile", "Docker"), ("a/environment", "Text only")],
+)
+def test_lexerOf(name: str, lexer: str) -> None:
+    """A file is coloured by its name, or not at all."""
+    assert siteparts.lexerOf(name).name == lexer
+
+
 def test_described() -> None:
     """Epytext becomes paragraphs and fields."""
     nodes = siteparts.described("Say C{this}.\n\n@param what: the thing.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.walkthroughs import Command, File, Stumbled, freePorts, stepsOf, walk
+from tests.walkthroughs import ROOT, Command, File, Stumbled, freePorts, stepsOf, walk
 
 PAGE = """# A page
 
@@ -37,6 +37,14 @@ def test_stepsOf() -> None:
             Command("sh greet.sh \\\n    $name", "hello, world\n", 11),
         ],
     ]
+
+
+def test_includedFiles() -> None:
+    """A file of the checkout that the page includes is there for the reader, at its place."""
+    (file,) = stepsOf("```{literalinclude} ../../examples/smallest.py\n:language: python\n```\n")
+    assert isinstance(file, File)
+    assert file.name == "examples/smallest.py"
+    assert file.text == (ROOT / file.name).read_text("utf-8")
 
 
 def test_commandsShareOneShell(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Plays a document as its reader would: its files are written, its commands typed 
 A fenced block is
 
  - a file, where the paragraph before it ends with the file's name in a code span and a colon;
+ - a file of the checkout, if it is of the kind C{{literalinclude}};
  - a transcript, if it is of the kind C{console}: commands after C{$ }, with their further lines
    after C{> }, and what each prints. C{...} stands for any text. Where nothing is shown, the
    command must succeed;

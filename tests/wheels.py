@@ -25,6 +25,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
+SOURCES = (
+    "setup.cfg",
+    "setup.py",
+    "pyproject.toml",
+    "pyspark_natsbroker.py",
+    "README.md",
+    "LICENSE",
+    "MANIFEST.in",
+)
+"""The files at the top that a build of the package needs."""
+
 
 @dataclass(frozen=True)
 class Platform:

@@ -450,6 +450,17 @@ cdef class Lane:
             self.routes.put(hash, text, False if answer is None else <bytes?> answer, 1)
         return answer
 
+    cdef Matches matchesOf(self, const char* subject, Py_ssize_t length):
+        """
+        The matches of a subject; those of the last one are remembered.
+        """
+        if (
+            length == self.lastLength and self.lastGeneration == self.matcher.generation
+            and memcmp(self.lastSubject, subject, length) == 0
+        ):
+            return self.lastMatches
+        return self.allowed(subject, length, None)
+
     cdef Matches allowed(self, const char* subject, Py_ssize_t length, bytes mapped):
         """
         The matches of a subject that may be published to, remembered as the last; else None.

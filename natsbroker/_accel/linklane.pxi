@@ -28,11 +28,6 @@ cdef class LinkLane:
     cdef bytes dedicated
     cdef bytes lastAccount
     cdef Matcher lastMatcher
-    # The subject of the last message in that account, with its matches while they are valid.
-    cdef char lastSubject[SHORT]
-    cdef Py_ssize_t lastLength
-    cdef Matches lastMatches
-    cdef uint64_t lastGeneration
     cdef bint isGateway
     # The kinds of receivers that what comes over this link reaches, as bits.
     cdef uint32_t reach
@@ -70,7 +65,6 @@ cdef class LinkLane:
         self.reach = self.giver.reach = MASKS[GATEWAY if isGateway else leaf or ROUTE]
         self.lastAccount = None
         self.lastMatcher = None
-        self.lastLength = -1
 
     def forget(self):
         """
@@ -80,7 +74,6 @@ cdef class LinkLane:
         self.advertisers.clear()
         self.lastAccount = None
         self.lastMatcher = None
-        self.lastLength = -1
         self.settled = None
         self.settledMatcher = None
 
@@ -96,27 +89,9 @@ cdef class LinkLane:
                 return None
             self.lastMatcher = <Matcher?> found
             self.lastAccount = name
-            self.lastLength = -1
+            self.giver.matcher = self.lastMatcher
+            self.giver.lastLength = -1
         return self.lastMatcher
-
-    cdef Matches matchesOf(self, const char* subject, Py_ssize_t length):
-        """
-        The matches of a subject in the account of the last message.
-        """
-        cdef Matcher matcher = self.lastMatcher
-        if (
-            length == self.lastLength and self.lastGeneration == matcher.generation
-            and memcmp(self.lastSubject, subject, length) == 0
-        ):
-            return self.lastMatches
-        self.lastMatches = matcher.lookUp(subject, length)
-        self.own.batch.work += matcher.takeCost()
-        self.lastGeneration = matcher.generation
-        self.lastLength = -1
-        if length <= SHORT:
-            memcpy(self.lastSubject, subject, length)
-            self.lastLength = length
-        return self.lastMatches
 
     def forward(self):
         """
@@ -246,7 +221,7 @@ cdef class LinkLane:
                 break
             if header and mayAskForTrace(data + line + 1, header, matcher.tracesParents):
                 break
-            matches = self.matchesOf(data + subject, length)
+            matches = self.giver.matchesOf(data + subject, length)
             if not self.isServed(matches, namesLength, header) and not (
                 namesLength and self.isGateway and self.isGroupsOnly(matches, header)
                 and self.isSettled(matcher, data + subject, length)

@@ -71,6 +71,17 @@ class Logins:
     keys: Mapping[str, UserEntry] = field(default_factory=dict)
     single: UserEntry | None = None
 
+    @property
+    def isOpen(self) -> bool:
+        return not (self.users or self.keys or self.token or self.single)
+
+    @property
+    def isRequired(self) -> bool:
+        """
+        Whether clients must authenticate.
+        """
+        return not self.isOpen and not self.noAuthUser
+
 
 @implementer(IAuthorizer)
 class SettingsAuthorizer(Revocations):
@@ -85,8 +96,8 @@ class SettingsAuthorizer(Revocations):
         self._noAuthUser = noAuthUser = logins.noAuthUser
         if noAuthUser and noAuthUser not in users and noAuthUser not in keys:
             raise ValueError(f'no_auth_user: there is no user "{noAuthUser}"')
-        self._open = not (users or keys or self._token or single)
-        self.required = not self._open and not noAuthUser
+        self._open = logins.isOpen
+        self.required = logins.isRequired
         self.deadline = not self._open
         self.nonce = bool(keys)
         given = [*users.values(), *([single] if single else [])]
@@ -176,6 +187,13 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
     @raise ValueError: if the settings leave open who may connect (CVE-2023-47090), or a permission
         is no subject.
     """
+    return SettingsAuthorizer(checks, loginsIn(settings))
+
+
+def loginsIn(settings: Settings) -> Logins:
+    """
+    @raise ValueError: as L{authorizerFrom}.
+    """
     authorization = settings.authorization
     users, keys = (
         {user.user: _identity(user, settings) for user in settings.users() if user.nkey is signs}
@@ -187,7 +205,8 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
     token = None
     if authorization.token:
         token = UserEntry(authorization.token, grantFrom(User(""), settings))
-    logins = Logins(
+    _checkClear(settings, [*users.values(), *keys.values()])
+    return Logins(
         users,
         token,
         settings.no_auth_user,
@@ -195,9 +214,6 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
         keys,
         single,
     )
-    authorizer = SettingsAuthorizer(checks, logins)
-    _checkClear(settings, [*users.values(), *keys.values()])
-    return authorizer
 
 
 def _checkClear(settings: Settings, identities: Iterable[UserEntry]) -> None:

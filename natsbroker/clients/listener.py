@@ -27,12 +27,19 @@ from natsbroker.connections.poller import SocketPoller, installTransport
 
 
 def addressEndpoint(
-    reactor: Any, host: str, port: int, backlog: int = BACKLOG
+    reactor: Any,
+    host: str,
+    port: int,
+    backlog: int = BACKLOG,
+    opened: socket.socket | None = None,
 ) -> IStreamServerEndpoint:
     """
     @param host: an address or a name; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
     @param port: negative for one that the kernel chooses.
+    @param opened: listens there already.
     """
+    if opened is not None:
+        return OpenSocketEndpoint(reactor, opened, host)
     if host == ANYWHERE:
         return AnywhereEndpoint(reactor, max(port, 0), backlog)
     make = TCP6ServerEndpoint if ":" in host else TCP4ServerEndpoint
@@ -109,6 +116,8 @@ def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
         description = f"{description}:backlog={BACKLOG}"
     try:
         endpoint: IStreamServerEndpoint = serverFromString(reactor, description)
+    except LookupError:
+        raise ValueError(f"{description}: no such socket was passed to this process") from None
     except (OSError, TypeError, SSL.Error) as error:
         raise ValueError(f"{description}: {error}") from error
     return endpoint

@@ -34,8 +34,13 @@ Override = Callable[[Settings], Settings]
 
 @dataclass(frozen=True, slots=True)
 class Built:
+    """
+    @ivar errors: empty, except from L{inspectFile}.
+    """
+
     settings: Settings
     warnings: tuple[ConfigError, ...] = ()
+    errors: tuple[ConfigError, ...] = ()
 
 
 def _unchanged(settings: Settings) -> Settings:
@@ -48,10 +53,23 @@ def buildFile(
     override: Override = _unchanged,
     read: Callable[[str], str] = readText,
 ) -> Built:
+    return _accepted(inspectFile(path, environment, override, read))
+
+
+def inspectFile(
+    path: str,
+    environment: Mapping[str, str],
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    """
+    @return: settings too if there are errors: a key with an error has its default then.
+    @raise ConfigErrors: if the text is not in the configuration language.
+    """
     from natsbroker.config.language.parser import parseFile
 
     tree = _parsed(lambda: parseFile(path, environment, read))
-    return buildTree(tree, path, override, read)
+    return _built(tree, path, override, read)
 
 
 def buildText(
@@ -71,7 +89,7 @@ def buildDefaults(override: Override = _unchanged) -> Built:
     findings = Diagnostics()
     root = ParsedBlock("", Position())
     settings = check(override(_settings(root, findings, readText)), root, findings)
-    return _outcome(settings, findings)
+    return _accepted(_outcome(settings, findings))
 
 
 def buildTree(
@@ -80,6 +98,10 @@ def buildTree(
     override: Override = _unchanged,
     read: Callable[[str], str] = readText,
 ) -> Built:
+    return _accepted(_built(tree, source, override, read))
+
+
+def _built(tree: TableNode, source: str, override: Override, read: Callable[[str], str]) -> Built:
     from natsbroker.config.keys.root import ROOT
     from natsbroker.config.language.digest import digestOf
 
@@ -111,9 +133,16 @@ def _parsed(parser: Callable[[], TableNode]) -> TableNode:
 
 
 def _outcome(settings: Settings, findings: Diagnostics) -> Built:
-    if findings.errors:
-        raise ConfigErrors(sorted(findings.errors, key=_place))
-    return Built(settings, tuple(sorted(findings.warnings, key=_place)))
+    warnings, errors = (
+        tuple(sorted(each, key=_place)) for each in (findings.warnings, findings.errors)
+    )
+    return Built(settings, warnings, errors)
+
+
+def _accepted(built: Built) -> Built:
+    if built.errors:
+        raise ConfigErrors(built.errors)
+    return built
 
 
 def _place(error: ConfigError) -> tuple[str, int, int]:

@@ -5,9 +5,10 @@ the usage and exits with 0, every other error exits with 1.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from natsbroker.config.flags import FLAG_TYPES, STREAMING_FLAGS, TUNING_FLAGS, f
 from natsbroker.config.goflags import FlagError, FlagValue, parseFlags, takeFlags
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from natsbroker.config.model import Settings
 
 SIGNALS = ("reload", "reopen", "stop", "quit", "term", "ldm")
@@ -48,6 +51,8 @@ class Invocation:
     @ivar signal: one of L{SIGNALS}, for L{Action.SIGNAL}.
     @ivar process: the id of the process to signal, with C{*} at its end for all ids with that
         prefix; empty for the only one that runs.
+    @ivar sockets: listen already, at addresses that the settings have; see
+        L{natsbroker.config.passedsockets}.
     """
 
     action: Action
@@ -56,6 +61,7 @@ class Invocation:
     override: Callable[[Settings], Settings] | None = None
     signal: str = ""
     process: str = ""
+    sockets: Mapping[str, socket] = field(default_factory=dict)
 
 
 def invocationFrom(
@@ -155,12 +161,17 @@ def _configured(
     path, testing = configurationFile(given), bool(given.get("t"))
     if testing and not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
-    override = overriding(given, read)
+    override, sockets = overriding(given, read), {}
+    if "LISTEN_FDS" in environment and not testing:
+        from natsbroker.config.passedsockets import listeningAt, passedSockets
+
+        sockets = passedSockets(environment, os.getpid())
+        override = listeningAt(sockets, override)
     built = buildFile(path, environment, override, read) if path else buildDefaults(override)
     if testing and built.warnings:
         raise ConfigErrors(built.warnings)
     action = Action.TEST if testing else Action.RUN
-    return Invocation(action, built.settings, built.warnings, override)
+    return Invocation(action, built.settings, built.warnings, override, sockets=sockets)
 
 
 def configurationFile(given: Mapping[str, FlagValue]) -> str:

@@ -73,7 +73,7 @@ complete -F _natsbroker natsbroker
 
 def _bash(words: Commands, flags: Sequence[Suggestion]) -> str:
     cases = [
-        f"        {name})\n            if (( COMP_CWORD == 2 )); then "
+        f"        {name})\n            if [[ $COMP_CWORD == 2 || $word == -* ]]; then "
         f"COMPREPLY=($(compgen -W $'{_lines(below)}' -- \"$word\")); return; fi\n"
         "            if (( COMP_CWORD > 2 )); then _natsbroker_files -f; return; fi ;;"
         for name, below in words.items()
@@ -126,8 +126,9 @@ fi
 
 def _zsh(words: Commands, flags: Sequence[Suggestion]) -> str:
     cases = [
-        f"        {name})\n            if (( CURRENT == 3 )); then compadd -- {' '.join(below)}; "
-        "return; fi\n            if (( CURRENT > 3 )); then _files; return; fi ;;"
+        f"        {name})\n            if [[ $CURRENT == 3 || $words[CURRENT] == -* ]]; then "
+        f"compadd -- {' '.join(below)}; return; fi\n"
+        "            if (( CURRENT > 3 )); then _files; return; fi ;;"
         for name, below in words.items()
     ]
     rows = [f"        {_zshNames(flag.spellings)}{_escaped(_zshText(flag))}" for flag in flags]
@@ -160,9 +161,15 @@ def _fish(words: Commands, flags: Sequence[Suggestion]) -> str:
     lines += [f"{start} -n __fish_use_subcommand -a '{names}'"]
     for name, below in words.items():
         chosen = f"__fish_seen_subcommand_from {name}"
-        isMissing = f"not __fish_seen_subcommand_from {' '.join(below)}"
-        lines += [f"{start} -n '{chosen}; and {isMissing}' -a '{' '.join(below)}'"]
-        lines += [f"{start} -n '{chosen}; and not {isMissing}' -F"]
+        plain = " ".join(each for each in below if not each.startswith("-"))
+        hasWord = f"{chosen}; and __fish_seen_subcommand_from {plain}" if plain else chosen
+        if plain:
+            isMissing = f"{chosen}; and not __fish_seen_subcommand_from {plain}"
+            lines += [f"{start} -n '{isMissing}' -a '{plain}'"]
+        lines += [f"{start} -n '{hasWord}' -F"]
+        lines += [
+            f"{start} -n '{chosen}' {_fishName(each)}" for each in below if each.startswith("-")
+        ]
     for flag in flags:
         spelled = " ".join(map(_fishName, flag.spellings))
         value = _fishValue(flag.value)

@@ -170,12 +170,14 @@ _COMMON = _rows("""
 """)
 
 _COMMANDS = _rows("""
+check --config FILE [--json]
 check --store DIR [--json]
 completion SHELL
 config schema
 spark JOB [options]
 streaming import DIR [options]
 streaming acknowledge DIR
+top [--server URL] [--every SECONDS]
 """)
 
 REFUSED = "Known, and refused until their feature is there"
@@ -278,13 +280,14 @@ def suggestions() -> Iterator[Suggestion]:
 
 def commands() -> dict[str, list[str]]:
     """
-    @return: first word of a command -> the words that can stand behind it; placeholders are left
-        out.
+    @return: first word of a command -> the words and the flags that can stand behind it.
     """
     found: dict[str, list[str]] = {}
     for row in _COMMANDS:
         first, second, *_ = row[0].split()
-        found.setdefault(first, []).extend([second] if second.islower() else [])
+        words = [second] if second.isalpha() and second.islower() else []
+        there = found.setdefault(first, [])
+        there += [each for each in words + _DASHED.findall(row[0]) if each not in there]
     return found
 
 
@@ -297,7 +300,8 @@ def usage(program: str) -> str:
     lines += [f"       {program} {row[0]}" for row in _COMMANDS]
     lines += ["", f"'{program} spark --help' lists the jobs for Apache Spark."]
     lines += [f"'{program} streaming --help' tells how data of nats-streaming-server is imported."]
-    lines += [f"'{program} config --help' and '{program} completion --help' say what these print."]
+    lines += [f"'{program} config --help' and '{program} completion --help' say what these print,"]
+    lines += [f"'{program} check --help' and '{program} top --help' what these show."]
     for title, rows in _GROUPS:
         lines += ["", f"{title}:"]
         lines += [f"    {row[0]:<36} {row[1]}".rstrip() for row in rows]

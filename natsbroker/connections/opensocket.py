@@ -46,3 +46,14 @@ def openSocket(host: str, port: int) -> socket.socket | None:
         )
     except OSError:
         return None
+
+
+def addressOf(opened: socket.socket) -> tuple[str, int]:
+    """
+    @return: host and port of a TCP socket, as they stand in settings: L{ANYWHERE} for an IPv6
+        socket that takes connections to every address of both kinds.
+    """
+    host, port = opened.getsockname()[:2]
+    if host == "::" and not opened.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
+        host = ANYWHERE
+    return host, port

@@ -90,7 +90,13 @@ class GatewayService(LinkService[str]):
             cluster.replyRouter = traffic.replyRouter
         self._factory = LinkFactory(partial(InboundGateway, self.gateways), terms.tls)
         self._port = LinkPort(
-            dependencies.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
+            dependencies.reactor,
+            block.host,
+            block.port,
+            self._factory,
+            "gateway",
+            "nats-gw",
+            dependencies.sockets.pop("gateway", None),
         )
 
     @property

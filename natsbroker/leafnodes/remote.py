@@ -70,7 +70,7 @@ class LeafRemote:
         """
         path, seed = self.settings.credentials, self.settings.nkey
         if path:
-            jwt, secret = _read(path)
+            jwt, secret = credentialsIn(path)
             return {"jwt": jwt, "sig": _signature(Signer(Role.USER, secret), nonce)}
         if seed:
             signer = Signer(Role.USER, seedOf(seed))
@@ -94,7 +94,7 @@ class LeafRemote:
         return delay
 
 
-def _read(path: str) -> tuple[str, bytes]:
+def credentialsIn(path: str) -> tuple[str, bytes]:
     """
     The JWT and the secret in a file of credentials. Errors contain neither.
     """

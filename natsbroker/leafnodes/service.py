@@ -68,7 +68,13 @@ class LeafnodeService(LinkService[LeafRemote]):
         )
         self._factory = LeafFactory(partial(AcceptedLeaf, self.leafs), acceptingTLSFrom(block))
         self._port = LinkPort(
-            dependencies.reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
+            dependencies.reactor,
+            block.host,
+            block.port,
+            self._factory,
+            "leafnode",
+            "nats-leaf",
+            dependencies.sockets.pop("leafnodes", None),
         )
         self._remotes = {
             each.name: LeafRemote(each, diallingTLSFrom(each), dependencies.random)

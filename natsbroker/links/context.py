@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from socket import socket
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
@@ -78,6 +79,7 @@ class LinkDependencies:
     @ivar systemBus: gives the bus of the system account; C{None} without one.
     @ivar authorizerFor: makes the authorizer of clients from settings; gives C{None} where settings
         do not make it.
+    @ivar sockets: listen already, by the configuration key of their kind, which takes its own out.
     """
 
     reactor: Any
@@ -90,3 +92,4 @@ class LinkDependencies:
     policy: Callable[[], IGatewayInterestPolicy]
     systemBus: Callable[[], IMessageBus | None]
     authorizerFor: Callable[[Settings], IAuthorizer | None]
+    sockets: dict[str, socket] = field(default_factory=dict)

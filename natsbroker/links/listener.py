@@ -5,6 +5,7 @@ The listener of one kind of link.
 from __future__ import annotations
 
 from collections.abc import Callable
+from socket import socket
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -21,18 +22,27 @@ class LinkPort:
     """
 
     def __init__(
-        self, reactor: Any, host: str, port: int, factory: Factory, what: str, scheme: str
+        self,
+        reactor: Any,
+        host: str,
+        port: int,
+        factory: Factory,
+        what: str,
+        scheme: str,
+        opened: socket | None = None,
     ) -> None:
         """
         @param port: 0 for none; negative for one that the kernel chooses.
         @param what: names the port in the error when it is in use.
+        @param opened: listens there already.
         """
         self._wanted = port
         self._what = what
         self._scheme = scheme
         self._listener: PortListener | None = None
         if port:
-            self._listener = PortListener(addressEndpoint(reactor, host, port), factory)
+            endpoint = addressEndpoint(reactor, host, port, opened=opened)
+            self._listener = PortListener(endpoint, factory)
 
     async def open(self) -> None:
         """

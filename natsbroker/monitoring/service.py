@@ -5,6 +5,7 @@ the last one has left.
 
 from __future__ import annotations
 
+from socket import socket
 from typing import Any
 
 from twisted.application.service import Service
@@ -31,7 +32,11 @@ class MonitoringService(Service):
         model: MonitoringModel,
         settings: Settings,
         creator: ConnectionCreator | None,
+        opened: socket | None = None,
     ) -> None:
+        """
+        @param opened: listens at the settings' address already.
+        """
         monitoring = settings.monitoring
         self.model = model
         self.scheme = "https" if monitoring.https_port else "http"
@@ -39,6 +44,7 @@ class MonitoringService(Service):
         self._host = monitoring.http_host
         self._number = max(monitoring.https_port or monitoring.http_port, 0)
         self._listener: PortListener | None = None
+        self._opened = opened
         if self.scheme == "https" and creator is None:
             raise ValueError("TLS cert and key required for HTTPS")
         self._creator = creator
@@ -51,7 +57,8 @@ class MonitoringService(Service):
         factory: Any = monitorSite(self.model)
         if self.scheme == "https":
             factory = TLSMemoryBIOFactory(_Current(self), False, factory)
-        listener = PortListener(addressEndpoint(self._reactor, self._host, self._number), factory)
+        endpoint = addressEndpoint(self._reactor, self._host, self._number, opened=self._opened)
+        listener = PortListener(endpoint, factory)
         failures: list[Failure] = []
         # TCP endpoints listen at once, or fail at once.
         listener.open().addErrback(failures.append)

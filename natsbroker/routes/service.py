@@ -61,7 +61,13 @@ class RouteService(LinkService[tuple[str, int, str]]):
         )
         self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
         self._port = LinkPort(
-            dependencies.reactor, block.host, block.port, self._factory, "router", "nats-route"
+            dependencies.reactor,
+            block.host,
+            block.port,
+            self._factory,
+            "router",
+            "nats-route",
+            dependencies.sockets.pop("cluster", None),
         )
 
     @property

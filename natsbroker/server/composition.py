@@ -30,7 +30,7 @@ from natsbroker.clients.events import ClientEvents
 from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import limitsFrom
-from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
+from natsbroker.clients.listener import addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
@@ -103,7 +103,7 @@ class Replacements:
     endpoints: Sequence[str | IStreamServerEndpoint] | None = None
     gatewayPolicy: Any = None
     connectionKinds: Sequence[Any] = ()
-    clientSocket: socket | None = None
+    sockets: Mapping[str, socket] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -132,6 +132,7 @@ class BrokerParts:
 
     def __post_init__(self) -> None:
         self._reactor = self._host.reactor
+        self._sockets = dict(self._given.sockets)
 
     def make(self) -> None:
         """
@@ -146,6 +147,9 @@ class BrokerParts:
         self._makeMonitoring()
         self._makeReports()
         self._makeServices()
+        if self._sockets:
+            names = ", ".join(sorted(self._sockets))
+            raise ValueError(f"sockets for what the broker does not listen for: {names}")
 
     def _makeObservers(self) -> None:
         self.describe = serverDescriber(
@@ -244,11 +248,9 @@ class BrokerParts:
             endpoints = []
         self.isElsewhere = endpoints is not None
         if endpoints is None:
-            opened = self._given.clientSocket
+            opened = self._sockets.pop("client", None)
             endpoints = [
-                addressEndpoint(self._reactor, settings.host, settings.port)
-                if opened is None
-                else OpenSocketEndpoint(self._reactor, opened, settings.host)
+                addressEndpoint(self._reactor, settings.host, settings.port, opened=opened)
             ]
         terms = None
         if settings.tls is not None:
@@ -272,6 +274,7 @@ class BrokerParts:
             partial(self._plugins.gatewayPolicy, self._host, settings, given.gatewayPolicy),
             self._systemBus,
             self.authority.made,
+            self._sockets,
         )
         others = self._plugins.connectionKinds(settings, given.connectionKinds)
         self._otherKinds = {kind.name for kind in others}
@@ -301,7 +304,8 @@ class BrokerParts:
         from natsbroker.monitoring.service import MonitoringService
 
         creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
-        return MonitoringService(self._reactor, self.monitoring(), settings, creator)
+        opened = self._sockets.pop("monitoring", None)
+        return MonitoringService(self._reactor, self.monitoring(), settings, creator, opened)
 
     def _makeReports(self) -> None:
         for service in self.links:

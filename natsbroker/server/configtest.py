@@ -6,30 +6,59 @@ that names no certificates, folders or plugins loads nothing, because C{-t} has 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.errors import BrokerError
 from natsbroker.links.kinds import KINDS
 
 _STORES = ("memory", "lmdb", "postgres")
 """The stores that are no plugins."""
 
 
-def checkReferences(settings: Settings) -> None:
-    _checkCertificates(settings)
-    _checkStreamingFolder(settings)
-    _checkPlugins(settings)
+def referenceProblems(
+    settings: Settings, isWrong: Callable[[str], bool] = lambda key: False
+) -> Iterator[tuple[str, Exception]]:
+    """
+    @param isWrong: says which keys have errors already, so that nothing can be made of them.
+    @return: the key of each problem, and the error of a start, whose text has the place in the
+        file where it is known.
+    """
+    if settings.operator.isOn:
+        yield from _attempted("operator", _readOperators, settings)
+    yield from _certificateProblems(settings, isWrong)
+    yield from _streamingFolderProblems(settings)
+    yield from _pluginProblems(settings)
 
 
-def _checkCertificates(settings: Settings) -> None:
+def _attempted(key: str, call: Callable[[Any], object], value: object) -> Iterator[Any]:
+    try:
+        call(value)
+    except (BrokerError, ValueError) as error:
+        yield key, error
+
+
+def _readOperators(settings: Settings) -> None:
+    from natsbroker.auth.operator.operators import operatorsIn
+
+    operatorsIn(settings)
+
+
+def _certificateProblems(
+    settings: Settings, isWrong: Callable[[str], bool]
+) -> Iterator[tuple[str, Exception]]:
     blocks = list(_tlsBlocks(settings))
     if not blocks:
         return
     from natsbroker.connections.tlscontext import contextFrom, diallingContextFrom
 
     for tls in blocks:
-        (contextFrom if tls.certs else diallingContextFrom)(tls)
+        key = tls.place.rpartition(": ")[2]
+        if not isWrong(key):
+            yield from _attempted(key, contextFrom if tls.certs else diallingContextFrom, tls)
 
 
 def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
@@ -40,22 +69,28 @@ def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
                 yield each.tls
 
 
-def _checkStreamingFolder(settings: Settings) -> None:
+def _streamingFolderProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
     streaming = settings.streaming
-    if streaming is None or streaming.store != "lmdb":
-        return
-    path = Path(streaming.dir)
-    there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
     problem = ""
-    if not there.is_dir():
-        problem = "is not a folder"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        problem = "cannot be written to"
+    if streaming is not None and streaming.store == "lmdb":
+        problem = folderProblem(streaming.dir)
     if problem:
-        raise ValueError(settings.placed("streaming.dir", f"{there} {problem}"))
+        yield "streaming.dir", ValueError(settings.placed("streaming.dir", problem))
 
 
-def _checkPlugins(settings: Settings) -> None:
+def folderProblem(path: str) -> str:
+    """
+    @return: why a folder cannot be written to, or made; empty if it can.
+    """
+    absolute = Path(path).absolute()
+    there = next(each for each in (absolute, *absolute.parents) if os.path.lexists(each))
+    shown = Path(path) if there == absolute else there
+    if not there.is_dir():
+        return f"{shown} is not a folder"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"{shown} cannot be written to"
+
+
+def _pluginProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
     gateway, streaming = settings.gateway, settings.streaming
     ownStore = streaming is not None and streaming.store not in _STORES
     named = (
@@ -71,8 +106,10 @@ def _checkPlugins(settings: Settings) -> None:
     from natsbroker.server.plugins import Plugins
 
     plugins = Plugins()
-    plugins.require(settings)
+    yield from plugins.missing(settings)
     if streaming is not None and ownStore:
         from natsbroker.storage.stores import storeOpener
 
-        storeOpener(streaming.store, plugins, settings.at("streaming.store"))
+        key = "streaming.store"
+        find = partial(storeOpener, plugins=plugins, key=settings.at(key))
+        yield from _attempted(key, find, streaming.store)

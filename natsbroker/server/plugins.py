@@ -4,7 +4,7 @@ Plugins that the settings name, and objects that an embedder gives instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeVar
@@ -160,26 +160,36 @@ class Plugins:
 
         return [(name, make(name)) for name in makers]
 
-    def require(self, settings: Settings) -> None:
+    def missing(self, settings: Settings) -> Iterator[tuple[str, PluginError]]:
+        """
+        @return: the key of each plugin that is named and is not there, and the error of a start.
+        """
         policy = "" if settings.gateway is None else settings.gateway.interest.plugin
-        for interface, block, name in (
-            (IAuthorizerPlugin, "authorization", settings.authorization.plugin),
-            (IGatewayPolicyPlugin, "gateway.interest", policy),
-            (IRouterPlugin, "router", settings.router.plugin),
-        ):
-            if name:
-                self._plugin(settings, interface, block, name)
+        wanted = [
+            (IAuthorizerPlugin, settings.authorization.plugin, "authorization.plugin"),
+            (IGatewayPolicyPlugin, policy, "gateway.interest.plugin"),
+            (IRouterPlugin, settings.router.plugin, "router.plugin"),
+        ]
         kinds = {each.name for each in self.connectionKinds(settings)}
         for name in {**settings.plugins, **settings.services}:
             if name not in kinds:
-                self._servicePlugin(settings, name)
+                wanted.append((IBrokerService, name, _sectionOf(settings, name)))
+        for interface, name, key in wanted:
+            try:
+                if name:
+                    self.named(interface, name, settings.at(key))
+            except PluginError as error:
+                yield key, error
 
     def _plugin(self, settings: Settings, interface: Any, block: str, name: str) -> Any:
         return self.named(interface, name, settings.at(f"{block}.plugin"))
 
     def _servicePlugin(self, settings: Settings, name: str) -> Any:
-        block = "services" if name in settings.services else "plugins"
-        return self.named(IBrokerService, name, settings.at(f"{block}.{name}"))
+        return self.named(IBrokerService, name, settings.at(_sectionOf(settings, name)))
+
+
+def _sectionOf(settings: Settings, name: str) -> str:
+    return f"{'services' if name in settings.services else 'plugins'}.{name}"
 
 
 def nameOf(given: object, default: str) -> str:

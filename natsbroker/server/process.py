@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from socket import socket
 from typing import Any, TextIO
@@ -20,6 +20,7 @@ from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import ProcessFiles
+from natsbroker.server.servicemanager import ServiceManager
 from natsbroker.server.signals import Signals
 from natsbroker.server.start import failureReason
 
@@ -38,10 +39,11 @@ class ServerProcess:
     program: str
     read: Callable[[], Settings] | None = None
     warnings: Iterable[str] = ()
-    clientSocket: socket | None = None
+    sockets: Mapping[str, socket] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
     exitCode: int = field(default=0, init=False)
     _broker: Broker | None = field(default=None, init=False)
-    _processFiles: ProcessFiles | None = field(default=None, init=False)
+    _manager: ServiceManager | None = field(default=None, init=False)
     _isStopping: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -72,12 +74,13 @@ class ServerProcess:
         self._signals.install()
         try:
             broker = self._broker = Broker(
-                self.settings, reactor=self.reactor, clientSocket=self.clientSocket
+                self.settings, reactor=self.reactor, sockets=self.sockets
             )
             broker.addPlanner(self._processLog.plan)
-            self._processFiles = ProcessFiles(broker, self.program, self.read)
-            self._processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
-            broker.useReload(self._processFiles.reload)
+            processFiles = ProcessFiles(broker, self.program, self.read)
+            processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
+            self._manager = ServiceManager(broker, processFiles.reload, self.environment)
+            self._manager.setServiceParent(broker)  # type: ignore[no-untyped-call]
             for warning in self.warnings:
                 _log.warn("{warning}", warning=warning)
             broker.startService()
@@ -97,8 +100,8 @@ class ServerProcess:
         self.stop()
 
     def _reload(self) -> None:
-        if self._processFiles is not None:
-            self._processFiles.reload()
+        if self._manager is not None:
+            self._manager.reload()
 
     def _terminate(self) -> None:
         if self._broker is None or not self._broker.isLameDuck:

@@ -5,7 +5,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from twisted.internet.error import BindError, CannotListenError, ConnectError
 from twisted.logger import Logger, LogLevel
@@ -25,6 +25,8 @@ _log = Logger(namespace="natsbroker")
 
 _LARGE_PAYLOAD = 8 << 20
 """Payloads above this size in bytes get a warning, as with nats-server."""
+
+_CALLOUT = "authorization.auth_callout"
 
 _OWN_STORES = ("lmdb", "memory")
 """Stores of one broker; members of a cluster can share the others."""
@@ -75,19 +77,30 @@ def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -
 
 
 def _announceRisks(settings: Settings) -> None:
+    for key, text in risksIn(settings):
+        level = LogLevel.error if key.startswith(_CALLOUT) else LogLevel.warn
+        _log.emit(level, "{text}", text=text)
+
+
+def risksIn(settings: Settings) -> Iterator[tuple[str, str]]:
+    """
+    @return: keys of settings that do not prevent a start, and what is wrong with each.
+    """
     certificates = settings.tls is not None and settings.tls.verify_and_map
     passwords = [user.password for user in settings.users() if user.password or not certificates]
     if settings.authorization.user:
         passwords.append(settings.authorization.password)
     if not all(map(isHash, passwords)):
-        _log.warn("Plaintext passwords detected, use nkeys or bcrypt")
-    _announceCallout(settings)
+        key = "accounts" if "authorization" not in settings.places else "authorization"
+        yield key, "Plaintext passwords detected, use nkeys or bcrypt"
+    yield from _calloutRisks(settings)
     if hasSeparateStreams(settings):
-        _log.warn("{warning}", warning=SEPARATE_STREAMS)
+        yield "jetstream", SEPARATE_STREAMS
     if settings.max_payload > _LARGE_PAYLOAD:
-        _log.warn(
+        yield (
+            "max_payload",
             "Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
-            "performance"
+            "performance",
         )
 
 
@@ -100,16 +113,27 @@ def hasSeparateStreams(settings: Settings) -> bool:
     return isMember and jetstream.enabled and jetstream.backend in _OWN_STORES
 
 
-def _announceCallout(settings: Settings) -> None:
+def _calloutRisks(settings: Settings) -> Iterator[tuple[str, str]]:
     callout = settings.authorization.auth_callout
     if callout is None:
         return
     if callout.account not in accountNames(settings):
-        _log.error('Authorization callout account "{name}" not valid', name=callout.account)
+        yield f"{_CALLOUT}.account", f'Authorization callout account "{callout.account}" not valid'
     known = {user.user for user in settings.users()}
     for user in callout.auth_users:
         if user not in known:
-            _log.error('Authorization callout user "{name}" not valid', name=user)
+            yield f"{_CALLOUT}.auth_users", f'Authorization callout user "{user}" not valid'
+
+
+OPEN_TO_OTHERS = "Clients need no login on {}, which other machines may reach"
+
+
+def isOpen(host: str, required: bool) -> bool:
+    """
+    @param host: where clients connect; empty for a socket that has none.
+    @param required: whether clients must authenticate.
+    """
+    return bool(host) and not (required or isLoopback(host))
 
 
 def announceListener(listener: PortListener, settings: Settings, required: bool) -> None:
@@ -118,8 +142,8 @@ def announceListener(listener: PortListener, settings: Settings, required: bool)
     """
     where = describe(listener.address)
     host = getattr(listener.address, "host", "")
-    if host and not (required or isLoopback(host)):
-        _log.warn("Clients need no login on {where}, which other machines may reach", where=where)
+    if isOpen(host, required):
+        _log.warn("{text}", text=OPEN_TO_OTHERS.format(where))
     _log.info("Listening for client connections on {where}", where=where)
     if settings.tls is None:
         return

@@ -135,6 +135,7 @@ class WebSocketService(ConnectionService):
             self._factory,
             "websocket",
             block.scheme,
+            dependencies.sockets.pop("websocket", None),
         )
 
     def _authorizerFor(self, settings: Settings) -> IAuthorizer | None:

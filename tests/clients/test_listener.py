@@ -98,7 +98,11 @@ class TestEndpoints:
         assert reactor.unixServers[0][0] == "/run/n.sock"
 
     @pytest.mark.parametrize(
-        "text", ["nowhere:1", "", "tcp:1:bogus=2", "tls:/folder:4222", "unix:/x:mode=9"]
+        "text",
+        [
+            *("nowhere:1", "", "tcp:1:bogus=2", "tls:/folder:4222", "unix:/x:mode=9"),
+            *("systemd:domain=INET:index=7", "systemd:domain=INET:name=nobody"),
+        ],
     )
     def test_unusableTextIsRefused(self, text: str) -> None:
         """What describes nothing is refused."""

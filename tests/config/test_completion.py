@@ -78,6 +78,10 @@ class TestBash:
             (["streaming", "import", "da"], ["data"]),
             (["completion", "f"], ["fish"]),
             (["config", ""], ["schema"]),
+            (["check", ""], ["--config", "--json", "--store"]),
+            (["check", "--config", "my"], ["my server.conf"]),
+            (["check", "--store", "data", "--j"], ["--json"]),
+            (["top", "--ev"], ["--every"]),
             (["--profile"], [""]),
         ],
         ids=" ".join,
@@ -102,6 +106,9 @@ class TestFish:
             ("natsbroker spark tra", ["traffic"]),
             ("natsbroker streaming import da", ["data/"]),
             ("natsbroker --prof", []),
+            ("natsbroker check --config my", ["my server.conf"]),
+            ("natsbroker check --store data --j", ["--json"]),
+            ("natsbroker top --se", ["--server"]),
         ],
     )
     def test_words(self, line: str, wanted: list[str], folder: Path) -> None:
@@ -159,6 +166,7 @@ def typed(shell: str, line: str, folder: Path) -> str:
         ("natsbroker --signal qu", "natsbroker --signal quit"),
         ("natsbroker -c my", "natsbroker -c my\\ server.conf"),
         ("natsbroker spark tra", "natsbroker spark traffic"),
+        ("natsbroker check --store data --j", "natsbroker check --store data --json"),
     ],
 )
 def test_zsh(line: str, wanted: str, folder: Path) -> None:

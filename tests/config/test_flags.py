@@ -117,7 +117,7 @@ def test_everyFlag() -> None:
 def test_program() -> None:
     """The usage begins with the name of the program, where scripts look for it."""
     text = usage("natsbroker")
-    first = "       natsbroker check --store DIR [--json]\n"
+    first = "       natsbroker check --config FILE [--json]\n"
     assert text.startswith(f"\nUsage: natsbroker [options]\n{first}")
 
 

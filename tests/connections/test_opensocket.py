@@ -13,8 +13,8 @@ import pytest
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactor
 
-from natsbroker.clients.listener import OpenSocketEndpoint, PortListener, describe
-from natsbroker.connections.opensocket import ANYWHERE, openSocket, takesBoth
+from natsbroker.clients.listener import PortListener, addressEndpoint, describe
+from natsbroker.connections.opensocket import ANYWHERE, addressOf, openSocket, takesBoth
 
 
 def freePort() -> int:
@@ -39,6 +39,18 @@ def test_everywhere() -> None:
     assert opened is not None
     with opened:
         assert (opened.family == socket.AF_INET6) is takesBoth()
+        assert addressOf(opened)[0] == ANYWHERE
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::"])
+def test_addressOf(host: str) -> None:
+    """The address of a socket is the one that it was opened at."""
+    port = freePort()
+    opened = openSocket(host, port)
+    if opened is None:
+        pytest.skip("no IPv6")
+    with opened:
+        assert addressOf(opened) == (host, port)
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "127.0.0.1"])
@@ -62,7 +74,7 @@ def test_adopted(host: str) -> None:
     assert opened is not None
     family, number, factory = opened.family, opened.fileno(), Factory()
     reactor: Any = MemoryReactor()
-    listener = PortListener(OpenSocketEndpoint(reactor, opened, host), factory)
+    listener = PortListener(addressEndpoint(reactor, host, 0, opened=opened), factory)
     listener.open()
     assert reactor.adoptedPorts == [(number, family, factory)]
     assert opened.fileno() == -1

@@ -4,6 +4,7 @@ Where one kind of link is listened for.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,17 @@ def test_random() -> None:
     reactor: Any = MemoryReactorClock()
     done(portOn(reactor, -1).open())
     assert [each[0] for each in reactor.tcpServers] == [0]
+
+
+def test_passed() -> None:
+    """A socket that listens already is used instead of an address."""
+    reactor: Any = MemoryReactorClock()
+    passed = socket.create_server(("127.0.0.1", 0))
+    number, family = passed.fileno(), passed.family
+    port = LinkPort(reactor, "127.0.0.1", 6222, FACTORY, "router", "nats-route", passed)
+    done(port.open())
+    assert reactor.adoptedPorts == [(number, family, FACTORY)]
+    assert not reactor.tcpServers
 
 
 def test_taken() -> None:

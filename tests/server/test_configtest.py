@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.server.configtest import checkReferences
+from natsbroker.server.configtest import referenceProblems
 from tests.server.support import settingsOf
+
+
+def problems(text: str) -> list[tuple[str, str]]:
+    """The keys and texts of the problems of a configuration."""
+    return [(key, str(error)) for key, error in referenceProblems(settingsOf(text))]
 
 
 class TestStreamingFolder:
@@ -21,30 +26,41 @@ class TestStreamingFolder:
     @pytest.mark.parametrize("name", ["", "new", "new/below"])
     def test_canBeMade(self, name: str, tmp_path: Path) -> None:
         """One that is there passes, and one that a start would make, which is not made."""
-        checkReferences(settingsOf(f"streaming {{ store: file, dir: '{tmp_path / name}' }}"))
+        assert problems(f"streaming {{ store: file, dir: '{tmp_path / name}' }}") == []
         assert os.listdir(tmp_path) == []
 
     def test_noAccess(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """One that nothing can be written to is an error."""
         monkeypatch.setattr(os, "access", lambda path, mode: False)
-        with pytest.raises(ValueError, match="cannot be written to"):
-            checkReferences(settingsOf(f"streaming {{ store: file, dir: '{tmp_path}' }}"))
+        text = f"streaming {{ store: file, dir: '{tmp_path}' }}"
+        assert problems(text) == [("streaming.dir", f"{tmp_path} cannot be written to")]
 
     def test_memory(self) -> None:
         """Stores in memory have none."""
-        checkReferences(settingsOf("streaming { store: memory, dir: '/dev/null/x' }"))
+        assert problems("streaming { store: memory, dir: '/dev/null/x' }") == []
 
 
 def test_readyMade() -> None:
     """The plugins that come with the broker are found."""
-    checkReferences(settingsOf("services { traffic { } }"))
+    assert problems("services { traffic { } }") == []
+
+
+def test_everyProblem() -> None:
+    """All problems are found, not only the first."""
+    text = (
+        "streaming { store: a, dir: '/dev/null/x' }, router { plugin: b }, services { c { } }, "
+        "authorization { plugin: d }"
+    )
+    keys = [key for key, _ in problems(text)]
+    assert keys == ["authorization.plugin", "router.plugin", "services.c", "streaming.store"]
 
 
 def test_loadsNothing() -> None:
     """A file that names nothing to check loads neither Twisted nor OpenSSL."""
     text = (
         "import sys; from natsbroker.config.model import Settings;"
-        "from natsbroker.server.configtest import checkReferences; checkReferences(Settings());"
+        "from natsbroker.server.configtest import referenceProblems;"
+        "list(referenceProblems(Settings()));"
         "sys.exit('twisted' in sys.modules or 'OpenSSL' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0

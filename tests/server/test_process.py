@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from twisted.logger import globalLogBeginner, globalLogPublisher
 
 from natsbroker.config.model import Settings
 from natsbroker.server.process import ServerProcess
+from tests.server.managers import listeningManager
 from tests.server.reactors import Reactor
 from tests.server.support import Host, settingsOf
 
@@ -48,7 +49,13 @@ class Run:
     @ivar text: what the configuration file says.
     """
 
-    def __init__(self, text: str, *steps: Callable[[], object], hasFile: bool = True) -> None:
+    def __init__(
+        self,
+        text: str,
+        *steps: Callable[[], object],
+        hasFile: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.text = text
         self.stderr = io.StringIO()
         self.reactor = Reactor(*steps)
@@ -59,6 +66,7 @@ class Run:
             "nats",
             self.read if hasFile else None,
             ["careful"],
+            environment=environment or {},
         )
 
     def read(self) -> Settings:
@@ -227,6 +235,26 @@ class TestLog:
         assert run.run() == 0
         assert any("Failed to reload server configuration: log file" in each for each in run.lines)
         assert not any("[DBG]" in line for line in run.lines)
+
+
+class TestServiceManager:
+    """Notifications for systemd."""
+
+    def test_notifications(self, tmp_path: Path) -> None:
+        """The broker is ready, reads its configuration again, and stops."""
+        with listeningManager(tmp_path) as manager:
+            steps = (signal.SIGHUP, signal.SIGTERM)
+            run = Run("port: 4222", *map(send, steps), environment=manager.environment)
+            assert run.run() == 0
+            notified = [each.partition("\n")[0] for each in manager.received()]
+        assert notified == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+
+    def test_failedStart(self, tmp_path: Path) -> None:
+        """A broker that cannot start is never ready."""
+        with listeningManager(tmp_path) as manager:
+            text = "authorization { plugin: nobody_has_this }"
+            assert Run(text, environment=manager.environment).run() == 1
+            assert manager.received() == []
 
 
 class TestLameDuck:

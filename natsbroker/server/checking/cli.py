@@ -1,38 +1,50 @@
 """
-C{natsbroker check}: what is wrong with a store.
+C{natsbroker check}: what is wrong with a configuration, or with a store.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from natsbroker.config.goflags import FlagError, FlagType, takeFlags
 from natsbroker.interfaces.records import StoreError
-from natsbroker.server.checking.store import storeReport
+
+if TYPE_CHECKING:
+    from natsbroker.server.checking.configuration import ConfigurationReport
+    from natsbroker.server.checking.store import StoreReport
 
 FINE, FOUND, CANNOT_CHECK = 0, 1, 2
 """Exit codes: nothing to report; something is wrong; it cannot be found out."""
 
 HELP = """\
-Usage: natsbroker check --store DIR [--json]
+Usage: natsbroker check --config FILE [--json]
+       natsbroker check --store DIR [--json]
 
-Reads the store in DIR completely, without changing it, and verifies each record: prints its
-streams and channels, and what is damaged, with sequences. No broker may have the store open. DIR is
-the folder that has a file STORE; of JetStream it is the folder "jetstream" in store_dir.
+Of a configuration, reports everything that is wrong, with its place: what -t finds, and also files
+and folders that are missing or may not be used, ports that collide, exports and imports that do not
+fit together, and what a start warns of, as an address that is open to the network without a login.
+Run it as the user that runs the broker. Nothing is started or changed.
+
+Of a store: reads it completely, without changing it, and verifies each record: prints its streams
+and channels, and what is damaged, with sequences. No broker may have the store open. DIR is the
+folder that has a file STORE; of JetStream it is the folder "jetstream" in store_dir.
 
 If the structure of the database is damaged, a copy of the store is made in the folder for temporary
 files (TMPDIR) and repaired there, to show what the start of a broker would save and lose.
 
-    --store <dir>  the folder of the store
-    --json         print one JSON object
+    -c, --config <file>  the configuration
+    --store <dir>        the folder of the store
+    --json               print one JSON object
 
 The exit code is 0 if nothing is wrong; 1 if something is; 2 if that cannot be found out.
 """
 
 _FLAGS = {
+    "c": FlagType.STRING,
+    "config": FlagType.STRING,
     "store": FlagType.STRING,
     "json": FlagType.BOOLEAN,
     "h": FlagType.BOOLEAN,
@@ -40,7 +52,9 @@ _FLAGS = {
 }
 
 
-def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+def main(
+    arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
+) -> int:
     try:
         given, others = takeFlags(arguments, _FLAGS)
         if given.get("h") or given.get("help"):
@@ -48,18 +62,31 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
             return FINE
         if others:
             raise FlagError(f"not understood: {' '.join(others)}")
-        if not given.get("store"):
-            raise FlagError("--store DIR is needed")
-        return _checkStore(Path(str(given["store"])), bool(given.get("json")), stdout)
-    except (FlagError, StoreError, OSError) as error:
-        print(f"natsbroker check: {error}", file=stderr)
-        return CANNOT_CHECK
-
-
-def _checkStore(directory: Path, isJSON: bool, stdout: TextIO) -> int:
-    report = storeReport(directory)
-    if isJSON:
-        print(json.dumps(report.toJSON()), file=stdout)
-    else:
-        print("\n".join(report.lines()), file=stdout)
+        configuration = str(given.get("config") or given.get("c") or "")
+        report = _report(configuration, str(given.get("store") or ""), environment)
+    except OSError as error:
+        return _failed(f"{error.filename}: {error.strerror}", stderr)
+    except (FlagError, StoreError) as error:
+        return _failed(str(error), stderr)
+    text = json.dumps(report.toJSON()) if given.get("json") else "\n".join(report.lines())
+    print(text, file=stdout)
     return FINE if report.isFine else FOUND
+
+
+def _failed(why: str, stderr: TextIO) -> int:
+    print(f"natsbroker check: {why}", file=stderr)
+    return CANNOT_CHECK
+
+
+def _report(
+    configuration: str, store: str, environment: Mapping[str, str]
+) -> ConfigurationReport | StoreReport:
+    if bool(configuration) == bool(store):
+        raise FlagError("either --config FILE or --store DIR is needed")
+    if store:
+        from natsbroker.server.checking.store import storeReport
+
+        return storeReport(Path(store))
+    from natsbroker.server.checking.configuration import configurationReport
+
+    return configurationReport(configuration, environment)

@@ -126,6 +126,7 @@ def _checked(directory: Path) -> CheckedStore:
     _addJournal(directory, mark, marks, found, checked)
     checked.logs = {key: CheckedLog(row) for key, row in found.rows.items() if not row.dropped}
     _addSurvey(found, checked)
+    checked.problems += _quarantines(checked)
     for report in unacknowledged(directory):
         checked.problems.append(f"losses that nobody has acknowledged: {report}")
     _readAll(directory / DATABASE, checked)
@@ -139,7 +140,9 @@ def _rehearsed(directory: Path, problems: list[str]) -> CheckedStore:
         opened = openDirectory(copy)
         opened.close()
         checked = _checked(copy)
-    checked.problems = [*problems, "the start of a broker saves what is listed here"]
+    # The others are about the copy, which has just been repaired.
+    saved = "the start of a broker saves what is listed here"
+    checked.problems = [*problems, saved, *_quarantines(checked)]
     return checked
 
 
@@ -178,11 +181,15 @@ def _noted(path: Path, mark: bytes) -> int:
         commits.close()
 
 
+def _quarantines(checked: CheckedStore) -> Iterator[str]:
+    for log in checked.logs.values():
+        if log.row.quarantined:
+            yield f"{log.row.name} is in quarantine: its description was lost"
+
+
 def _addSurvey(found: Survey, checked: CheckedStore) -> None:
     for log in checked.logs.values():
         log.damaged += found.lost.get(log.row.identity, [])
-        if log.row.quarantined:
-            checked.problems.append(f"{log.row.name} is in quarantine: its description was lost")
     for key in found.halved:
         checked.problems.append(f"one of two copies of the value under {key!r} is damaged")
     for key in found.broken:

@@ -14,10 +14,10 @@ from natsbroker.main import main
 from tests.server.checking.test_store import fill
 
 
-def check(*arguments: str) -> tuple[int, str, str]:
+def check(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
     """Run it: the exit code, and what is printed."""
     stdout, stderr = StringIO(), StringIO()
-    code = main(["check", *arguments], {}, stdout, stderr)
+    code = main(["check", *arguments], environment or {}, stdout, stderr)
     return code, stdout.getvalue(), stderr.getvalue()
 
 
@@ -38,11 +38,34 @@ def test_fine(tmp_path: Path) -> None:
     assert check("--store", str(tmp_path))[0] == 0
 
 
+def test_configuration(tmp_path: Path) -> None:
+    """A configuration is reported as lines or as JSON, with the same exit codes as a store."""
+    path = tmp_path / "x.conf"
+    path.write_text("listen: '127.0.0.1:4222', pidfile: $PID")
+    at = {"PID": str(tmp_path / "pid")}
+    assert check("-c", str(path), environment=at) == (0, f"{path}: nothing is wrong\n", "")
+    code, printed, _ = check("-c", str(path), "--json", environment={"PID": "/no/pid"})
+    found = json.loads(printed)
+    assert (code, found["fine"], found["configuration"]) == (1, False, str(path))
+    assert found["problems"] == [
+        {
+            "file": str(path),
+            "line": 1,
+            "column": 27,
+            "level": "error",
+            "key": "pidfile",
+            "text": "pidfile: there is no folder /no",
+        }
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "--store DIR is needed"),
+        ([], "either --config FILE or --store DIR is needed"),
+        (["--store", "a", "-c", "b"], "either --config FILE or --store DIR is needed"),
         (["--store", "/nowhere"], "there is no store in /nowhere"),
+        (["--config", "/nowhere"], "/nowhere: No such file or directory"),
         (["--store", "x", "more"], "not understood: more"),
     ],
 )

@@ -4,26 +4,34 @@ Reports about stores: whole ones, damaged ones, and those that cannot be checked
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from natsbroker.interfaces.records import StoreError, StoreLocked
+from natsbroker.interfaces.records import StoreError, StoreLocked, UnknownFormat
 from natsbroker.server.checking.store import storeReport
 from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.store import LOCK, openLMDB
 from natsbroker.testing.pumped import PumpedReactor
+from tests.streaming.filestore.writer import StoreWriter
 
 
-def fill(directory: Path, names: list[str]) -> None:
-    """Make a store with three records in each log, and close it."""
+def fill(directory: Path, names: list[str], copy: Path | None = None) -> None:
+    """
+    Put three records into each log of a store, and close it.
+
+    @param copy: where a copy is made before.
+    """
     reactor = PumpedReactor()
     store: Any = reactor.wait(openLMDB(reactor, directory))
     for name in names:
         log: Any = reactor.wait(store.open(name))
         batch = [(b"s", b"", b"payload-%d of a record" % number, 0) for number in (1, 2, 3)]
         reactor.wait(log.append(batch))
+    if copy is not None:
+        shutil.copytree(directory, copy)
     reactor.wait(store.close())
 
 
@@ -68,6 +76,53 @@ def test_damaged(tmp_path: Path, needle: bytes, offset: int, expected: list[Any]
     assert [each.damaged for each in report.logs] == [expected]
     assert bool(report.problems) == (not expected)
     assert contents(tmp_path) == before
+
+
+def test_journal(tmp_path: Path) -> None:
+    """Records that only the journal has, as after a power cut, are counted and are whole."""
+    fill(tmp_path / "store", ["stan/test-cluster/foo"], tmp_path / "copy")
+    assert b"payload-2" not in (tmp_path / "copy" / "data.mdb").read_bytes()
+    report = storeReport(tmp_path / "copy")
+    assert report.isFine
+    assert [(each.records, each.first, each.last) for each in report.logs] == [(3, 1, 3)]
+
+
+@pytest.mark.parametrize("hasJournal", [True, False])
+def test_stale(hasJournal: bool, tmp_path: Path) -> None:
+    """A database of an older backup, between files of today, is a finding."""
+    store = tmp_path / "store"
+    fill(store, ["stan/test-cluster/foo"])
+    shutil.copy(store / "data.mdb", tmp_path / "backup")
+    fill(store, ["stan/test-cluster/foo"])
+    shutil.copy(tmp_path / "backup", store / "data.mdb")
+    if not hasJournal:
+        (store / "journal").unlink()
+    report = storeReport(store)
+    assert report.problems == ["the database is older than the last commit"]
+    assert report.logs[0].records == (6 if hasJournal else 3)
+
+
+def test_quarantine(tmp_path: Path) -> None:
+    """Records of a log whose name was lost are in quarantine, before a start and after."""
+    fill(tmp_path, ["stan/test-cluster/foo"])
+    path = tmp_path / "data.mdb"
+    path.write_bytes(path.read_bytes().replace(b"test-cluster/foo", b"test-cluster/fop"))
+    for name in ("journal", "marks-0", "marks-1"):
+        (tmp_path / name).unlink()
+    for _ in range(2):
+        report = storeReport(tmp_path)
+        [log] = report.logs
+        assert log.records == 3
+        assert f"{log.name} is in quarantine: its description was lost" in report.problems
+        fill(tmp_path, [])
+
+
+def test_streamingServer(tmp_path: Path) -> None:
+    """A folder of nats-streaming-server is refused, with the command that imports it."""
+    writer = StoreWriter(tmp_path / "stan")
+    writer.channel("orders").messages(1, 3)
+    with pytest.raises(UnknownFormat, match="natsbroker streaming import"):
+        storeReport(writer.root)
 
 
 def test_lostConfiguration(tmp_path: Path) -> None:

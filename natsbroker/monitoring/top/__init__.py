@@ -1,0 +1,3 @@
+"""
+A terminal view of a running server, made from its monitoring pages.
+"""

@@ -1,0 +1,241 @@
+"""
+The views of C{natsbroker top}: which page each reads, and the columns of its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from natsbroker.monitoring.top.tables import INTERNAL, Column, Item, Unit, View, itemsAt, memberAt
+
+MOST_ROWS = 1024
+MOST_SUBSCRIPTIONS = 4096
+"""How much a page is asked for."""
+
+_COUNT, _BYTES, _DURATION = Unit.COUNT, Unit.BYTES, Unit.DURATION
+
+
+def _connections(page: Item) -> Iterator[Item]:
+    for each in itemsAt(page, "connections"):
+        yield {**each, "host": f"{each.get('ip', '')}:{each.get('port', '')}"}
+
+
+def _subjects(page: Item) -> Iterator[Item]:
+    """
+    The subscriptions of a page by account, subject and queue group, with their messages added up.
+    """
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for each in itemsAt(page, "subscriptions_list"):
+        subject = str(each.get("subject"))
+        key = (str(each.get("account")), subject, str(each.get("qgroup")))
+        item = found.setdefault(key, {**each, "count": 0, "msgs": 0})
+        item["count"] += 1
+        messages = each.get("msgs")
+        item["msgs"] += messages if isinstance(messages, int) else 0
+        item[INTERNAL] = subject.startswith(("$", "_"))
+    return iter(found.values())
+
+
+def _accounts(page: Item) -> Iterator[Item]:
+    return itemsAt(page, "account_statz")
+
+
+def _streams(page: Item) -> Iterator[Item]:
+    for account in itemsAt(page, "account_details"):
+        for stream in itemsAt(account, "stream_detail"):
+            yield {**stream, "account": account.get("name")}
+
+
+def _consumers(page: Item) -> Iterator[Item]:
+    for stream in _streams(page):
+        for consumer in itemsAt(stream, "consumer_detail"):
+            yield {**consumer, "account": stream["account"]}
+
+
+def _channels(page: Item) -> Iterator[Item]:
+    for each in itemsAt(page, "channels"):
+        subscriptions = list(itemsAt(each, "subscriptions"))
+        pending = [memberAt(one, "pending_count") for one in subscriptions]
+        stalled = sum(one.get("is_stalled") is True for one in subscriptions)
+        yield {
+            **each,
+            "count": len(subscriptions),
+            "pending": sum(count for count in pending if isinstance(count, int)),
+            "stalled": stalled,
+        }
+
+
+VIEWS = (
+    View(
+        key="1",
+        title="Connections",
+        path="/connz",
+        query={"auth": "true"},
+        itemsIn=_connections,
+        identity=("cid",),
+        columns=(
+            Column("Host", "host"),
+            Column("CID", "cid", _COUNT, sort="cid"),
+            Column("Name", "name"),
+            Column("Account", "account"),
+            Column("User", "authorized_user"),
+            Column("Subs", "subscriptions", _COUNT, sort="subs"),
+            Column("Pending", "pending_bytes", _BYTES, sort="pending"),
+            Column("Msgs to", "out_msgs", _COUNT, sort="msgs_to"),
+            Column("Msgs from", "in_msgs", _COUNT, sort="msgs_from"),
+            Column("Bytes to", "out_bytes", _BYTES, sort="bytes_to"),
+            Column("Bytes from", "in_bytes", _BYTES, sort="bytes_from"),
+            Column("Msgs to/s", "out_msgs", _COUNT, isRate=True, sort="msgs_to"),
+            Column("Msgs from/s", "in_msgs", _COUNT, isRate=True, sort="msgs_from"),
+            Column("Bytes to/s", "out_bytes", _BYTES, isRate=True, sort="bytes_to"),
+            Column("Bytes from/s", "in_bytes", _BYTES, isRate=True, sort="bytes_from"),
+            Column("Lang", "lang"),
+            Column("Version", "version"),
+            Column("Kind", "type"),
+            Column("RTT", "rtt", _DURATION, sort="rtt"),
+            Column("Uptime", "uptime", _DURATION, sort="uptime"),
+            Column("Idle", "idle", _DURATION, sort="idle"),
+        ),
+        order="Msgs from/s",
+        limit=MOST_ROWS,
+    ),
+    View(
+        key="2",
+        title="Subjects",
+        path="/subsz",
+        query={"subs": "true"},
+        itemsIn=_subjects,
+        identity=("account", "subject", "qgroup"),
+        columns=(
+            Column("Subject", "subject"),
+            Column("Queue", "qgroup"),
+            Column("Account", "account"),
+            Column("Subs", "count", _COUNT),
+            Column("Msgs", "msgs", _COUNT),
+            Column("Msgs/s", "msgs", _COUNT, isRate=True),
+        ),
+        order="Msgs/s",
+        limit=MOST_SUBSCRIPTIONS,
+    ),
+    View(
+        key="3",
+        title="Accounts",
+        path="/accstatz",
+        query={"unused": "true"},
+        itemsIn=_accounts,
+        identity=("acc",),
+        columns=(
+            Column("Account", "name"),
+            Column("Conns", "conns", _COUNT),
+            Column("Leafs", "leafnodes", _COUNT),
+            Column("Subs", "num_subscriptions", _COUNT),
+            Column("Msgs to", "sent.msgs", _COUNT),
+            Column("Msgs from", "received.msgs", _COUNT),
+            Column("Bytes to", "sent.bytes", _BYTES),
+            Column("Bytes from", "received.bytes", _BYTES),
+            Column("Msgs to/s", "sent.msgs", _COUNT, isRate=True),
+            Column("Msgs from/s", "received.msgs", _COUNT, isRate=True),
+            Column("Bytes to/s", "sent.bytes", _BYTES, isRate=True),
+            Column("Bytes from/s", "received.bytes", _BYTES, isRate=True),
+            Column("Slow", "slow_consumers", _COUNT),
+        ),
+        order="Msgs from/s",
+        absence="it is older than this page",
+    ),
+    View(
+        key="4",
+        title="Streams",
+        path="/jsz",
+        query={"accounts": "true", "streams": "true"},
+        itemsIn=_streams,
+        identity=("account", "name"),
+        columns=(
+            Column("Stream", "name"),
+            Column("Account", "account"),
+            Column("Msgs", "state.messages", _COUNT),
+            Column("Bytes", "state.bytes", _BYTES),
+            Column("Subjects", "state.num_subjects", _COUNT),
+            Column("Consumers", "state.consumer_count", _COUNT),
+            Column("First", "state.first_seq", _COUNT),
+            Column("Last", "state.last_seq", _COUNT),
+            Column("Stored/s", "state.last_seq", _COUNT, isRate=True),
+            Column("Leader", "cluster.leader"),
+        ),
+        order="Stored/s",
+        absence="it has no JetStream, or is older than this page",
+    ),
+    View(
+        key="5",
+        title="Consumers",
+        path="/jsz",
+        query={"accounts": "true", "streams": "true", "consumers": "true"},
+        itemsIn=_consumers,
+        identity=("account", "stream_name", "name"),
+        columns=(
+            Column("Consumer", "name"),
+            Column("Stream", "stream_name"),
+            Column("Account", "account"),
+            Column("Behind", "num_pending", _COUNT),
+            Column("Unacked", "num_ack_pending", _COUNT),
+            Column("Redelivered", "num_redelivered", _COUNT),
+            Column("Waiting", "num_waiting", _COUNT),
+            Column("Delivered", "delivered.stream_seq", _COUNT),
+            Column("Acked", "ack_floor.stream_seq", _COUNT),
+            Column("Delivered/s", "delivered.consumer_seq", _COUNT, isRate=True),
+            Column("Acked/s", "ack_floor.consumer_seq", _COUNT, isRate=True),
+        ),
+        order="Behind",
+        absence="it has no JetStream, or is older than this page",
+    ),
+    View(
+        key="6",
+        title="Channels",
+        path="/streaming/channelsz",
+        query={"channels": "1", "subs": "1"},
+        itemsIn=_channels,
+        identity=("name",),
+        columns=(
+            Column("Channel", "name"),
+            Column("Msgs", "msgs", _COUNT),
+            Column("Bytes", "bytes", _BYTES),
+            Column("First", "first_seq", _COUNT),
+            Column("Last", "last_seq", _COUNT),
+            Column("Subs", "count", _COUNT),
+            Column("Unacked", "pending", _COUNT),
+            Column("Stalled", "stalled", _COUNT),
+            Column("Stored/s", "last_seq", _COUNT, isRate=True),
+        ),
+        order="Stored/s",
+        limit=MOST_ROWS,
+        absence="channels are those of NATS Streaming, which it does not serve",
+    ),
+)
+
+SERVER = View(
+    key="",
+    title="Server",
+    path="/varz",
+    query={},
+    itemsIn=lambda page: [page],
+    identity=("server_id",),
+    columns=(
+        Column("name", "server_name"),
+        Column("version", "version"),
+        Column("up", "uptime", _DURATION),
+        Column("CPU %", "cpu", _COUNT),
+        Column("memory", "mem", _BYTES),
+        Column("connections", "connections", _COUNT),
+        Column("subscriptions", "subscriptions", _COUNT),
+        Column("slow consumers", "slow_consumers", _COUNT),
+        Column("msgs in/s", "in_msgs", _COUNT, isRate=True),
+        Column("out/s", "out_msgs", _COUNT, isRate=True),
+        Column("bytes in/s", "in_bytes", _BYTES, isRate=True),
+        Column("out/s", "out_bytes", _BYTES, isRate=True),
+    ),
+    order="name",
+)
+"""What stands above each table."""
+
+FIRST_LINE = 3
+"""How many of its columns stand beside the URL."""

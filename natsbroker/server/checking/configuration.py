@@ -1,0 +1,276 @@
+"""
+What an operator reads about a configuration: everything that is wrong with it, each with its place.
+
+C{-t} stops at the first problem, as nats-server does. Here a wrong key counts as left out, and the
+rest is checked all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from natsbroker.accounts.importchecks import problems as exchangeProblems
+from natsbroker.auth.configured import loginsIn
+from natsbroker.config.addresses import joined
+from natsbroker.config.build import Built, inspectFile
+from natsbroker.config.errors import ConfigError, ConfigErrors, oneLine
+from natsbroker.config.files import readText
+from natsbroker.config.model import Settings
+from natsbroker.jetstream.configured import storeDirectory
+from natsbroker.leafnodes.remote import credentialsIn
+from natsbroker.links.kinds import KINDS
+from natsbroker.server.configtest import folderProblem, referenceProblems
+from natsbroker.server.start import OPEN_TO_OTHERS, isOpen, risksIn
+
+ERROR, WARNING = "error", "warning"
+
+_EVERYWHERE = {"0.0.0.0", "::"}
+
+_LOCAL = {"localhost": "127.0.0.1"}
+
+_LOGINS = ("authorization", "accounts", "no_auth_user", "operator", "trusted_keys", "websocket")
+"""The keys that say who may connect."""
+
+
+@dataclass(frozen=True, order=True)
+class ConfigurationProblem:
+    """
+    @ivar line: 1 for the first; 0 when the problem belongs to no line.
+    @ivar level: C{error} for what prevents a start, or will fail later; C{warning} for the rest.
+    @ivar key: the dotted path of the key; empty for an error of the syntax.
+    """
+
+    file: str
+    line: int
+    column: int
+    level: str
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        warning = "warning: " if self.level == WARNING else ""
+        return f"{place}: {warning}{self.text}"
+
+
+@dataclass(frozen=True)
+class ConfigurationReport:
+    configuration: str
+    problems: list[ConfigurationProblem] = field(default_factory=list)
+
+    @property
+    def isFine(self) -> bool:
+        return not self.problems
+
+    def toJSON(self) -> dict[str, Any]:
+        return {"fine": self.isFine, **asdict(self)}
+
+    def lines(self) -> Iterator[str]:
+        yield from map(str, self.problems)
+        counts = [
+            f"{count} {level}{'' if count == 1 else 's'}"
+            for level in (ERROR, WARNING)
+            if (count := sum(each.level == level for each in self.problems))
+        ]
+        yield f"{self.configuration}: {', '.join(counts) or 'nothing is wrong'}"
+
+
+def configurationReport(path: str, environment: Mapping[str, str]) -> ConfigurationReport:
+    """
+    @raise OSError: if the file cannot be read.
+    """
+    readText(path)
+    try:
+        built = inspectFile(path, environment)
+    except ConfigErrors as failure:
+        return ConfigurationReport(path, [_written(each, path) for each in failure.errors])
+    problems = [_written(each, path) for each in (*built.errors, *built.warnings)]
+    problems += _Inspection(path, built).problems()
+    return ConfigurationReport(path, sorted(problems))
+
+
+def _written(error: ConfigError, path: str) -> ConfigurationProblem:
+    position = error.position
+    return ConfigurationProblem(
+        position.source or path,
+        position.line,
+        position.column,
+        ERROR,
+        error.path,
+        oneLine(error.describe()),
+    )
+
+
+class _Inspection:
+    def __init__(self, path: str, built: Built) -> None:
+        self._path = path
+        self._settings = built.settings
+        self._wrong = [each.path for each in built.errors]
+
+    def problems(self) -> Iterator[ConfigurationProblem]:
+        settings = self._settings
+        for key, error in referenceProblems(settings, self._isWrong):
+            yield from self._problem(ERROR, key, str(error))
+        for found in (
+            _exchangeProblems(settings),
+            _fileProblems(settings),
+            _portProblems(settings),
+        ):
+            for key, text in found:
+                yield from self._problem(ERROR, key, text)
+        for key, text in risksIn(settings):
+            yield from self._problem(WARNING, key, text)
+        try:
+            required = loginsIn(settings).isRequired
+        except ValueError as error:
+            yield from self._problem(ERROR, "accounts", str(error))
+            return
+        if not self._isWrong(*_LOGINS):
+            for key, text in _openListeners(settings, required):
+                yield from self._problem(WARNING, key, text)
+
+    def _problem(self, level: str, key: str, text: str) -> Iterator[ConfigurationProblem]:
+        """
+        @return: nothing about a key that is reported already, or was taken from one that is.
+        """
+        if self._isWrong(key):
+            return
+        place = self._placeOf(key)
+        text = text.removeprefix(f"{place}: ")
+        file, line, column = place.rsplit(":", 2) if place else (self._path, "0", "0")
+        if not text.startswith(f"{key}:"):
+            text = f"{key}: {text}"
+        yield ConfigurationProblem(file, int(line), int(column), level, key, oneLine(text))
+
+    def _isWrong(self, *keys: str) -> bool:
+        return any(
+            each == key or each.startswith((f"{key}.", f"{key}["))
+            for each in self._wrong
+            for key in keys
+        )
+
+    def _placeOf(self, key: str) -> str:
+        """
+        @return: of the key, or of the closest one around it that the file has.
+        """
+        while key and key not in self._settings.places:
+            key = key.rpartition(".")[0]
+        return self._settings.places.get(key, "")
+
+
+_Found = Iterator[tuple[str, str]]
+
+
+def _exchangeProblems(settings: Settings) -> _Found:
+    for each in exchangeProblems(settings.accounts, not settings.no_system_account):
+        yield f"accounts.{each.account}.{each.part}", each.message
+
+
+def _fileProblems(settings: Settings) -> _Found:
+    for key, path, problemOf in _paths(settings):
+        problem = problemOf(path) if path else ""
+        if problem:
+            yield key, problem
+
+
+def _paths(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], str]]]:
+    """
+    @return: files and folders, apart from those that C{-t} checks, and what finds their problem.
+    """
+    resolver, jetstream = settings.operator.resolver, settings.jetstream
+    yield "logfile", settings.logging.logfile, fileProblem
+    yield "pidfile", settings.pidfile, fileProblem
+    yield "ports_file_dir", settings.ports_file_dir, folderProblem
+    if resolver is not None:
+        yield "resolver.dir", resolver.dir, folderProblem
+    if jetstream.enabled and jetstream.backend == "lmdb":
+        own = jetstream.backend_options.get("dir")
+        name = "store_dir" if "store_dir" in settings.places else "jetstream.store_dir"
+        key = "jetstream.backend_options" if own else name
+        yield key, str(own or storeDirectory(jetstream)), folderProblem
+    leafnodes = settings.leafnodes
+    for index, remote in enumerate(() if leafnodes is None else leafnodes.remotes):
+        key = f"leafnodes.remotes[{index}].credentials"
+        yield key, remote.credentials, _credentialProblem
+
+
+def fileProblem(path: str) -> str:
+    """
+    @return: why a file cannot be written; empty if it can.
+    """
+    file = Path(path).absolute()
+    if file.is_dir():
+        return f"{path} is a folder"
+    if file.exists():
+        return "" if os.access(file, os.W_OK) else f"{path} cannot be written to"
+    if not file.parent.exists():
+        return f"there is no folder {file.parent}"
+    return folderProblem(str(file.parent))
+
+
+def _credentialProblem(path: str) -> str:
+    try:
+        credentialsIn(path)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+class _PortUse(NamedTuple):
+    """
+    @ivar keys: what may name the port.
+    """
+
+    who: str
+    keys: tuple[str, ...]
+    host: str
+    port: int
+
+    def keyIn(self, settings: Settings) -> str:
+        return next((each for each in self.keys if each in settings.places), self.keys[0])
+
+    @property
+    def where(self) -> str:
+        return joined(self.host, self.port)
+
+    def collides(self, other: _PortUse) -> bool:
+        hosts = {_LOCAL.get(each.host, each.host) for each in (self, other)}
+        return self.port == other.port and (len(hosts) == 1 or bool(hosts & _EVERYWHERE))
+
+
+def _listeners(settings: Settings) -> Iterator[_PortUse]:
+    streaming, pages = settings.streaming, settings.monitoring
+    if streaming is None or not streaming.nats_server:
+        yield _PortUse("clients", ("port", "listen"), settings.host, settings.port)
+    host = pages.http_host
+    yield _PortUse("the monitoring pages", ("http_port", "http"), host, pages.http_port)
+    yield _PortUse("the monitoring pages", ("https_port", "https"), host, pages.https_port)
+    for kind in KINDS:
+        block = getattr(settings, kind.key)
+        if block is not None:
+            keys = (f"{kind.key}.port", f"{kind.key}.listen", kind.key)
+            yield _PortUse(kind.key, keys, block.host, block.port)
+
+
+def _portProblems(settings: Settings) -> _Found:
+    taken = [each for each in _listeners(settings) if each.port > 0]
+    for first, second in combinations(taken, 2):
+        if first.collides(second):
+            yield second.keyIn(settings), f"{second.where} collides with the port of {first.who}"
+
+
+def _openListeners(settings: Settings, required: bool) -> _Found:
+    authorization, websocket = settings.authorization, settings.websocket
+    if authorization.plugin or authorization.auth_callout or settings.operator.isOn:
+        return
+    needs = {"clients": required, "websocket": required}
+    if websocket is not None and websocket.asksItself:
+        needs["websocket"] = not websocket.no_auth_user
+    for each in _listeners(settings):
+        if each.port and isOpen(each.host, needs.get(each.who, True)):
+            yield each.keyIn(settings), OPEN_TO_OTHERS.format(each.where)

@@ -1,0 +1,106 @@
+"""
+C{natsbroker top} beside nats-server and natsbroker: the rows are there, with rates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from natsbroker.monitoring.top.pages import MissingPage, readPage
+from natsbroker.monitoring.top.tables import Row, Table, View, tableFrom
+from natsbroker.monitoring.top.views import SERVER, VIEWS
+from tests.interop.conftest import StartServer
+from tests.interop.monitored import AskingClient
+from tests.interop.servers import OURS_FAST, REAL, Flavour
+
+CONFIG = """
+http: "127.0.0.1:-1"
+jetstream { store_dir: "$DIR/js" }
+accounts {
+  A { users: [ { user: a, password: a } ], jetstream: enabled }
+  $SYS { users: [ { user: s, password: s } ] }
+}
+"""
+
+#: What stands in the row that the client causes, by the title of the view.
+FIRST_CELLS = {
+    "Connections": "127.0.0.1:",
+    "Subjects": "orders.*",
+    "Accounts": "A",
+    "Streams": "ORDERS",
+    "Consumers": "c1",
+}
+
+
+def rowOf(table: Table, start: str) -> Row:
+    """The row whose first cell begins with a text."""
+    [row] = [each for each in table.rows if str(each.values[0]).startswith(start)]
+    return row
+
+
+def cell(view: View, row: Row, title: str) -> Any:
+    """A cell of a row."""
+    return row.values[[each.title for each in view.columns].index(title)]
+
+
+@pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
+def test_rows(flavour: Flavour, startServer: StartServer) -> None:
+    """Every view has the row of what a client does, and what changes between two readings."""
+    streaming = "streaming { }" if flavour is OURS_FAST else ""
+    server = startServer(flavour, CONFIG + streaming)
+    url = f"http://127.0.0.1:{server.monitorPort}"
+
+    def read(view: View, time: float, before: Table | None = None) -> Table:
+        return tableFrom(view, readPage(url, view.path, view.question), time, before)
+
+    client = AskingClient(server)
+    client.subscribe(b"orders.*")
+    client.api("STREAM.CREATE.ORDERS", name="ORDERS", subjects=["kept.>"], storage="memory")
+    config = {"durable_name": "c1", "ack_policy": "explicit"}
+    client.api("CONSUMER.DURABLE.CREATE.ORDERS.c1", stream_name="ORDERS", config=config)
+    *views, channels = VIEWS
+    before = {view.title: read(view, 1.0) for view in (SERVER, *views)}
+    for _ in range(10):
+        client.publish(b"orders.new", b"x")
+        client.ask("kept.one")
+    after = {view.title: read(view, 3.0, before[view.title]) for view in (SERVER, *views)}
+    for view in views:
+        rowOf(before[view.title], FIRST_CELLS[view.title])
+    found = {view.title: rowOf(after[view.title], FIRST_CELLS[view.title]) for view in views}
+    connections, subjects, accounts, streams, consumers = views
+    assert cell(subjects, found["Subjects"], "Msgs/s") == 5
+    assert cell(streams, found["Streams"], "Stored/s") == 5
+    assert cell(consumers, found["Consumers"], "Behind") == 10
+    for view in (connections, accounts):
+        assert cell(view, found[view.title], "Msgs from/s") >= 10
+    assert cell(SERVER, after["Server"].rows[0], "msgs in/s") >= 10
+    if flavour is REAL:
+        with pytest.raises(MissingPage):
+            read(channels, 3.0)
+    else:
+        assert read(channels, 3.0).rows == ()
+    client.close()
+
+
+def test_screen(startServer: StartServer) -> None:
+    """The screen of a running server has its connection, read over HTTP."""
+    pytest.importorskip("textual")
+    from natsbroker.monitoring.top.grid import Grid
+    from natsbroker.monitoring.top.screen import TopApp
+
+    server = startServer(OURS_FAST, 'server_name: one, http: "127.0.0.1:-1"')
+    client = AskingClient(server)
+    url = f"http://127.0.0.1:{server.monitorPort}"
+
+    async def run() -> None:
+        app = TopApp(url, 0.1, partial(readPage, url))
+        async with app.run_test(size=(120, 20)):
+            while "127.0.0.1:" not in " ".join(app.query_one(Grid).texts):
+                await asyncio.sleep(0.05)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    client.close()

@@ -1,0 +1,242 @@
+"""
+The screen, with a server that is a function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+pytest.importorskip("textual")
+
+from textual.widgets import Static
+
+from natsbroker.monitoring.top.grid import Grid
+from natsbroker.monitoring.top.pages import MissingPage, PageError
+from natsbroker.monitoring.top.screen import TopApp
+
+
+class Server:
+    """
+    A server that counts on with each reading, one second after the other.
+
+    @ivar trouble: what readings of all pages end with, if it is there.
+    @ivar asked: the pages that were read, with their queries.
+    """
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.id = "N1"
+        self.trouble: PageError | None = None
+        self.asked: list[tuple[str, dict[str, object]]] = []
+
+    def read(self, path: str, query: Mapping[str, object]) -> Any:
+        self.asked.append((path, dict(query)))
+        if self.trouble is not None:
+            raise self.trouble
+        head = {"server_id": self.id}
+        if path == "/varz":
+            self.time += 1
+            return {**head, "server_name": "one", "version": "2.15.1", "in_msgs": 100 * self.time}
+        if path == "/connz":
+            rows = [
+                {"cid": cid, "name": name, "in_msgs": cid * 10 * self.time}
+                for cid, name in enumerate(("anna", "bert", "carla"), 1)
+            ]
+            return {**head, "connections": rows, "total": 1030}
+        if path == "/subsz":
+            rows = [{"subject": each, "msgs": 1} for each in ("jobs", "$SYS.x")]
+            return {**head, "subscriptions_list": rows}
+        if path == "/jsz":
+            return {**head, "disabled": True}
+        raise MissingPage(f"this server has no page {path} (404)")
+
+    def clock(self) -> float:
+        return self.time
+
+
+class Scene:
+    """
+    A screen that reads only when it has to.
+    """
+
+    def __init__(self, server: Server, app: TopApp, pilot: Any) -> None:
+        self.server = server
+        self._app = app
+        self._pilot = pilot
+
+    async def read(self) -> None:
+        """Have the pages read once more."""
+        before = self._app.readings
+        self._app._wake.set()
+        await self._readSince(before)
+
+    async def show(self, *keys: str) -> None:
+        """Choose another view, which is read at once."""
+        for key in keys:
+            before = self._app.readings
+            await self.press(key)
+            await self._readSince(before)
+
+    async def _readSince(self, before: int) -> None:
+        while self._app.readings == before:
+            await asyncio.sleep(0.001)
+        await self._pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        """Press keys that have nothing read."""
+        await self._pilot.press(*keys)
+        await self._pilot.pause()
+
+    @property
+    def rows(self) -> list[str]:
+        """The lines of the table with single blanks."""
+        return [" ".join(each.split()) for each in self._app.query_one(Grid).texts]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the connections."""
+        return [each.split()[2] for each in self.rows[1:]]
+
+    def text(self, name: str) -> str:
+        """The text of a part of the screen."""
+        return str(self._app.query_one(f"#{name}", Static).render())
+
+
+def play(scene: Callable[[Scene], Awaitable[None]]) -> Server:
+    """Run a scene; the time between two readings is longer than it."""
+    server = Server()
+
+    async def run() -> None:
+        app = TopApp("http://one:8222", 3600.0, server.read, server.clock)
+        async with app.run_test(size=(80, 12)) as pilot:
+            playing = Scene(server, app, pilot)
+            await playing._readSince(0)
+            await scene(playing)
+
+    asyncio.run(run())
+    return server
+
+
+def test_rates() -> None:
+    """The rows and the server have rates from the second reading on, largest first."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.read()
+        assert screen.text("server").split()[:3] == ["http://one:8222", "name", "one"]
+        assert "msgs in/s 100" in screen.text("server")
+        assert screen.names == ["carla", "bert", "anna"]
+        assert screen.rows[1].endswith(" 30")
+        assert screen.text("status") == "3 rows; 6 more are not read"
+
+    play(scene)
+
+
+def test_sort() -> None:
+    """Keys choose the column and the direction; the server is asked for the same order."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.read()
+        await screen.press("r")
+        assert screen.names == ["anna", "bert", "carla"]
+        await screen.press("greater_than_sign", "full_stop", "full_stop")
+        assert "Lang \u25b2" in screen.rows[0]
+        await screen.press("less_than_sign")
+        assert "Bytes from/s \u25bc" in screen.rows[0]
+        await screen.read()
+
+    server = play(scene)
+    asked = [query["sort"] for path, query in server.asked if path == "/connz"]
+    assert (asked[0], asked[-1]) == ("msgs_from", "bytes_from")
+
+
+def test_filter() -> None:
+    """A text leaves the rows that have it; escape shows all."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.read()
+        await screen.press("slash", "A", "r", "backspace")
+        assert screen.names == ["carla", "anna"]
+        await screen.press("enter", "r")
+        assert screen.names == ["anna", "carla"]
+        assert screen.text("status").endswith('2 rows of 3; 6 more are not read; rows with "A"')
+        await screen.press("escape")
+        assert len(screen.names) == 3
+
+    play(scene)
+
+
+def test_views() -> None:
+    """Keys choose views; what the server does not have is named, with the reason."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.show("2")
+        assert screen.rows[1:] == ["jobs 1 1"]
+        await screen.press("i")
+        assert screen.rows[1:] == ["$SYS.x 1 1", "jobs 1 1"]
+        await screen.show("tab", "tab")
+        assert screen.rows[0].startswith("Stream ")
+        assert screen.text("status") == "this server does not have it"
+        await screen.show("6")
+        assert screen.text("status").startswith(
+            "this server has no page /streaming/channelsz (404)"
+        )
+        assert "NATS Streaming" in screen.text("status")
+        await screen.show("1")
+        assert "page" not in screen.text("status")
+
+    play(scene)
+
+
+def test_goneServer() -> None:
+    """The last figures stay while the server is away; another one begins without rates."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.read()
+        screen.server.trouble = PageError("http://one:8222 cannot be reached: Connection refused")
+        screen.server.time += 5
+        await screen.read()
+        assert "Connection refused; the figures are 5s old" in screen.text("status")
+        assert len(screen.names) == 3
+        screen.server.trouble, screen.server.id = None, "N2"
+        await screen.read()
+        assert "refused" not in screen.text("status")
+        assert "msgs in/s" not in screen.text("server")
+        await screen.read()
+        assert "msgs in/s 100" in screen.text("server")
+
+    play(scene)
+
+
+def test_pause() -> None:
+    """Nothing is read meanwhile."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.press("p")
+        assert screen.text("status").startswith("paused; 3 rows")
+        before = len(screen.server.asked)
+        await screen.press("2")
+        assert len(screen.server.asked) == before
+        await screen.press("1")
+        await screen.show("p")
+        assert screen.text("status").startswith("3 rows")
+
+    play(scene)
+
+
+def test_polls() -> None:
+    """Pages are read again and again without a key, until the end."""
+    server = Server()
+
+    async def run() -> None:
+        app = TopApp("http://one:8222", 0.01, server.read, server.clock)
+        async with app.run_test() as pilot:
+            while server.time < 3:
+                await asyncio.sleep(0.01)
+            await pilot.press("q")
+        assert app.return_code == 0
+
+    asyncio.run(run())

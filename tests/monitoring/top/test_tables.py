@@ -1,0 +1,214 @@
+"""
+Tables of pages: rows, rates, order, filter, and how values are shown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from natsbroker.monitoring.top.tables import (
+    INTERNAL,
+    Column,
+    Table,
+    Unit,
+    View,
+    bytesText,
+    chosenRows,
+    countText,
+    itemsAt,
+    memberAt,
+    secondsIn,
+    spanText,
+    tableFrom,
+)
+
+VIEW = View(
+    key="1",
+    title="Things",
+    path="/things",
+    query={"a": "b"},
+    itemsIn=lambda page: itemsAt(page, "things"),
+    identity=("name",),
+    columns=(
+        Column("Name", "name"),
+        Column("Size", "sizes.now", Unit.BYTES),
+        Column("Msgs/s", "msgs", Unit.COUNT, isRate=True),
+        Column("Age", "age", Unit.DURATION),
+    ),
+    order="Size",
+    limit=3,
+)
+
+
+def page(*things: dict[str, Any], server: str = "S", **more: Any) -> bytes:
+    """A page as a server sends it."""
+    return json.dumps({"server_id": server, "things": things, **more}).encode()
+
+
+def table(body: bytes, time: float = 0.0, before: Table | None = None) -> Table:
+    """The table of a page."""
+    return tableFrom(VIEW, json.loads(body), time, before)
+
+
+def names(found: Table, sort: int, isDescending: bool, wanted: str = "") -> list[object]:
+    """The names of the rows in their order."""
+    return [each.values[0] for each in chosenRows(found, VIEW, sort, isDescending, wanted)]
+
+
+class TestRates:
+    """Changes per second between two readings."""
+
+    def test_change(self) -> None:
+        """The change is divided by the time between; the first reading has no rates."""
+        first = table(page({"name": "a", "msgs": 100}), 10.0)
+        second = table(page({"name": "a", "msgs": 150}), 12.5, first)
+        assert [each.rows[0].values[2] for each in (first, second)] == [None, 20.0]
+
+    @pytest.mark.parametrize(
+        ("body", "time"),
+        [
+            (page({"name": "a", "msgs": 50}), 2.0),
+            (page({"name": "b", "msgs": 150}), 2.0),
+            (page({"name": "a", "msgs": 150}, server="T"), 2.0),
+            (page({"name": "a", "msgs": 150}), 1.0),
+            (page({"name": "a", "msgs": "150"}), 2.0),
+        ],
+        ids=["less than before", "new", "another server", "no time", "no number"],
+    )
+    def test_unknown(self, body: bytes, time: float) -> None:
+        """Where a rate is not known, there is none."""
+        first = table(page({"name": "a", "msgs": 100}), 1.0)
+        assert table(body, time, first).rows[0].values[2] is None
+
+
+class TestRows:
+    """What a row has of an item."""
+
+    def test_values(self) -> None:
+        """Values are found by their paths."""
+        body = page({"name": "a", "sizes": {"now": 5}, "msgs": 1, "age": "1h"})
+        assert table(body).rows[0].values == ("a", 5, None, 3600.0)
+
+    @pytest.mark.parametrize(
+        "item",
+        [
+            {"name": ["a"], "sizes": 5, "msgs": True, "age": "soon"},
+            {"sizes": {"now": True}, "age": {}},
+            {"name": {}, "sizes": {"now": 1e300}, "age": "9" * 300 + "y"},
+            {"sizes": {"now": math.nan}, "msgs": 10**400, "age": -math.inf},
+        ],
+    )
+    def test_otherTypes(self, item: dict[str, Any]) -> None:
+        """Values of other types, and numbers that no server has, are empty cells."""
+        assert table(page(item)).rows[0].values == (None, None, None, None)
+
+    @pytest.mark.parametrize("body", [b"{}", b'{"things": 1}', b'{"things": [1, null, []]}'])
+    def test_noItems(self, body: bytes) -> None:
+        """A page without items is an empty table."""
+        assert table(body).rows == ()
+
+    def test_twins(self) -> None:
+        """Of two items that cannot be told apart the first is shown."""
+        found = table(page({"name": "a", "msgs": 1}, {"name": "a", "msgs": 2}))
+        assert len(found.rows) == 1
+
+    def test_part(self) -> None:
+        """What a page leaves out is counted."""
+        assert table(page(total=5)).unread == 2
+        assert table(page(total=3)).unread == table(page(total="x")).unread == 0
+
+    def test_off(self) -> None:
+        """A server says that it has no JetStream."""
+        assert table(page(disabled=True)).isOff
+        assert not table(page()).isOff
+
+
+class TestOrder:
+    """The rows that are chosen, and their order."""
+
+    BODY = page(
+        {"name": "b", "sizes": {"now": 9}},
+        {"name": "A", "sizes": {"now": 10}},
+        {"name": "c"},
+        {"name": "$x", "sizes": {"now": 1}, INTERNAL: True},
+    )
+
+    def test_sorted(self) -> None:
+        """Numbers sort as numbers, texts in any case, and empty cells come last."""
+        found = table(self.BODY)
+        assert names(found, 1, True) == ["A", "b", "$x", "c"]
+        assert names(found, 1, False) == ["$x", "b", "A", "c"]
+        assert names(found, 0, False) == ["$x", "A", "b", "c"]
+
+    def test_filter(self) -> None:
+        """Rows are kept that have a text in any cell, as it is shown."""
+        found = table(self.BODY)
+        assert names(found, 0, False, "a") == ["A"]
+        assert names(found, 0, False, "10b") == ["A"]
+
+    def test_internal(self) -> None:
+        """The server's own rows can be left out."""
+        rows = chosenRows(table(self.BODY), VIEW, 0, False, internal=False)
+        assert [each.values[0] for each in rows] == ["A", "b", "c"]
+
+
+class TestShown:
+    """How values are shown."""
+
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [
+            (0, "0"),
+            (0.25, "0.2"),
+            (150.5, "150"),
+            (9999, "9999"),
+            (12345, "12.3K"),
+            (2e18, "2000.0P"),
+        ],
+    )
+    def test_count(self, value: float, text: str) -> None:
+        """Large numbers are short."""
+        assert countText(value) == text
+
+    @pytest.mark.parametrize(
+        ("value", "text"), [(0, "0B"), (1023, "1023B"), (1536, "1.5KB"), (3 << 30, "3.0GB")]
+    )
+    def test_bytes(self, value: float, text: str) -> None:
+        """Bytes have units of 1024."""
+        assert bytesText(value) == text
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"),
+        [
+            ("1y2d3h4m5s", 31_536_000 + 2 * 86400 + 3 * 3600 + 245),
+            ("1.5ms", 0.0015),
+            ("736\u00b5s", 0.000736),
+            ("0s", 0.0),
+            ("", None),
+            ("5", None),
+            ("1h later", None),
+        ],
+    )
+    def test_durations(self, text: str, seconds: float | None) -> None:
+        """Durations and uptimes are read."""
+        assert secondsIn(text) == (None if seconds is None else pytest.approx(seconds))
+
+    def test_spans(self) -> None:
+        """Short durations keep their unit, long ones have whole seconds."""
+        assert [spanText(each) for each in (0.0015, 3725.5)] == ["1.5ms", "1h2m5s"]
+
+    def test_control(self) -> None:
+        """A name that a client chose cannot send commands to the terminal."""
+        assert Column("Name", "name").textOf("a\x1b[2J\ud800") == "a\\x1b[2J\\ud800"
+        assert Column("Name", "name").textOf(None) == ""
+
+
+def test_question() -> None:
+    """A page is asked for as many items as are shown."""
+    assert VIEW.question == {"a": "b", "limit": 3}
+    assert VIEW.firstSort == 1
+    assert memberAt({"a": {"b": 1}}, "a.c") is None

@@ -1,0 +1,83 @@
+"""
+The views: what they make of pages of nats-server, cut down to what matters.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from natsbroker.monitoring.top.tables import View, tableFrom
+from natsbroker.monitoring.top.views import SERVER, VIEWS
+
+PAGES = {
+    "Connections": b"""{"total": 1, "connections": [{"cid": 6, "type": "nats", "ip": "127.0.0.1",
+        "port": 47300, "rtt": "595us", "uptime": "22s", "idle": "0s", "pending_bytes": 0,
+        "in_msgs": 323, "out_msgs": 422, "in_bytes": 11695, "out_bytes": 7063, "subscriptions": 4,
+        "name": "worker", "lang": "python3", "version": "2.16.0", "authorized_user": "a",
+        "account": "A"}]}""",
+    "Subjects": b"""{"total": 4, "subscriptions_list": [
+        {"account": "A", "subject": "jobs", "qgroup": "q", "sid": "1", "msgs": 3, "cid": 1},
+        {"account": "A", "subject": "jobs", "qgroup": "q", "sid": "2", "msgs": 4, "cid": 2},
+        {"account": "A", "subject": "jobs", "sid": "3", "msgs": 7, "cid": 2},
+        {"account": ["x"], "subject": "$SYS.x", "sid": "3", "msgs": "7", "cid": 2}]}""",
+    "Accounts": b"""{"account_statz": [{"acc": "A", "name": "A", "conns": 1, "leafnodes": 0,
+        "num_subscriptions": 5, "sent": {"msgs": 1, "bytes": 2}, "received": {"msgs": 3,
+        "bytes": 4}, "slow_consumers": 0}]}""",
+    "Streams": b"""{"account_details": [{"name": "B"}, {"name": "A", "stream_detail": [
+        {"name": "ORDERS", "cluster": {"leader": "n1"}, "state": {"messages": 100, "bytes": 13800,
+        "first_seq": 1, "last_seq": 100, "num_subjects": 1, "consumer_count": 1}}]}]}""",
+    "Consumers": b"""{"account_details": [{"name": "A", "stream_detail": [{"name": "ORDERS",
+        "consumer_detail": [{"stream_name": "ORDERS", "name": "c1", "delivered":
+        {"consumer_seq": 12, "stream_seq": 10}, "ack_floor": {"consumer_seq": 1, "stream_seq": 2},
+        "num_ack_pending": 9, "num_redelivered": 2, "num_waiting": 0, "num_pending": 90}]}]}]}""",
+    "Channels": b"""{"total": 1, "channels": [{"name": "foo", "msgs": 3, "bytes": 93,
+        "first_seq": 1, "last_seq": 3, "subscriptions": [{"pending_count": 2, "is_stalled": true},
+        {"pending_count": 1, "is_stalled": false}]}]}""",
+}
+
+ROWS = {
+    "Connections": [
+        "127.0.0.1:47300 6 worker A a 4 0B 422 323 6.9KB 11.4KB python3 2.16.0 nats "
+        "595\u00b5s 22s 0s"
+    ],
+    "Subjects": ["jobs q A 2 7", "jobs A 1 7", "$SYS.x 1 0"],
+    "Accounts": ["A 1 0 5 1 3 2B 4B 0"],
+    "Streams": ["ORDERS A 100 13.5KB 1 1 1 100 n1"],
+    "Consumers": ["c1 ORDERS A 90 9 2 0 10 2"],
+    "Channels": ["foo 3 93B 1 3 2 3 1"],
+}
+
+
+def texts(view: View, body: bytes) -> list[str]:
+    """The rows as texts, without empty cells."""
+    rows = tableFrom(view, json.loads(body), 0.0).rows
+    cells = [zip(view.columns, each.values, strict=True) for each in rows]
+    return [" ".join(filter(None, (column.textOf(each) for column, each in row))) for row in cells]
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.title)
+def test_rows(view: View) -> None:
+    """A view has the rows of its page."""
+    assert texts(view, PAGES[view.title]) == ROWS[view.title]
+
+
+def test_internal() -> None:
+    """Subjects of the server's own are marked."""
+    rows = tableFrom(VIEWS[1], json.loads(PAGES["Subjects"]), 0.0).rows
+    assert [each.isInternal for each in rows] == [False, False, True]
+
+
+def test_server() -> None:
+    """The line about the server is a row of its own."""
+    body = b'{"server_id": "N1", "server_name": "one", "version": "2.15.1", "uptime": "1m1s"}'
+    assert texts(SERVER, body) == ["one 2.15.1 1m1s"]
+
+
+def test_keys() -> None:
+    """Views have keys of their own, and columns titles of their own."""
+    assert [each.key for each in VIEWS] == list("123456")
+    for view in VIEWS:
+        titles = [each.title for each in view.columns]
+        assert len(set(titles)) == len(titles)
