@@ -87,7 +87,7 @@ MAP: dict[str, Row] = {
     "__main__": row("main"),
     "testing": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS} pytest hypothesis"),
     "spark": row(
-        "wire subjects files config accounts.settings streaming.protocol",
+        "wire subjects files config accounts.settings client.options streaming.protocol",
         "pyspark pyarrow nacl fastavro google deltalake prometheus_client pyiceberg sqlalchemy",
     ),
 }

@@ -61,6 +61,6 @@ def connectFields(options: ConnectOptions, nonce: str, isTLS: bool) -> dict[str,
     }
     fields |= {name: value for name, value in given.items() if value}
     if options.sign is not None and nonce:
-        signature = options.sign(nonce.encode("ascii"))
+        signature = options.sign(nonce.encode("utf-8"))
         fields["sig"] = base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii")
     return fields

@@ -96,6 +96,15 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+LOG_FORMATS = ("text", "json")
+
+
+def logFormat(name: str) -> str:
+    if name not in LOG_FORMATS:
+        raise ValueError(f"must be {' or '.join(LOG_FORMATS)}")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Logging:
     debug: bool = False

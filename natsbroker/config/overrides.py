@@ -14,7 +14,14 @@ from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagType, FlagValue
-from natsbroker.config.model import DEFAULT_PORT, RANDOM_PORT, Settings, TLSSettings, changed
+from natsbroker.config.model import (
+    DEFAULT_PORT,
+    RANDOM_PORT,
+    Settings,
+    TLSSettings,
+    changed,
+    logFormat,
+)
 from natsbroker.streaming.overrides import withStreaming
 
 if TYPE_CHECKING:
@@ -66,9 +73,6 @@ def _logging(*names: str) -> Change:
 
 
 def _logFormat(settings: Settings, name: Any) -> Settings:
-    # The table of keys, which this comes from, takes long to load.
-    from natsbroker.config.keys.root import logFormat
-
     return changed(settings, "logging.log_format", logFormat(name))
 
 

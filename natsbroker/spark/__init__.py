@@ -43,14 +43,13 @@ def makeStream(options: Mapping[str, str], **config: Any) -> None:
     @param options: of the data source: C{servers} and C{stream}, and what logs in.
     @param config: as the JetStream API calls it; C{subjects} at least.
     """
-    from natsbroker.spark.datasource.tasks import peerOf
+    from natsbroker.spark.datasource.tasks import connected
     from natsbroker.spark.logs.selection import oneName
     from natsbroker.spark.logs.streams import StreamApi
-    from natsbroker.spark.nats.connection import connect
     from natsbroker.spark.settings import readOptions
 
     values = readOptions(options)
     name = oneName(values, " to make")
-    with connect(peerOf(values)) as connection:
+    with connected(values) as connection:
         wanted = {"name": name, "allow_direct": True, **config}
         StreamApi(connection, values["domain"]).call(f"STREAM.CREATE.{name}", wanted, name)

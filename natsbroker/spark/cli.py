@@ -8,48 +8,55 @@ import importlib
 from collections.abc import Sequence
 from typing import TextIO
 
-_USAGE = """\
-Usage: natsbroker spark JOB [OPTION ...]
-
-    doctor    say what Spark would run on here, or with --master elsewhere, and try it
-    archive   copy a log into a Delta or Iceberg table, each message exactly once
-    compact   make few large files of the many small ones of an archive
-    convert   copy an archive that an earlier version made into a table
-    decode    read payloads in JSON, Avro or Protobuf into tables with columns
-    export    write an archive as plain Parquet files
-    interest  find out what clusters send each other in vain, and advise them
-    lag       say how far an archive or a streaming query is behind its logs
-    migrate   copy a channel of NATS Streaming, or a stream, to a JetStream stream
-    replay    publish once more what is stored: to a JetStream stream, each message once
-    restore   copy an archive to a JetStream stream
-    tiered    ask SQL questions about an archive and what its log has behind it
-    traffic   say who causes how much traffic, by the broker's own events
-    vacuum    delete old versions of an archive, and files that none names
-    verify    compare an archive with the log that it is of
-
-'natsbroker spark JOB --help' says more.
-"""
+#: What jobs there are and do.
+DESCRIPTIONS = {
+    "doctor": "say what Spark would run on here, or with --master elsewhere, and try it",
+    "archive": "copy a log into a Delta or Iceberg table, each message exactly once",
+    "compact": "make few large files of the many small ones of an archive",
+    "convert": "copy an archive that an earlier version made into a table",
+    "decode": "read payloads in JSON, Avro or Protobuf into tables with columns",
+    "export": "write an archive as plain Parquet files",
+    "interest": "find out what clusters send each other in vain, and advise them",
+    "lag": "say how far an archive or a streaming query is behind its logs",
+    "migrate": "copy a channel of NATS Streaming, or a stream, to a JetStream stream",
+    "replay": "publish once more what is stored: to a JetStream stream, each message once",
+    "restore": "copy an archive to a JetStream stream",
+    "tiered": "ask SQL questions about an archive and what its log has behind it",
+    "traffic": "say who causes how much traffic, by the broker's own events",
+    "vacuum": "delete old versions of an archive, and files that none names",
+    "verify": "compare an archive with the log that it is of",
+}
 
 #: The modules of the jobs, and what is called there.
 _JOBS = {
-    "archive": ("natsbroker.spark.jobs.archive.job", "main"),
-    "convert": ("natsbroker.spark.jobs.archive.converting", "main"),
-    "compact": ("natsbroker.spark.jobs.archive.compacting", "compactMain"),
-    "decode": ("natsbroker.spark.jobs.decode.job", "main"),
-    "export": ("natsbroker.spark.jobs.archive.exporting", "main"),
-    "interest": ("natsbroker.spark.jobs.traffic.interestjob", "main"),
-    "lag": ("natsbroker.spark.jobs.archive.lag", "main"),
-    "migrate": ("natsbroker.spark.jobs.migrate.copying", "migrateMain"),
-    "replay": ("natsbroker.spark.jobs.replay.job", "main"),
-    "restore": ("natsbroker.spark.jobs.migrate.copying", "restoreMain"),
-    "tiered": ("natsbroker.spark.jobs.archive.tiering", "main"),
-    "traffic": ("natsbroker.spark.jobs.traffic.job", "main"),
-    "vacuum": ("natsbroker.spark.jobs.archive.tidying", "vacuumMain"),
-    "verify": ("natsbroker.spark.jobs.archive.verify", "main"),
+    "doctor": ("doctor", "main"),
+    "archive": ("jobs.archive.job", "main"),
+    "compact": ("jobs.archive.tidying", "compactMain"),
+    "convert": ("jobs.archive.converting", "main"),
+    "decode": ("jobs.decode.job", "main"),
+    "export": ("jobs.archive.exporting", "main"),
+    "interest": ("jobs.traffic.interestjob", "main"),
+    "lag": ("jobs.archive.lag", "main"),
+    "migrate": ("jobs.migrate.copying", "migrateMain"),
+    "replay": ("jobs.replay.job", "main"),
+    "restore": ("jobs.migrate.copying", "restoreMain"),
+    "tiered": ("jobs.archive.tiering", "main"),
+    "traffic": ("jobs.traffic.job", "main"),
+    "vacuum": ("jobs.archive.tidying", "vacuumMain"),
+    "verify": ("jobs.archive.verify", "main"),
 }
 
 #: The names of the jobs, for shells that complete them.
-NAMES = ("doctor", *_JOBS)
+NAMES = tuple(DESCRIPTIONS)
+
+_LINES = "\n".join(f"    {job:<9} {text}" for job, text in DESCRIPTIONS.items())
+_USAGE = f"""\
+Usage: natsbroker spark JOB [OPTION ...]
+
+{_LINES}
+
+'natsbroker spark JOB --help' says more.
+"""
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
@@ -64,17 +71,13 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         stdout.write(_USAGE)
         return 0 if arguments else 2
     job, *rest = arguments
-    if job in _JOBS:
+    isFor = job != "doctor" or not rest or (rest[0] == "--master" and len(rest) == 2)
+    if job in _JOBS and isFor:
         try:
-            module, name = _JOBS[job]
-            found: int = getattr(importlib.import_module(module), name)(rest, stdout, stderr)
+            module = importlib.import_module(f"natsbroker.spark.{_JOBS[job][0]}")
+            return int(getattr(module, _JOBS[job][1])(rest, stdout, stderr))
         except SystemExit:
             return 0  # --help was said.
-        return found
-    if job == "doctor" and (not rest or (rest[0] == "--master" and len(rest) == 2)):
-        from natsbroker.spark.doctor import examine
-
-        return 0 if examine(stdout, master=rest[1] if rest else "local[1]") else 1
     wrong = job if job != "doctor" else f"doctor {' '.join(rest)}"
     print(f"natsbroker spark: there is no {wrong!r}", file=stderr)
     stderr.write(_USAGE)

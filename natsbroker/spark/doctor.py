@@ -8,7 +8,7 @@ import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from natsbroker.spark import session
@@ -33,6 +33,13 @@ _EXTRAS = (
 )
 
 _CONF = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    @param arguments: none, or C{--master} and where Spark runs.
+    """
+    return 0 if examine(stdout, master=arguments[1] if arguments else "local[1]") else 1
 
 
 def examine(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from natsbroker.spark.errors import DataSourceError, OptionError
@@ -26,37 +26,37 @@ class ProgressMetrics:
             raise OptionError("metrics need: pip install 'natsbroker[metrics]'") from None
         self.registry = CollectorRegistry()
         labels, registry = ["job"], self.registry
-        self._rows = Counter("natsbroker_spark_rows", "Rows.", labels, registry=registry)
-        self._bytes = Counter("natsbroker_spark_bytes", "Bytes.", labels, registry=registry)
-        self._reconnects = Counter(
-            "natsbroker_spark_reconnects", "Connections lost.", labels, registry=registry
-        )
+        self._counters = {
+            name: Counter(f"natsbroker_spark_{name}", text, labels, registry=registry)
+            for name, text in (
+                ("rows", "Rows."),
+                ("bytes", "Bytes."),
+                ("reconnects", "Connections lost."),
+            )
+        }
         self._lag = Gauge(
             "natsbroker_spark_lag", "Sequences behind.", [*labels, "stream"], registry=registry
         )
-        self._seen: dict[tuple[str, str], int] = {}
-
-    def rows(self, job: str, rows: int) -> None:
-        self._rows.labels(job).inc(rows)
+        self._seen: dict[tuple[str, str, str], int] = {}
 
     def lag(self, job: str, stream: str, lag: int) -> None:
         self._lag.labels(job, stream).set(lag)
 
-    def bytes(self, job: str, total: int, source: str = "") -> None:
+    def count(self, job: str, name: str, total: int, source: str = "") -> None:
         """
-        @param total: since a job, or a reader of a query, began.
+        @param total: since a job, or a reader of a query, began; a smaller one than last time is of
+            a reader that began again.
         """
-        self._bytes.labels(job).inc(self._more(job, f"{source} bytes", total))
-
-    def reconnects(self, job: str, total: int, source: str = "") -> None:
-        self._reconnects.labels(job).inc(self._more(job, f"{source} reconnects", total))
+        before = self._seen.get((job, name, source), 0)
+        self._seen[job, name, source] = total
+        self._counters[name].labels(job).inc(total - before if total >= before else total)
 
     def take(self, progress: Any) -> None:
         """
         @param progress: of a streaming query, as listeners receive it.
         """
         job = progress.name or str(progress.id)
-        self.rows(job, progress.numInputRows or 0)
+        self._counters["rows"].labels(job).inc(progress.numInputRows or 0)
         for place, source in enumerate(progress.sources):
             try:
                 fields = json.loads(source.latestOffset or "{}")
@@ -66,16 +66,8 @@ class ProgressMetrics:
                 continue
             for stream, lag in fields["lag"].items():
                 self.lag(job, stream, lag)
-            self.bytes(job, fields["bytes"], str(place))
-            self.reconnects(job, fields["reconnects"], str(place))
-
-    def _more(self, job: str, what: str, total: int) -> int:
-        """
-        How much more than last time; a smaller number is of a reader that began again.
-        """
-        before = self._seen.get((job, what), 0)
-        self._seen[job, what] = total
-        return total - before if total >= before else total
+            for name in ("bytes", "reconnects"):
+                self.count(job, name, fields[name], str(place))
 
 
 @contextmanager
@@ -134,3 +126,39 @@ def queryMetrics(spark: Any, where: str) -> Iterator[int]:
             yield port
         finally:
             spark.streams.removeListener(listener)
+
+
+class JobMetrics:
+    """
+    Takes the numbers of one job, whether or not they are shown.
+    """
+
+    def __init__(self, metrics: ProgressMetrics | None, job: str, stream: str) -> None:
+        self._metrics = metrics
+        self._job = job
+        self._stream = stream
+        self._lost = 0
+
+    def __call__(self, rows: int, size: int, lag: int) -> None:
+        """
+        @param rows: since the job began, as C{size}, the bytes of the files.
+        """
+        if self._metrics is not None:
+            self._metrics.count(self._job, "rows", rows)
+            self._metrics.count(self._job, "bytes", size)
+            self._metrics.lag(self._job, self._stream, lag)
+
+    def lost(self) -> None:
+        self._lost += 1
+        if self._metrics is not None:
+            self._metrics.count(self._job, "reconnects", self._lost)
+
+
+@contextmanager
+def jobMetrics(where: str, job: str, stream: str) -> Iterator[JobMetrics]:
+    """
+    @param where: the endpoint, as for L{served}; none if empty.
+    """
+    metrics = ProgressMetrics() if where else None
+    with served(metrics, where) if metrics else nullcontext():
+        yield JobMetrics(metrics, job, stream)

@@ -16,7 +16,7 @@ from natsbroker.spark.errors import OptionError
 @dataclass(frozen=True)
 class Option:
     """
-    @ivar read: makes the value of a text, or raises C{ValueError}.
+    @ivar read: makes the value of a text, or raises an error.
     @ivar uses: what it is for: C{read}, C{readStream}, C{write} and C{writeStream}.
     """
 
@@ -25,13 +25,6 @@ class Option:
     read: Callable[[str], Any]
     default: str | None
     uses: frozenset[str]
-
-
-def _boolean(text: str) -> bool:
-    try:
-        return {"true": True, "false": False}[text.strip().lower()]
-    except KeyError:
-        raise ValueError from None
 
 
 def _from(least: int, most: int = (1 << 63) - 1) -> Callable[[str], int]:
@@ -51,25 +44,8 @@ def _seconds(text: str) -> float:
     return number
 
 
-def _expression(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error:
-        raise ValueError from None
-    return text
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
-
-
-def _choice(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError
-        return text
-
-    return read
 
 
 def _id(text: str) -> str:
@@ -80,13 +56,14 @@ def _id(text: str) -> str:
 
 _TEXT = ("text", str)
 _FILE = ("path", str)
-_BOOLEAN = ("true or false", _boolean)
+_BOOLEAN = ("true or false", lambda text: {"true": True, "false": False}[text.strip().lower()])
 _SECONDS = ("seconds", _seconds)
 _NAMES = ("names with commas", _names)
 _OFFSETS = ("offsets", str)
 _TIME = ("time", str)
 _COUNT = ("number from 0", _from(0))
-_LATE = ("error or latest", _choice("error", "latest"))
+_LATE = ("error or latest", {"error": "error", "latest": "latest"}.__getitem__)
+_EXPRESSION = ("regular expression", lambda text: re.compile(text).pattern)
 
 
 READ = frozenset(("read",))
@@ -126,7 +103,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_for(
         READS,
-        ("streamPattern", ("regular expression", _expression), ""),
+        ("streamPattern", _EXPRESSION, ""),
         ("startingOffsets", _OFFSETS, ""),
         ("startingTimestamp", _TIME, ""),
         ("startingOffsetsByTimestampStrategy", _LATE, "error"),
@@ -201,7 +178,7 @@ def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str,
         text = texts.get(option.name, option.default or "")
         try:
             values[option.name] = option.read(text)
-        except ValueError:
+        except (ValueError, KeyError, re.error):
             raise OptionError(f"{option.name}: {option.kind} expected, not {text!r}") from None
     return values
 

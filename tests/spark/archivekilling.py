@@ -25,8 +25,8 @@ import deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.locations import Location, locationOf, namesIn
+from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.objectstore import newBucket, objectStore
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream

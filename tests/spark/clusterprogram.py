@@ -41,8 +41,8 @@ def dying(servers: str, stream: str) -> Callable[[int, bytes], bytes]:
 def waitForRows(servers: str, stream: str) -> None:
     """Return when a stream has something, or after a minute."""
     from natsbroker.spark.logs.streams import StreamApi
-    from natsbroker.spark.nats.addresses import readAddresses
-    from natsbroker.spark.nats.connection import ServerAccess, connect
+    from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+    from natsbroker.spark.nats.connection import connect
 
     deadline = time.monotonic() + 60
     with connect(ServerAccess(readAddresses(servers))) as connection:

@@ -17,11 +17,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from natsbroker.spark.jobs.archive.compacting import compact
-from natsbroker.spark.jobs.archive.tidying import AGE
-from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.jobs.archive.tidying import AGE, compact
 from natsbroker.spark.tables.snapshots import TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import FORMATS, ArchiveTable, tableAt
 from tests.spark.tablecontract import LOG, grow
 
 __all__ = ["measured"]

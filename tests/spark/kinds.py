@@ -16,8 +16,8 @@ from typing import Any
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.logs.selection import Logs, logsOf
 from natsbroker.spark.logs.streams import StreamApi, StreamState
-from natsbroker.spark.nats.addresses import readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import connect
 from tests.interop.servers import PATIENCE, REAL, Server
 from tests.spark.support import BrokerStation, Station, Stream
 

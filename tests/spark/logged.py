@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import writeFile
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 
 __all__ = ["extended"]
@@ -50,6 +50,6 @@ def extended(
     ]
     stop = max([start + len(rows), *(stop for _, stop in lost)])
     batch = pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(SCHEMA))))
-    if not table.append(base, writeFile(root, [batch], start), tuple(lost), stop):
+    if not table.append(base, writeFiles(root, [batch], start), tuple(lost), stop):
         raise RuntimeError("somebody else has gone on")
     return stop

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess
+from natsbroker.spark.nats.connection import connect
 from natsbroker.wire import ops
 
 __all__ = ["PythonClock", "Sample", "median", "pinged", "processSeconds", "sampled"]

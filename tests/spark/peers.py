@@ -4,16 +4,14 @@ The peer of a connection under test.
 
 from __future__ import annotations
 
-from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
-from natsbroker.spark.nats.connection import ServerAccess
-from natsbroker.spark.nats.credentials import Credentials
+from typing import Any
+
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from tests.interop.servers import Server
 
 
-def peerOf(
-    server: Server, identity: Credentials | None = None, tls: TLSOptions | None = None
-) -> ServerAccess:
+def peerOf(server: Server, **options: Any) -> ServerAccess:
     """
     @return: how to reach a server.
     """
-    return ServerAccess(readAddresses(server.url), identity or Credentials(), tls or TLSOptions())
+    return ServerAccess(readAddresses(server.url), **options)

@@ -12,8 +12,8 @@ from typing import Any
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.addresses import readAddresses
-from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.spark.nats.stan import ChannelPublisher
 from natsbroker.wire.headers import Headers
 from tests.interop.servers import Server

@@ -24,13 +24,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.archive.compacting import compact
-from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, expire
+from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, compact, expire
 from natsbroker.spark.tables.checking import SCHEMA, ArchiveDamaged, damageOf
-from natsbroker.spark.tables.filing import writeDays, writeFile
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 
 __all__ = ["LOG", "TableContract", "dated", "filed", "forge", "grow", "small", "together"]
 
@@ -41,7 +39,7 @@ LOG = Log("channel", "orders.äß", "test-cluster", "00ff")
 _CHILD = """
 import resource, signal, sys
 from pathlib import Path
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.table import tableAt
 from tests.spark.tablecontract import filed
 root, limit = Path(sys.argv[1]), int(sys.argv[2])
 table = tableAt(root)
@@ -71,7 +69,7 @@ def filed(root: Path, start: int, stop: int, *missing: int) -> list[File]:
         if n not in missing
     ]
     batches = pa.Table.from_pylist(rows, SCHEMA).to_batches() if rows else []
-    return writeFile(root, batches, start)
+    return writeFiles(root, batches, start)
 
 
 def forge(path: Path, seq: int) -> None:
@@ -395,7 +393,7 @@ class TableContract:
         table.create(TableSnapshot.first(LOG, 1, "date"))
         for stop in (6, 12):
             base = table.require()
-            files = writeDays(root, dated(base.stop, stop, 3), base.stop)
+            files = writeFiles(root, dated(base.stop, stop, 3), base.stop, True)
             assert [each.path.split("/")[1][:5] for each in files] == ["date="] * len(files)
             assert table.append(base, files, (), stop)
         before = self.check(root)

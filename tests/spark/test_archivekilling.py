@@ -9,9 +9,8 @@ from pathlib import Path
 import deltalake
 import pytest
 
-from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.snapshots import TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import FORMATS, ArchiveTable, tableAt
 from tests.spark.archivekilling import counted, isWhole, rounds
 from tests.spark.tablecontract import LOG, grow
 

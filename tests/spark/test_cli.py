@@ -48,3 +48,19 @@ def test_help() -> None:
     assert ran("--help")[0] == 0
     for job in ("doctor", "archive"):
         assert f"\n    {job} " in ran("--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("compact", "--nosuch"), "--archive"),
+        (("compact", "--archive", "x", "--target", "big"), "--target: not a size: 'big'"),
+        (("vacuum", "--archive", "x", "--older-than", "soon"), "not a duration: 'soon'"),
+    ],
+)
+def test_usage(arguments: tuple[str, ...], why: str) -> None:
+    """A wrong command line of a job is answered with what is wrong and its options."""
+    code, stdout, stderr = ran(*arguments)
+    assert (code, stdout) == (2, "")
+    assert why in stderr.splitlines()[0]
+    assert f"usage: natsbroker spark {arguments[0]} [-h] --archive ARCHIVE" in stderr

@@ -30,7 +30,7 @@ from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, DataSourceError
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.table import tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 from tests.spark.kinds import ChannelKind, Kind, StreamKind, waitFor

@@ -21,7 +21,7 @@ from typing import Any
 
 from natsbroker.spark import session
 from natsbroker.spark.jobs.archive.tiering import tiered
-from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.interop.servers import OURS_FAST, Server
 from tests.spark.archivekilling import start
 from tests.spark.support import STREAMING, BrokerStation

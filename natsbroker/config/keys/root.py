@@ -61,6 +61,7 @@ from natsbroker.config.keys.types import (
     natural,
     sizeOf32Bits,
 )
+from natsbroker.config.model import logFormat
 from natsbroker.wire.durations import durationText
 
 USER = BlockSchema(
@@ -107,8 +108,6 @@ ACCOUNT = BlockSchema(
     msg_trace=Key(STRING, TRACE, aliases="trace_dest"),
 )
 
-LOG_FORMATS = ("text", "json")
-
 ROUTER = BlockSchema("router", "plugin", plugin=Key(STRING))
 
 
@@ -135,12 +134,6 @@ def _gracePeriod(seconds: float) -> float:
 
 def basePath(path: str) -> str:
     return "/" + posixpath.normpath("/" + path).lstrip("/")
-
-
-def logFormat(name: str) -> str:
-    if name not in LOG_FORMATS:
-        raise ValueError(f"must be {' or '.join(LOG_FORMATS)}")
-    return name
 
 
 _NATURAL = Key(INTEGER, check=natural)

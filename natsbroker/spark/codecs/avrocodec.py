@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from natsbroker.spark.codecs.avrobytes import Input
@@ -21,6 +22,9 @@ from natsbroker.spark.errors import OptionError
 
 _MARK = b"\xc3\x01"
 _ID = struct.Struct(">bI")
+
+#: How many decoders are kept.
+_MOST = 256
 
 
 class AvroCodec:
@@ -47,37 +51,33 @@ class FramedAvro:
 
     def __init__(
         self,
-        schemas: Mapping[Any, AvroSchema],
+        schemaOf: Callable[[Any], AvroSchema],
         key: Any,
         opened: Callable[[bytes], tuple[Any, int]],
     ) -> None:
         """
-        @param schemas: those that are known, by what payloads call them.
+        @param schemaOf: gives the schema that payloads call so, or raises L{BadPayload}.
         @param key: the one whose columns are made.
         @param opened: what a payload calls its schema, and where its value begins.
         """
-        self.columns = schemas[key].columns
+        self._codecOf = lru_cache(_MOST)(lambda key: AvroCodec(schemaOf(key)))
+        self._target = self._codecOf(key)
+        self.columns = self._target.columns
         self._key = key
         self._opened = opened
-        self._codecs = {key: AvroCodec(schema) for key, schema in schemas.items()}
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         key, place = self._opened(data)
-        found = self._codec(key).decode(data[place:])
+        codec = self._codecOf(key)
+        found = codec.decode(data[place:])
         if key == self._key:
             return found
-        return self._codecs[self._key].decode(self._resolved(key, data[place:]))
+        return self._target.decode(self._resolved(key, codec.schema, data[place:]))
 
-    def _codec(self, key: Any) -> AvroCodec:
-        codec = self._codecs.get(key)
-        if codec is None:
-            raise BadPayload(f"its schema, {key}, is not known")
-        return codec
-
-    def _resolved(self, key: Any, data: bytes) -> bytes:
+    def _resolved(self, key: Any, writer: AvroSchema, data: bytes) -> bytes:
         import fastavro
 
-        writer, reader = self._codecs[key].schema, self._codecs[self._key].schema
+        reader = self._target.schema
         if writer.hasChoices or reader.hasChoices:
             raise BadPayload(f"its schema, {key}, is another one, with unions of several types")
         written = io.BytesIO()
@@ -103,7 +103,16 @@ def confluent(files: Mapping[str, bytes], number: str) -> FramedAvro:
         schemas[int(stem)] = readAvro(data, name)
     if not number.isdigit() or int(number) not in schemas:
         raise OptionError(f"there is no schema {number}.avsc")
-    return FramedAvro(schemas, int(number), numbered)
+    return FramedAvro(_among(schemas), int(number), numbered)
+
+
+def _among(schemas: Mapping[Any, AvroSchema]) -> Callable[[Any], AvroSchema]:
+    def schemaOf(key: Any) -> AvroSchema:
+        if key not in schemas:
+            raise BadPayload(f"its schema, {key}, is not known")
+        return schemas[key]
+
+    return schemaOf
 
 
 def numbered(data: bytes) -> tuple[int, int]:
@@ -122,7 +131,7 @@ def singleObjects(files: Mapping[str, bytes], name: str) -> FramedAvro:
     found = {byFingerprint(schema): schema for schema in schemas.values()}
     key = byFingerprint(schemas[name])
     found[key] = schemas[name]
-    return FramedAvro(found, key, _printed)
+    return FramedAvro(_among(found), key, _printed)
 
 
 def byFingerprint(schema: AvroSchema) -> str:

@@ -8,6 +8,7 @@ types are those that Spark reads from Parquet files as what they were written.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ _WIDER = {
 }
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<number>\d+)"
+    r"\s*(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<number>\d{1,4})(?!\d)"
     r"|'(?P<text>(?:[^'\\]|\\.)*)'|(?P<mark>[<>(),:]))"
 )
 
@@ -171,110 +172,90 @@ def _typeText(kind: Any) -> str:
 class _ColumnParser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._place = 0
-        self._kind = self._token = ""
-        self._step()
+        self._tokens: deque[tuple[str, str]] = deque()
+        place, end = 0, len(text.rstrip())
+        while place < end:
+            found = _TOKEN.match(text, place)
+            if found is None:
+                raise OptionError(f"schema: {text[place:].strip()!r} makes no sense")
+            kind = str(found.lastgroup)
+            self._tokens.append((kind, found[kind]))
+            place = found.end()
+        self._tokens.append(("", ""))
 
     def columns(self, end: str = "") -> list[Any]:
         found = [self._column()]
-        while self._token == "," and self._kind == "mark":
-            self._step()
+        while self._has(","):
             found.append(self._column())
-        self._expect(end)
+        if end:
+            self._expect(end)
+        elif self._tokens[0][0]:
+            raise self._wrong("',' or the end")
         return found
 
     def _column(self) -> Any:
-        if self._kind not in ("word", "quoted"):
-            raise self._wrong("the name of a column")
-        name = self._token.replace("``", "`") if self._kind == "quoted" else self._token
-        self._step()
-        if self._token == ":":
-            self._step()
+        name = self._next("the name of a column", "word", "quoted").replace("``", "`")
+        self._has(":")
         kind = self._type()
-        isNullable = True
-        if self._isWord("NOT"):
-            self._step()
-            if not self._isWord("NULL"):
-                raise self._wrong("NULL")
-            self._step()
-            isNullable = False
-        if self._isWord("COMMENT"):
-            self._step()
-            if self._kind != "text":
-                raise self._wrong("a text in single quotes")
-            self._step()
+        isNullable = not self._has("NOT")
+        if not isNullable:
+            self._expect("NULL", "NULL")
+        if self._has("COMMENT"):
+            self._next("a text in single quotes", "text")
         return pa.field(name, kind, isNullable)
 
     def _type(self) -> Any:
-        if self._kind != "word":
+        kind, token = self._tokens[0]
+        word = _ALIASES.get(token.upper(), token.upper())
+        if kind != "word" or word not in (*_SIMPLE, "DECIMAL", "ARRAY", "MAP", "STRUCT"):
             raise self._wrong("a type")
-        word = _ALIASES.get(self._token.upper(), self._token.upper())
+        self._tokens.popleft()
         if word in _SIMPLE:
-            self._step()
             return _SIMPLE[word]
-        if word not in ("DECIMAL", "ARRAY", "MAP", "STRUCT"):
-            raise self._wrong("a type")
-        self._step()
         if word == "DECIMAL":
             return self._decimal()
         self._expect("<")
         if word == "STRUCT":
             return pa.struct(self.columns(">"))
-        kind = self._type()
-        if word == "MAP":
-            if pa.types.is_nested(kind):
-                raise OptionError("schema: the keys of a MAP are no ARRAY, MAP or STRUCT")
-            self._expect(",")
-            kind = pa.map_(kind, self._type())
+        inner = self._type()
+        if word == "ARRAY":
+            inner = pa.list_(pa.field("element", inner))
+        elif pa.types.is_nested(inner):
+            raise OptionError("schema: the keys of a MAP are no ARRAY, MAP or STRUCT")
         else:
-            kind = pa.list_(pa.field("element", kind))
+            self._expect(",")
+            inner = pa.map_(inner, self._type())
         self._expect(">")
-        return kind
+        return inner
 
     def _decimal(self) -> Any:
         precision, scale = 10, 0
-        if self._token == "(":
-            self._step()
-            precision = self._number()
-            if self._token == ",":
-                self._step()
-                scale = self._number()
+        if self._has("("):
+            precision = int(self._next("a number of digits", "number"))
+            if self._has(","):
+                scale = int(self._next("a number of digits", "number"))
             self._expect(")")
         if not 1 <= precision <= _DIGITS or scale > precision:
             raise OptionError(f"schema: there is no DECIMAL({precision}, {scale})")
         return pa.decimal128(precision, scale)
 
-    def _number(self) -> int:
-        if self._kind != "number" or len(self._token) > 4:
-            raise self._wrong("a number of digits")
-        number = int(self._token)
-        self._step()
-        return number
+    def _next(self, wanted: str, *kinds: str) -> str:
+        if self._tokens[0][0] not in kinds:
+            raise self._wrong(wanted)
+        return self._tokens.popleft()[1]
 
-    def _isWord(self, word: str) -> bool:
-        return self._kind == "word" and self._token.upper() == word
+    def _has(self, token: str) -> bool:
+        kind, found = self._tokens[0]
+        if kind not in ("word", "mark") or found.upper() != token:
+            return False
+        self._tokens.popleft()
+        return True
 
-    def _expect(self, mark: str) -> None:
-        if self._token != mark or self._kind != ("mark" if mark else ""):
-            raise self._wrong(repr(mark) if mark else "',' or the end")
-        if mark:
-            self._step()
-
-    def _step(self) -> None:
-        """
-        Go to the next token; behind the last one it has no kind.
-        """
-        if not self._text[self._place :].strip():
-            self._kind = self._token = ""
-            self._place = len(self._text)
-            return
-        found = _TOKEN.match(self._text, self._place)
-        if found is None:
-            raise OptionError(f"schema: {self._text[self._place :].strip()!r} makes no sense")
-        self._kind = found.lastgroup or ""
-        self._token = found[self._kind]
-        self._place = found.end()
+    def _expect(self, token: str, wanted: str = "") -> None:
+        if not self._has(token):
+            raise self._wrong(wanted or repr(token))
 
     def _wrong(self, wanted: str) -> OptionError:
-        token = repr(self._token) if self._kind else "the end"
-        return OptionError(f"schema: {wanted} is expected and not {token}, in {self._text!r}")
+        kind, token = self._tokens[0]
+        shown = repr(token) if kind else "the end"
+        return OptionError(f"schema: {wanted} is expected and not {shown}, in {self._text!r}")

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from natsbroker.spark.codecs.avrocodec import AvroCodec, FramedAvro, numbered
+from natsbroker.spark.codecs.avrocodec import FramedAvro, numbered
 from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
+from natsbroker.spark.codecs.jsoncodec import JSONCodec
+from natsbroker.spark.codecs.jsonschemas import jsonColumns
 from natsbroker.spark.codecs.payloads import BadPayload, Codec
 from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
 from natsbroker.spark.codecs.registry import RegisteredSchema, SchemaRegistry
@@ -35,42 +38,34 @@ def registered(
     try:
         kind = registry.schema(number).kind
         if kind == "AVRO":
-            return RegisteredAvro(registry, number)
+            return FramedAvro(partial(_avro, registry), number, numbered)
         if kind == "PROTOBUF":
             return RegisteredProtobuf(registry, number, message, isUnknownBad)
+        if kind == "JSON":
+            return RegisteredJSON(registry, number, isUnknownBad)
     except BadPayload as error:
         raise OptionError(str(error)) from None
-    raise OptionError(f"registry: schema {number} is {kind}: AVRO and PROTOBUF are supported")
+    raise OptionError(f"registry: schema {number} is {kind}: AVRO, PROTOBUF and JSON are supported")
 
 
-class RegisteredAvro(FramedAvro):
+def _avro(registry: SchemaRegistry, number: int) -> AvroSchema:
+    text, named = _texts(registry, number, "AVRO")
+    try:
+        return readAvro(text, f"schema {number}", list(named.values()))
+    except OptionError as error:
+        raise BadPayload(str(error)) from None
+
+
+def _texts(registry: SchemaRegistry, number: int, kind: str) -> tuple[bytes, dict[str, bytes]]:
     """
-    Values that another schema wrote are brought to that of the columns.
+    A schema, and those that it uses by their names.
     """
-
-    def __init__(self, registry: SchemaRegistry, number: int) -> None:
-        self._registry = registry
-        super().__init__({number: self._schemaOf(number)}, number, numbered)
-
-    def _codec(self, key: Any) -> AvroCodec:
-        found = self._codecs.get(key)
-        if found is None:
-            try:
-                found = AvroCodec(self._schemaOf(key))
-            except OptionError as error:
-                raise BadPayload(str(error)) from None
-            for old in list(self._codecs)[1 : 2 + len(self._codecs) - _MOST]:
-                del self._codecs[old]
-            self._codecs[key] = found
-        return found
-
-    def _schemaOf(self, number: int) -> AvroSchema:
-        schema = self._registry.schema(number)
-        if schema.kind != "AVRO":
-            raise BadPayload(f"its schema, {number}, is {schema.kind} and not AVRO")
-        named: dict[str, bytes] = {}
-        _refer(self._registry, schema, named)
-        return readAvro(schema.text.encode(), f"schema {number}", list(named.values()))
+    schema = registry.schema(number)
+    if schema.kind != kind:
+        raise BadPayload(f"its schema, {number}, is {schema.kind} and not {kind}")
+    named: dict[str, bytes] = {}
+    _refer(registry, schema, named)
+    return schema.text.encode(), named
 
 
 def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, bytes]) -> None:
@@ -79,6 +74,33 @@ def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, 
             other = registry.version(subject, version)
             _refer(registry, other, found)
             found[name] = other.text.encode()
+
+
+class RegisteredJSON:
+    """
+    An object that another schema wrote is checked by that, and read without the keys that the one
+    of the columns has not.
+    """
+
+    def __init__(self, registry: SchemaRegistry, number: int, isUnknownBad: bool) -> None:
+        self._registry = registry
+        self._number = number
+        self._isUnknownBad = isUnknownBad
+        self._writer = lru_cache(_MOST)(self._writerOf)
+        self.columns = self._writer(number).columns
+        self._lenient = JSONCodec(self.columns, False)
+
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        number, place = numbered(data)
+        found = self._writer(number).decode(data[place:])
+        return found if number == self._number else self._lenient.decode(data[place:])
+
+    def _writerOf(self, number: int) -> JSONCodec:
+        text, named = _texts(self._registry, number, "JSON")
+        try:
+            return JSONCodec(jsonColumns(text, f"schema {number}", named), self._isUnknownBad)
+        except OptionError as error:
+            raise BadPayload(str(error)) from None
 
 
 class RegisteredProtobuf:
@@ -93,12 +115,11 @@ class RegisteredProtobuf:
         self._registry = registry
         self._number = number
         self._isUnknownBad = isUnknownBad
-        self._known: dict[tuple[int, tuple[int, ...]], tuple[str, ProtobufCodec]] = {}
+        self._writer = lru_cache(_MOST)(self._writerOf)
         files, root = self._files(number)
         self._name = message or _nameOf(root, (0,))
-        self._codec = ProtobufCodec(files, f"schema {number}", self._name, isUnknownBad)
         self._lenient = ProtobufCodec(files, f"schema {number}", self._name, False)
-        self.columns = self._codec.columns
+        self.columns = self._lenient.columns
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         number, place = numbered(data)
@@ -109,19 +130,13 @@ class RegisteredProtobuf:
         found = codec.decode(data[place:])
         return found if number == self._number else self._lenient.decode(data[place:])
 
-    def _writer(self, number: int, path: tuple[int, ...]) -> tuple[str, ProtobufCodec]:
-        found = self._known.get((number, path))
-        if found is None:
-            try:
-                files, root = self._files(number)
-                name = _nameOf(root, path)
-                found = name, ProtobufCodec(files, f"schema {number}", name, self._isUnknownBad)
-            except OptionError as error:
-                raise BadPayload(str(error)) from None
-            while len(self._known) >= _MOST:
-                del self._known[next(iter(self._known))]
-            self._known[number, path] = found
-        return found
+    def _writerOf(self, number: int, path: tuple[int, ...]) -> tuple[str, ProtobufCodec]:
+        try:
+            files, root = self._files(number)
+            name = _nameOf(root, path)
+            return name, ProtobufCodec(files, f"schema {number}", name, self._isUnknownBad)
+        except OptionError as error:
+            raise BadPayload(str(error)) from None
 
     def _files(self, number: int) -> tuple[bytes, Any]:
         schema = self._registry.schema(number, True)

@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -23,6 +24,7 @@ from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionErr
 _MOST, _UNKNOWN = 256, 60.0
 
 _TRIES, _PAUSE, _TIMEOUT = 4, 0.25, 10.0
+_FORM = "?format=serialized"
 _TYPE = "application/vnd.schemaregistry.v1+json"
 
 #: The most bytes of an answer.
@@ -65,7 +67,7 @@ class SchemaRegistry:
         self._url = access.url.rstrip("/")
         self._sleep = sleep
         self._headers = {"Accept": _TYPE}
-        self._known: dict[str, Any] = {}
+        self._schema = lru_cache(_MOST)(self._found)
         self._unknown: dict[str, float] = {}
         try:
             context = ssl.create_default_context(cafile=access.ca or None)
@@ -94,22 +96,16 @@ class SchemaRegistry:
         @param isSerialized: whether a file of Protobuf comes as its descriptor, in base64.
         @raise BadPayload: if there is none of that number.
         """
-        return self._schema(f"/schemas/ids/{number}", isSerialized)
+        return self._schema(f"/schemas/ids/{number}{_FORM * isSerialized}")
 
     def version(self, subject: str, version: int, isSerialized: bool = False) -> RegisteredSchema:
-        path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
-        return self._schema(path, isSerialized)
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}{_FORM * isSerialized}"
+        return self._schema(path)
 
-    def _schema(self, path: str, isSerialized: bool) -> RegisteredSchema:
-        path += "?format=serialized" if isSerialized else ""
-        found = self._known.get(path)
-        if found is None:
-            if self._unknown.get(path, 0.0) > time.monotonic():
-                raise BadPayload(f"registry {self._url}: there is no {path}")
-            found = self._read(self._asked(path))
-            _keep(self._known, path, found)
-        schema: RegisteredSchema = found
-        return schema
+    def _found(self, path: str) -> RegisteredSchema:
+        if self._unknown.get(path, 0.0) > time.monotonic():
+            raise BadPayload(f"registry {self._url}: there is no {path}")
+        return self._read(self._asked(path))
 
     def _read(self, fields: Any) -> RegisteredSchema:
         try:
@@ -132,7 +128,9 @@ class SchemaRegistry:
             except HTTPError as error:
                 error.close()
                 if error.code == 404:
-                    _keep(self._unknown, path, time.monotonic() + _UNKNOWN)
+                    while len(self._unknown) >= _MOST:
+                        del self._unknown[next(iter(self._unknown))]
+                    self._unknown[path] = time.monotonic() + _UNKNOWN
                     raise BadPayload(f"registry {self._url}: there is no {path}") from None
                 reason = f"{error.code} {error.reason}"
                 if error.code < 500 and error.code != 429:
@@ -157,9 +155,3 @@ class SchemaRegistry:
 
     def _strange(self) -> DataSourceError:
         return DataSourceError(f"registry {self._url}: an answer makes no sense")
-
-
-def _keep(known: dict[str, Any], path: str, found: Any) -> None:
-    while len(known) >= _MOST:
-        del known[next(iter(known))]
-    known[path] = found

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.publishing import Publisher, Refused, Stored
+from natsbroker.spark.nats.publishing import Publication, Publisher
 from natsbroker.wire.serverside import publishLine
 
 #: The most messages of a batch, which is the limit of servers, and about how many bytes.
@@ -26,17 +24,6 @@ _DUPLICATE = 10201
 _BUSY = (10210, 10211)
 
 _PAUSE = 0.1
-
-
-@dataclass(frozen=True)
-class _Message:
-    subject: str
-    data: bytes
-    headers: tuple[tuple[str, str], ...]
-    msgId: str | None
-    block: bytes
-    onStored: Stored | None
-    onRefused: Refused | None
 
 
 class AtomicPublisher(Publisher):
@@ -54,26 +41,16 @@ class AtomicPublisher(Publisher):
         super().__init__(connection, stream, window)
         self._connection = connection
         self._patience = patience
-        self._chunk: list[_Message] = []
+        self._chunk: list[Publication] = []
         self._size = 0
 
-    def publish(
-        self,
-        subject: str,
-        data: bytes,
-        headers: Iterable[tuple[str, str]] = (),
-        msgId: str | None = None,
-        onStored: Stored | None = None,
-        onRefused: Refused | None = None,
-    ) -> None:
-        pairs = tuple(headers)
-        block = self.block(subject, data, pairs, msgId)
+    def take(self, one: Publication) -> None:
         try:
-            publishLine(subject.encode("utf-8"), b"", 0, 0)
+            publishLine(one.subject.encode("utf-8"), b"", 0, 0)
         except ValueError as error:
             raise BadMessage(f"{self.what}: {error}") from None
-        self._chunk.append(_Message(subject, data, pairs, msgId, block, onStored, onRefused))
-        self._size += len(block) + len(data)
+        self._chunk.append(one)
+        self._size += len(one.block) + len(one.data)
         if len(self._chunk) >= _MOST or self._size >= _BYTES:
             self._commit()
 
@@ -97,12 +74,10 @@ class AtomicPublisher(Publisher):
                     raise
                 break
         for each in chunk:
-            super().publish(
-                each.subject, each.data, each.headers, each.msgId, each.onStored, each.onRefused
-            )
+            super().take(each)
         super().finish()
 
-    def _send(self, chunk: list[_Message]) -> None:
+    def _send(self, chunk: list[Publication]) -> None:
         name = secrets.token_hex(16)
         first, last = chunk[0], chunk[-1]
         # A stream that has no batches says so to the first message, and to the others what follows.
@@ -122,7 +97,7 @@ class AtomicPublisher(Publisher):
         if fields.get("batch") != name or fields.get("count") != len(chunk):
             raise DataSourceError(f"{self.what}: a batch was stored in part: {fields}")
 
-    def _asked(self, message: _Message, more: bytes) -> bytes:
+    def _asked(self, message: Publication, more: bytes) -> bytes:
         reply = self._connection.ask(message.subject, message.data, message.block[:-2] + more)
         _, body = self._connection.answer(reply, message.subject)
         return body
@@ -136,7 +111,7 @@ def _batch(name: str, number: int, isLast: bool = False) -> bytes:
     return f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n".encode()
 
 
-def _framed(message: _Message, more: bytes) -> tuple[bytes, ...]:
+def _framed(message: Publication, more: bytes) -> tuple[bytes, ...]:
     block = message.block[:-2] + more
     size = len(block) + len(message.data)
     line = publishLine(message.subject.encode("utf-8"), b"", len(block), size)

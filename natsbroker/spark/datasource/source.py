@@ -11,9 +11,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from natsbroker.spark.datasource.partitions import RangePartition, readRange
-from natsbroker.spark.datasource.streaming import StreamReader
-from natsbroker.spark.datasource.tasks import logLoss, peerOf
+from natsbroker.spark.datasource.streaming import RangePartition, StreamReader, readRange
+from natsbroker.spark.datasource.tasks import connected, logLoss, peerOf
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import (
@@ -26,7 +25,6 @@ from natsbroker.spark.logs.columns import (
 from natsbroker.spark.logs.planning import checkedPatterns, planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
@@ -156,7 +154,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
         self._columns = columns
         self._options = options
-        self._peer = peerOf(options)
+        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
         self._patterns = checkedPatterns(options["subject"])
         self._limits = PushedFilters()
         checkedNames(options)
@@ -166,7 +164,7 @@ class BatchReader(DataSourceReader):
         Plan the tasks; at least one, because Spark takes none for one without a range.
         """
         options = self._options
-        with connect(self._peer) as connection:
+        with connected(options) as connection:
             ranges = planRanges(logsOf(connection, options), options, logLoss)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.ranges(ranges)
@@ -177,7 +175,7 @@ class BatchReader(DataSourceReader):
         return [RangePartition(each, patterns or ()) for each in pieces or [empty]]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return readRange(self._peer, self._options, self._columns, partition)
+        return readRange(self._options, self._columns, partition)
 
 
 class PushingReader(BatchReader):

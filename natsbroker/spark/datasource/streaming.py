@@ -19,10 +19,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
-from natsbroker.spark.datasource.partitions import RangePartition, readRange
-from natsbroker.spark.datasource.tasks import logLoss, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss, peerOf
+from natsbroker.spark.datasource.workers import freezeModules
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
+from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import (
     Logs,
     checkedNames,
@@ -32,7 +33,7 @@ from natsbroker.spark.logs.selection import (
     selects,
 )
 from natsbroker.spark.logs.streams import StreamState
-from natsbroker.spark.nats.connection import BlockingConnection, connect
+from natsbroker.spark.nats.connection import BlockingConnection
 
 _Result = TypeVar("_Result")
 
@@ -40,6 +41,22 @@ _Result = TypeVar("_Result")
 _NOT_YET = (503, 10008)
 
 _PAUSE = 0.25
+
+
+class RangePartition(InputPartition):
+    def __init__(self, bounds: SequenceRange, patterns: tuple[str, ...]) -> None:
+        super().__init__(bounds.start)
+        self.bounds = bounds
+        self.patterns = patterns
+
+
+def readRange(
+    options: dict[str, Any], columns: tuple[str, ...], partition: InputPartition
+) -> Iterator[Any]:
+    if not isinstance(partition, RangePartition):
+        raise TypeError(f"{type(partition).__name__} is no task of this source")
+    freezeModules()
+    yield from batchesOf(options, columns, partition.bounds, partition.patterns, logLoss)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -57,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._names = checkedNames(options)
         self._word = "channel" if options["channel"] else "stream"
-        self._peer = peerOf(options)
+        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
         self._patterns = checkedPatterns(options["subject"])
         names = [options["streamPattern"]] if options["streamPattern"] else sorted(self._names)
         self._reads = {self._word: names, "subject": sorted(self._patterns)}
@@ -165,7 +182,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(each, self._patterns) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return readRange(self._peer, self._options, self._columns, partition)
+        return readRange(self._options, self._columns, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """
@@ -211,7 +228,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while True:
             try:
                 if self._connection is None:
-                    self._connection = connect(self._peer)
+                    self._connection = connected(self._options)
                     self._reconnects += self._wasConnected
                     self._wasConnected = True
                 return ask(logsOf(self._connection, self._options))

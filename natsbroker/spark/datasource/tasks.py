@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
@@ -16,25 +16,24 @@ from natsbroker.spark.logs.channels import ChannelApi, StreamExports
 from natsbroker.spark.logs.columns import toBatch
 from natsbroker.spark.logs.exports import ExportReader
 from natsbroker.spark.logs.reading import (
+    OnLoss,
     RangeReader,
     ReadOptions,
     SequenceRange,
     checkStream,
 )
 from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.addresses import TLSOptions, readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
-from natsbroker.spark.nats.credentials import Credentials
+from natsbroker.spark.logs.streams import StreamApi, StreamState
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import BlockingConnection, connect
 
 
 def batchesOf(
-    peer: ServerAccess,
     options: dict[str, Any],
     columns: tuple[str, ...],
     bounds: SequenceRange,
-    patterns: tuple[str, ...],
-    onLoss: Callable[[str], object],
+    patterns: tuple[str, ...] = (),
+    onLoss: OnLoss = lambda loss: None,
 ) -> Iterator[Any]:
     if bounds.start >= bounds.stop:
         return
@@ -46,7 +45,7 @@ def batchesOf(
         options["failOnDataLoss"],
     )
     first = zlib.crc32(f"{bounds.stream}:{bounds.start}".encode())
-    with connect(peer, first) as connection:
+    with connected(options, first) as connection:
         logs = logsOf(connection, options)
         if isinstance(logs, ChannelApi):
             yield from ExportReader(logs, bounds, reading, columns, onLoss).read()
@@ -63,6 +62,18 @@ def batchesOf(
             yield from ExportReader(exports, same, reading, columns, onLoss).read()
 
 
+def connected(options: dict[str, Any], first: int = 0) -> BlockingConnection:
+    """
+    @param first: as for L{connect}.
+    """
+    return connect(peerOf(options), first)
+
+
+def stateOf(options: dict[str, Any], name: str) -> StreamState:
+    with connected(options) as connection:
+        return logsOf(connection, options).state(name)
+
+
 def peerOf(options: dict[str, Any]) -> ServerAccess:
     kinds = ("user", "token", "nkeySeedFile", "credentialsFile")
     given = [each for each in kinds if options[each]]
@@ -70,28 +81,11 @@ def peerOf(options: dict[str, Any]) -> ServerAccess:
         raise OptionError(f"{given[0]} and {given[1]} exclude each other")
     if options["tlsKey"] and not options["tlsCert"]:
         raise OptionError("tlsKey needs tlsCert")
-    wanted = ("tls", "tlsFirst", "tlsCa", "tlsCert", "tlsServerName")
+    names = [each.name for each in fields(ServerAccess) if each.name in options]
     return ServerAccess(
         readAddresses(options["servers"]),
-        Credentials(
-            options["user"],
-            options["password"],
-            options["token"],
-            options["nkeySeedFile"],
-            options["credentialsFile"],
-            "natsbroker.spark",
-        ),
-        TLSOptions(
-            any(options[each] for each in wanted),
-            options["tlsFirst"],
-            options["tlsCa"],
-            options["tlsCert"],
-            options["tlsKey"],
-            options["tlsServerName"],
-        ),
-        options["inboxPrefix"],
-        options["connectTimeout"],
-        options["requestTimeout"],
+        name="natsbroker.spark",
+        **{name: options[name] for name in names},
     )
 
 

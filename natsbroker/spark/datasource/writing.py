@@ -23,12 +23,12 @@ from pyspark.sql.datasource import (
 
 from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.datasource.atomic import AtomicPublisher
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
 from natsbroker.spark.logs.channels import checkedChannel
 from natsbroker.spark.logs.selection import isPattern
 from natsbroker.spark.logs.streams import StreamApi, StreamState, checkedName
-from natsbroker.spark.nats.connection import BlockingConnection, connect
+from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import File
@@ -79,7 +79,7 @@ class _Writer:
         if given not in ("auto", "none") and given not in names:
             raise OptionError(f"msgId: there is no column {given!r}")
         self._options = options
-        self._peer = peerOf(options)
+        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
         self._write = options.get("writeId") or uuid.uuid4().hex
         self._columns = ", ".join(f"{x.name} {x.dataType.simpleString()}" for x in schema.fields)
         self._channel = ""
@@ -104,7 +104,7 @@ class _Writer:
         if first is None:
             return Written(0, 0)
         batches = itertools.chain((first,), iterator)
-        with connect(self._peer, os.getpid()) as connection:
+        with connected(self._options, os.getpid()) as connection:
             if self._channel:
                 return self._writeToChannel(connection, batches)
             state = StreamApi(connection, self._options["domain"]).state(self._stream)
@@ -122,7 +122,7 @@ class _Writer:
                 return Written(publisher.stored, publisher.duplicates)
             from natsbroker.spark.tables.deadletters import DeadLetters
 
-            dead = rows.dead = DeadLetters(table.root, table.schema, task)
+            dead = rows.dead = DeadLetters(table, task)
             try:
                 rows.take(batches)
                 return Written(publisher.stored, publisher.duplicates, dead.finish(), write)
@@ -179,19 +179,11 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """
-    Writes a batch.
-    """
-
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self._record(messages, 0)
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """
-    Writes the micro-batches of a streaming query.
-    """
-
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._record(messages, batchId)
 

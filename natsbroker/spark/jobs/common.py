@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from natsbroker.files import replaceFile
+from natsbroker.spark.cli import DESCRIPTIONS
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.settings import readOptions
 
@@ -30,9 +32,6 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
-#: A job's work: the arguments, its line of JSON to be filled, and the streams.
-Work = Callable[[Sequence[str], dict[str, Any], TextIO, TextIO], int]
-
 
 class JobUsageError(Exception):
     """
@@ -40,9 +39,39 @@ class JobUsageError(Exception):
     """
 
 
-class Parser(argparse.ArgumentParser):
+class JobRun(argparse.ArgumentParser):
+    """
+    One run of a job by its command line.
+
+    @ivar summary: its line of JSON.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        summary: dict[str, Any],
+        stdout: TextIO,
+        stderr: TextIO,
+    ) -> None:
+        super().__init__(f"natsbroker spark {name}", description=DESCRIPTIONS.get(name))
+        self.name = name
+        self.summary = summary
+        self.stdout = stdout
+        self.stderr = stderr
+        self._arguments = arguments
+
+    def given(self) -> argparse.Namespace:
+        return self.parse_args(list(self._arguments))
+
     def error(self, message: str) -> NoReturn:
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
+
+
+class BadArgument(argparse.ArgumentTypeError, ValueError):
+    """
+    A value of an option makes no sense.
+    """
 
 
 def secondsOf(text: str) -> float:
@@ -51,7 +80,7 @@ def secondsOf(text: str) -> float:
     """
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise ValueError(f"not a duration: {text!r}")
+        raise BadArgument(f"not a duration: {text!r}")
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
@@ -85,6 +114,22 @@ def addMaster(parser: argparse.ArgumentParser) -> None:
         help="where Spark runs: local[*], sc://HOST:PORT ...; the work is done here, without Spark,"
         " if neither this nor spark-submit says so",
     )
+
+
+def addTarget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
+    parser.add_argument("--to-stream", required=True, help="the stream; it must be there")
+    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
+    parser.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
+
+
+def targetTexts(given: argparse.Namespace) -> dict[str, str]:
+    """
+    The options of the data source for a target.
+    """
+    texts = {"servers": given.to_servers, "stream": given.to_stream}
+    return texts | pairsOf(given.to_option, "--to-option")
 
 
 def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
@@ -164,13 +209,27 @@ def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
     from natsbroker.spark.sessions import isRemote
 
     if isRemote(spark):
-        from natsbroker.spark.jobs.remote import runTasks
-
-        return runTasks(spark, work, tasks)
+        return _ranRemotely(spark, work, tasks)
     context = spark.sparkContext
     slices = min(len(tasks), 4 * context.defaultParallelism)
     found: list[Any] = context.parallelize(tasks, slices).map(work).collect()
     return found
+
+
+def _ranRemotely(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+    """
+    Where no C{SparkContext} hands out functions, what they return is a DataFrame.
+    """
+    import pyarrow as pa
+    from pyspark import cloudpickle
+
+    def read(task: tuple[int, Any]) -> Iterator[Any]:
+        result = cloudpickle.dumps(work(task[1]))
+        yield pa.record_batch([[task[0]], [result]], ["place", "result"])
+
+    frame = readInTasks(spark, "place BIGINT, result BINARY", read, list(enumerate(tasks)))
+    rows = sorted(frame.collect(), key=lambda row: int(row.place))
+    return [pickle.loads(bytes(each.result)) for each in rows]
 
 
 @contextmanager
@@ -268,16 +327,19 @@ def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
         raise DataSourceError(f"{path}: {error.strerror or error}") from None
 
 
-def command(job: str) -> Callable[[Work], Callable[[Sequence[str], TextIO, TextIO], int]]:
+def command(
+    name: str,
+) -> Callable[[Callable[[JobRun], int]], Callable[[Sequence[str], TextIO, TextIO], int]]:
     """
     Make the work of a job its command line; see L{reported}.
     """
 
-    def made(work: Work) -> Callable[[Sequence[str], TextIO, TextIO], int]:
+    def made(work: Callable[[JobRun], int]) -> Callable[[Sequence[str], TextIO, TextIO], int]:
         def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-            return reported(
-                job, lambda summary: work(arguments, summary, stdout, stderr), stdout, stderr
-            )
+            def run(summary: dict[str, Any]) -> int:
+                return work(JobRun(name, arguments, summary, stdout, stderr))
+
+            return reported(name, run, stdout, stderr)
 
         return main
 

@@ -8,6 +8,7 @@ script to each page, where the page's policy lets none run.
 from __future__ import annotations
 
 import math
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from html import escape
@@ -71,8 +72,18 @@ def pageOf(report: JobReport) -> str:
     return "".join(_page(report))
 
 
-def writePage(report: JobReport, path: str) -> None:
-    writeWhole(Path(path), lambda draft: draft.write_text(pageOf(report), "utf-8"))
+def addPage(parser: ArgumentParser) -> None:
+    parser.add_argument("--html", default="", help="a file for the report, with plots")
+
+
+def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
+    """
+    @param path: none if empty.
+    @param summary: gets the path.
+    """
+    if path:
+        writeWhole(Path(path), lambda draft: draft.write_text(pageOf(report), "utf-8"))
+        summary["html"] = path
 
 
 def _page(report: JobReport) -> Iterator[str]:

@@ -20,7 +20,11 @@ from natsbroker.wire.columnar import VERSION
 NO_CHANNEL = 20003
 OTHER_CHANNEL = 20004
 
-_RFC3339 = re.compile(r"(?P<second>[^.+Z]+?)(\.(?P<part>\d{1,9}))?(?P<offset>Z|[+-]\d\d:\d\d)?")
+RFC3339 = re.compile(
+    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.(?P<part>\d{1,9}))?"
+    r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
+    re.ASCII,
+)
 
 
 def checkedChannel(name: str) -> str:
@@ -33,7 +37,7 @@ def nanoseconds(time: str) -> int:
     """
     A time in RFC 3339 as nanoseconds since 1970.
     """
-    found = _RFC3339.fullmatch(time)
+    found = RFC3339.fullmatch(time)
     if found is None:
         raise ValueError(f"not a time: {time!r}")
     offset = (found["offset"] or "Z").replace("Z", "+00:00")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.errors import OptionError
 
 #: Every column that can be read, with its type in Spark's language.
@@ -31,26 +32,6 @@ _PAIR = pa.struct([pa.field("key", _TEXT), pa.field("value", _TEXT)])
 _PAIRS = pa.list_(pa.field("element", _PAIR))
 _NANOSECONDS = pa.timestamp("ns", tz="UTC")
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
-
-#: The types of L{COLUMNS} in Arrow.
-_ARROW = {
-    "seq": pa.int64(),
-    "subject": _TEXT,
-    "data": pa.binary(),
-    "time": _MICROSECONDS,
-    "headers": _PAIRS,
-    "stream": _TEXT,
-    "time_ns": pa.int64(),
-}
-
-#: How Spark spells the types of L{COLUMNS} in a schema.
-_SPELLINGS = {
-    "BIGINT": "bigint",
-    "STRING": "string",
-    "BINARY": "binary",
-    "TIMESTAMP": "timestamp",
-    "ARRAY<STRUCT<key: STRING, value: STRING>>": "array<struct<key:string,value:string>>",
-}
 
 
 class MessageRows:
@@ -98,7 +79,7 @@ def ddlOf(names: Sequence[str]) -> str:
 
 
 def schemaOf(names: Sequence[str]) -> Any:
-    return pa.schema([(name, _ARROW[name]) for name in names])
+    return readSchema(ddlOf(names))
 
 
 def checkedColumns(schema: Any) -> tuple[str, ...]:
@@ -107,7 +88,8 @@ def checkedColumns(schema: Any) -> tuple[str, ...]:
         if field.name not in COLUMNS:
             known = ", ".join(COLUMNS)
             raise OptionError(f"schema: there is no column {field.name!r}; there are {known}")
-        wanted, given = _SPELLINGS[COLUMNS[field.name]], field.dataType.simpleString()
+        wanted, given = COLUMNS[field.name].lower(), field.dataType.simpleString()
+        wanted = wanted.replace(" ", "")
         if given != wanted:
             raise OptionError(f"schema: {field.name} is {wanted}, not {given}")
         names.append(field.name)

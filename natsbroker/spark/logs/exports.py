@@ -20,7 +20,7 @@ import pyarrow as pa
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ExportApi
 from natsbroker.spark.logs.columns import pairsOf, textsOf
-from natsbroker.spark.logs.reading import Loss, ReadOptions, SequenceRange
+from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, lose
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
 
@@ -108,7 +108,7 @@ class ExportReader:
         bounds: SequenceRange,
         options: ReadOptions,
         columns: Sequence[str],
-        onLoss: Callable[[str], object],
+        onLoss: OnLoss,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._logs = logs
@@ -227,9 +227,7 @@ class ExportReader:
                 )
 
     def _lose(self, text: str, *ranges: tuple[int, int]) -> None:
-        if self._options.failsOnLoss:
-            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        self._onLoss(Loss.of(text, *ranges))
+        lose(text, None if self._options.failsOnLoss else self._onLoss, *ranges)
 
 
 def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:

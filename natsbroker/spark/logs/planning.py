@@ -7,12 +7,12 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from natsbroker.spark.errors import ApiError, DataLoss, OptionError
-from natsbroker.spark.logs.channels import StreamExports
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.logs.channels import RFC3339, StreamExports, nanoseconds
+from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
@@ -24,12 +24,6 @@ _MILLISECONDS = re.compile(r"-?\d+")
 
 #: What a time begins with, and no sequence and no word does.
 _DATE = re.compile(r"\d{4}-")
-
-_RFC3339 = re.compile(
-    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?"
-    r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
-    re.ASCII,
-)
 
 
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
@@ -58,22 +52,19 @@ def rfc3339(text: str, option: str) -> str:
             return (epoch + datetime.timedelta(milliseconds=int(text))).isoformat()
         except OverflowError:
             raise OptionError(f"{option}: not a time: {text!r}") from None
-    found = _RFC3339.fullmatch(text)
+    found = RFC3339.fullmatch(text)
     try:
-        if found is None or not datetime.datetime.fromisoformat(found["second"]):
-            raise ValueError
+        nanoseconds(text)
     except ValueError:
         raise OptionError(f"{option}: not a time: {text!r}") from None
-    if not found["offset"]:
+    if found is None or not found["offset"]:
         raise OptionError(
             f"{option}: {text!r} has no offset from UTC: write {text}Z or {text}+01:00"
         )
     return text
 
 
-def planRanges(
-    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
-) -> list[SequenceRange]:
+def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
     _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
     begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
     names = [state.name for state, _ in begun]
@@ -89,9 +80,7 @@ def planRanges(
     return ranges
 
 
-def planStarts(
-    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
-) -> list[SequenceRange]:
+def planStarts(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
     begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
@@ -99,7 +88,7 @@ def planStarts(
 def _begin(
     logs: Logs,
     options: Mapping[str, Any],
-    onLoss: Callable[[str], object],
+    onLoss: OnLoss,
     usual: str,
     words: tuple[str, ...],
     mayBeNone: bool = False,
@@ -194,7 +183,7 @@ def _start(
     state: StreamState,
     wanted: int | str,
     options: Mapping[str, Any],
-    onLoss: Callable[[str], object],
+    onLoss: OnLoss,
 ) -> int:
     time = wanted if isinstance(wanted, _StartTime) else ""
     if options["startingTimestamp"]:
@@ -210,10 +199,8 @@ def _start(
         raise OptionError(f"startingOffsets: {logs.word} {state.name} ends before {state.stop}")
     if wanted < state.first:
         gone = f"sequences {wanted} to {state.first - 1} are not stored any more"
-        text = f"{logs.word} {state.name}: {gone}"
-        if options["failOnDataLoss"]:
-            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        onLoss(text)
+        mayLose = None if options["failOnDataLoss"] else onLoss
+        lose(f"{logs.word} {state.name}: {gone}", mayLose, (wanted, state.first))
         return state.first
     return wanted
 

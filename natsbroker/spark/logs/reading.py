@@ -109,11 +109,20 @@ class Loss(str):
 
     ranges: tuple[tuple[int, int], ...] = ()
 
-    @classmethod
-    def of(cls, text: str, *ranges: tuple[int, int]) -> Loss:
-        loss = cls(text)
-        loss.ranges = ranges
-        return loss
+
+#: Told what is lost.
+OnLoss = Callable[[Loss], object]
+
+
+def lose(text: str, onLoss: OnLoss | None, *ranges: tuple[int, int]) -> None:
+    """
+    @param onLoss: C{None} where a loss is an error.
+    """
+    if onLoss is None:
+        raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
+    loss = Loss(text)
+    loss.ranges = ranges
+    onLoss(loss)
 
 
 @dataclass(frozen=True)
@@ -173,7 +182,7 @@ class RangeReader:
         streams: StreamApi,
         bounds: SequenceRange,
         options: ReadOptions,
-        onLoss: Callable[[str], object],
+        onLoss: OnLoss,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._streams = streams
@@ -312,9 +321,7 @@ class RangeReader:
             f"stream {self._bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"
         )
-        if self._options.failsOnLoss:
-            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        self._onLoss(Loss.of(text, (start, stop)))
+        lose(text, None if self._options.failsOnLoss else self._onLoss, (start, stop))
 
 
 def _cutAt(rows: MessageRows, stop: int) -> None:

@@ -55,16 +55,10 @@ def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False
 
 
 def hasPatterns(options: Mapping[str, Any]) -> bool:
-    """
-    Whether logs that come later may be read too.
-    """
     return bool(options["streamPattern"]) or any(map(isPattern, namesGiven(options)))
 
 
 def selects(options: Mapping[str, Any], name: str) -> bool:
-    """
-    Whether options choose a log of the name.
-    """
     if options["streamPattern"]:
         return re.fullmatch(options["streamPattern"], name) is not None
     encoded = name.encode("utf-8")

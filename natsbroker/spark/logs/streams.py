@@ -4,6 +4,7 @@ What the JetStream API says about streams; everything here is answered by a stre
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ class StreamState:
     @ivar isDirect: whether its messages can be had by direct get.
     @ivar isAtomic: whether it takes atomic batches.
     @ivar subjects: the patterns of what it takes.
+    @ivar replicas: how many servers keep it.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
     """
 
@@ -49,6 +51,7 @@ class StreamState:
     deleted: frozenset[int] = frozenset()
     isAtomic: bool = False
     subjects: tuple[str, ...] = ()
+    replicas: int = 1
 
     def stores(self, start: int, stop: int) -> bool:
         """
@@ -105,7 +108,8 @@ class StreamApi:
                 bool(config.get("allow_direct")),
                 frozenset(state.get("deleted") or ()),
                 bool(config.get("allow_atomic")),
-                tuple(config.get("subjects") or ()),
+                tuple(str(each) for each in config.get("subjects") or ()),
+                int(config.get("num_replicas") or 1),
             )
         except (KeyError, TypeError, ValueError):
             raise ApiError(f"stream {name}: its state makes no sense") from None
@@ -120,7 +124,13 @@ class StreamApi:
         return self._find(name, {"start_time": time, "next_by_subj": ">"})
 
     def _find(self, name: str, question: dict[str, Any]) -> int | None:
-        question["no_hdr"] = True
+        found = self.message(name, {**question, "no_hdr": True})
+        return None if found is None else found[0]
+
+    def message(self, name: str, question: dict[str, Any]) -> tuple[int, bytes, bytes] | None:
+        """
+        The sequence, header block and payload of a stored message; C{None} if there is none.
+        """
         try:
             answer = self.call(f"STREAM.MSG.GET.{checkedName(name)}", question, name)
         except ApiError as error:
@@ -128,8 +138,10 @@ class StreamApi:
                 return None
             raise
         try:
-            return int(answer["message"]["seq"])
-        except (KeyError, TypeError, ValueError):
+            found = answer["message"]
+            block, data = (base64.b64decode(found.get(each) or "") for each in ("hdrs", "data"))
+            return int(found["seq"]), block, data
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise ApiError(f"stream {name}: its answer makes no sense") from None
 
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:

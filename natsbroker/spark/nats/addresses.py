@@ -5,7 +5,7 @@ Where the servers are, and how TLS is done with them.
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.spark.errors import OptionError
@@ -37,33 +37,54 @@ class Address:
 
 
 @dataclass(frozen=True)
-class TLSOptions:
+class ServerAccess:
     """
-    @ivar isWanted: whether one that is not encrypted fails.
-    @ivar isFirst: whether TLS begins before the server's greeting.
-    @ivar authority: a file of certificates to trust instead of the system's.
-    @ivar certificate: a file with ours; C{key} one with its private key.
-    @ivar serverName: the name that the server's certificate must have; by default the address's.
+    How to reach a server and who we are there: options of the data source, by their names. It
+    passes to workers as it is.
+
+    @ivar name: the connection's name, which monitoring shows.
     """
 
-    isWanted: bool = False
-    isFirst: bool = False
-    authority: str = ""
-    certificate: str = ""
-    key: str = ""
-    serverName: str = ""
+    addresses: tuple[Address, ...]
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    nkeySeedFile: str = ""
+    credentialsFile: str = ""
+    tls: bool = False
+    tlsFirst: bool = False
+    tlsCa: str = ""
+    tlsCert: str = ""
+    tlsKey: str = ""
+    tlsServerName: str = ""
+    inboxPrefix: str = "_INBOX"
+    connectTimeout: float = 10.0
+    requestTimeout: float = 10.0
+    name: str = ""
+
+    @property
+    def isTLS(self) -> bool:
+        return bool(self.tls or self.tlsFirst or self.tlsCa or self.tlsCert or self.tlsServerName)
+
+    def identityAt(self, address: Address) -> ServerAccess:
+        """
+        Who we are: without any credentials those of the address.
+        """
+        if self.user or self.password or self.token or self.nkeySeedFile or self.credentialsFile:
+            return self
+        return replace(self, user=address.user, password=address.password, token=address.token)
 
     def context(self) -> ssl.SSLContext:
         try:
-            context = ssl.create_default_context(cafile=self.authority or None)
+            context = ssl.create_default_context(cafile=self.tlsCa or None)
         except (OSError, ssl.SSLError) as error:
-            raise OptionError(f"tlsCa {self.authority}: {_reason(error)}") from None
+            raise OptionError(f"tlsCa {self.tlsCa}: {_reason(error)}") from None
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self.certificate:
+        if self.tlsCert:
             try:
-                context.load_cert_chain(self.certificate, self.key or None, password=_refuse)
+                context.load_cert_chain(self.tlsCert, self.tlsKey or None, password=_refuse)
             except (OSError, ssl.SSLError) as error:
-                raise OptionError(f"tlsCert {self.certificate}: {_reason(error)}") from None
+                raise OptionError(f"tlsCert {self.tlsCert}: {_reason(error)}") from None
         return context
 
 

@@ -11,12 +11,11 @@ import secrets
 import socket
 import ssl
 import time
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
-from natsbroker.spark.nats.addresses import Address, TLSOptions
-from natsbroker.spark.nats.credentials import Credentials, connectFields
+from natsbroker.spark.nats.addresses import Address, ServerAccess
+from natsbroker.spark.nats.credentials import connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import (
@@ -36,23 +35,6 @@ _CLOSED = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
 #: The status of an answer that nobody gives.
 _NO_RESPONDERS = 503
-
-
-@dataclass(frozen=True)
-class ServerAccess:
-    """
-    How to reach a server and who we are there; passes to workers as it is.
-
-    @ivar inboxPrefix: the beginning of the subjects that answers come to.
-    @ivar connectTimeout: how long one server may take until it lets us in, in seconds.
-    """
-
-    addresses: tuple[Address, ...]
-    credentials: Credentials = field(default_factory=Credentials)
-    tls: TLSOptions = field(default_factory=TLSOptions)
-    inboxPrefix: str = "_INBOX"
-    connectTimeout: float = 10.0
-    requestTimeout: float = 10.0
 
 
 def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
@@ -112,22 +94,24 @@ class BlockingConnection:
     # Letting us in.
 
     def _login(self, deadline: float) -> None:
-        tls = self._peer.tls
-        if tls.isFirst:
+        peer = self._peer
+        if peer.tlsFirst:
             self._startTLS(deadline)
         frame = self.receive(deadline)
         if frame[0] != ops.INFO:
             raise ConnectionFailed(f"{self._address}: this is no NATS server: no greeting")
         wants = self.info.get("tls_required")
-        ours = tls.isWanted or self._address.isTLS
-        if not tls.isFirst and (ours or wants):
+        ours = peer.isTLS or self._address.isTLS
+        if not peer.tlsFirst and (ours or wants):
             if not (wants or self.info.get("tls_available")):
                 raise ConnectionFailed(f"{self._address}: the server does not do TLS")
             if self._decoder.pending:
                 raise ConnectionFailed(f"{self._address}: something came before TLS could begin")
             self._startTLS(deadline)
         fields = connectFields(
-            self._credentials(), self._nonce(), isinstance(self._socket, ssl.SSLSocket)
+            self._peer.identityAt(self._address),
+            self._nonce(),
+            isinstance(self._socket, ssl.SSLSocket),
         )
         # A server that was told to have no headers closes where this is wanted all the same.
         fields["no_responders"] = self.info.get("headers") is True
@@ -139,24 +123,14 @@ class BlockingConnection:
         if self._lastWord:
             raise ConnectionFailed(f"{self._address}: {self._lastWord}")
 
-    def _credentials(self) -> Credentials:
-        """
-        Ours, or without any those of the address.
-        """
-        given, address = self._peer.credentials, self._address
-        if given != Credentials(name=given.name):
-            return given
-        return replace(given, user=address.user, password=address.password, token=address.token)
-
     def _nonce(self) -> str:
         nonce = self.info.get("nonce")
         return nonce if isinstance(nonce, str) else ""
 
     def _startTLS(self, deadline: float) -> None:
-        tls = self._peer.tls
-        context = tls.context()
+        context = self._peer.context()
         self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-        name = tls.serverName or self._address.host
+        name = self._peer.tlsServerName or self._address.host
         try:
             self._socket = context.wrap_socket(self._socket, server_hostname=name)
         except TimeoutError:

@@ -4,66 +4,32 @@ Who a worker says it is: every kind of credential that NATS servers take.
 
 from __future__ import annotations
 
-import base64
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from natsbroker import __version__
+from natsbroker.client import options
+from natsbroker.client.options import ConnectOptions
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.nats.addresses import ServerAccess
 from natsbroker.wire.nkeys import NkeyError, Role, WrongRole, decodeSeed, encodeKey
 
 _PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s+-{3,}END ", re.S)
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """
-    The credentials of a read or write.
-
-    @ivar nkeySeedFile: or a file that holds the seed of a user's nkey.
-    @ivar credentialsFile: or one with a JWT and a seed, as C{nsc} writes them.
-    @ivar name: the connection's name, which monitoring shows.
-    """
-
-    user: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    nkeySeedFile: str = ""
-    credentialsFile: str = ""
-    name: str = ""
-
-
-def connectFields(credentials: Credentials, nonce: str, isTLS: bool) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "verbose": False,
-        "pedantic": False,
-        "tls_required": isTLS,
-        "lang": "python-natsbroker-spark",
-        "version": __version__,
-        "protocol": 1,
-        "echo": False,
-        "headers": True,
-        "no_responders": True,
-    }
-    given = {
-        "name": credentials.name,
-        "user": credentials.user,
-        "pass": credentials.password,
-        "auth_token": credentials.token,
-    }
-    seed = b""
-    if credentials.credentialsFile:
-        given["jwt"], seed = readCredentials(credentials.credentialsFile)
-    elif credentials.nkeySeedFile:
-        seed = readSeed(_contents(credentials.nkeySeedFile), credentials.nkeySeedFile)
-        given["nkey"] = _nameOf(seed)
-    fields |= {name: value for name, value in given.items() if value}
-    if seed and nonce:
-        signature = _keyOf(seed).sign(nonce.encode("utf-8")).signature
-        fields["sig"] = base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii")
-    return fields
+def connectFields(access: ServerAccess, nonce: str, isTLS: bool) -> dict[str, Any]:
+    jwt, nkey, seed = "", "", b""
+    if access.credentialsFile:
+        jwt, seed = readCredentials(access.credentialsFile)
+    elif access.nkeySeedFile:
+        seed = readSeed(_contents(access.nkeySeedFile), access.nkeySeedFile)
+        nkey = encodeKey(Role.USER, bytes(_keyOf(seed).verify_key))
+    sign = (lambda data: _keyOf(seed).sign(data).signature) if seed else None
+    known = access.name, access.user, access.password, access.token
+    fields = options.connectFields(
+        ConnectOptions(*known, nkey, jwt, sign, echo=False), nonce, isTLS
+    )
+    return {**fields, "lang": "python-natsbroker-spark"}
 
 
 def readCredentials(path: str) -> tuple[str, bytes]:
@@ -100,10 +66,6 @@ def _keyOf(seed: bytes) -> Any:
             "nkeys and files of credentials need PyNaCl where tasks run: pip install PyNaCl"
         ) from None
     return SigningKey(seed)
-
-
-def _nameOf(seed: bytes) -> str:
-    return encodeKey(Role.USER, bytes(_keyOf(seed).verify_key))
 
 
 def _contents(path: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import NamedTuple, cast
 
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError
 from natsbroker.spark.nats.connection import BlockingConnection
@@ -19,6 +19,18 @@ Stored = Callable[[int, bool], object]
 
 #: Told why the stream does not take a message.
 Refused = Callable[[ApiError], object]
+
+
+class Publication(NamedTuple):
+    """
+    A message that is to be published, with its headers as a block.
+    """
+
+    subject: str
+    data: bytes
+    block: bytes
+    onStored: Stored | None
+    onRefused: Refused | None
 
 
 class Publisher:
@@ -67,9 +79,11 @@ class Publisher:
         @raise BadMessage: if it cannot be published; then it was not sent.
         """
         block = self.block(subject, data, headers, msgId)
-        tag = subject, onStored, onRefused
+        self.take(Publication(subject, data, block, onStored, onRefused))
+
+    def take(self, one: Publication) -> None:
         try:
-            self.pipeline.send(self, tag, subject.encode("utf-8"), data, block)
+            self.pipeline.send(self, one, one.subject.encode("utf-8"), one.data, one.block)
         except ValueError as error:
             if isinstance(error, DataSourceError):
                 raise
@@ -109,22 +123,20 @@ class Publisher:
         return Headers(ours + pairs).block()
 
     def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        subject, onStored, onRefused = cast("tuple[str, Stored | None, Refused | None]", tag)
+        one = cast("Publication", tag)
         try:
-            self._answered(subject, headerLength, body, onStored)
+            self._answered(one, headerLength, body)
         except ApiError as error:
-            if onRefused is None:
+            if one.onRefused is None:
                 raise
-            onRefused(error)
+            one.onRefused(error)
 
-    def _answered(
-        self, subject: str, headerLength: int, body: bytes, onStored: Stored | None
-    ) -> None:
+    def _answered(self, one: Publication, headerLength: int, body: bytes) -> None:
         plain = self._answer.fullmatch(body, headerLength)
         if plain is not None:
-            self._stored(int(plain[1]), plain[2] is not None, onStored)
+            self._stored(int(plain[1]), plain[2] is not None, one.onStored)
             return
-        what = f"{self.what}: a message to {subject} was not stored"
+        what = f"{self.what}: a message to {one.subject} was not stored"
         if headerLength and headerLength == len(body):
             raise ApiError(f"{what}: no stream takes its subject", 503)
         try:
@@ -141,7 +153,7 @@ class Publisher:
             raise ApiError(f"{what} there: {taker!r} took it")
         if not isinstance(sequence, int):
             raise ApiError(f"{what}: the answer makes no sense")
-        self._stored(sequence, answer.get("duplicate") is True, onStored)
+        self._stored(sequence, answer.get("duplicate") is True, one.onStored)
 
     def _stored(self, sequence: int, isDuplicate: bool, onStored: Stored | None) -> None:
         self.stored += 1

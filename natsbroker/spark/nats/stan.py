@@ -80,7 +80,7 @@ class StanClient:
                 self.connection.request(subject, request)
 
 
-class ChannelPublisher:
+class ChannelPublisher(StanClient):
     def __init__(
         self,
         connection: BlockingConnection,
@@ -89,18 +89,15 @@ class ChannelPublisher:
         discoverPrefix: str,
         window: int,
     ) -> None:
+        super().__init__(connection, channel, clusterId, discoverPrefix)
         self.stored = 0
         self.what = f"channel {channel}"
-        self._channel = channel
         self._limit = int(connection.info.get("max_payload") or 0)
-        self._client = StanClient(connection, channel, clusterId, discoverPrefix)
         # One message for all, and one subject for all answers: that is half the time for each.
-        self._message = PubMsg(
-            clientID=self._client.id, subject=channel, connID=self._client.connId
-        )
+        self._message = PubMsg(clientID=self.id, subject=channel, connID=self.connId)
         self._acknowledgements = connection.inbox(f"acks{secrets.token_hex(4)}")
         self._pipeline = Pipeline(connection, window, self._heard, self._guidOf)
-        self._subject = f"{self._client.answer.pubPrefix}.{channel}".encode()
+        self._subject = f"{self.answer.pubPrefix}.{channel}".encode()
 
     def publish(self, data: bytes) -> None:
         guid = f"{self.stored + self._pipeline.waiting + 1:x}"
@@ -120,9 +117,6 @@ class ChannelPublisher:
     def finish(self) -> None:
         self._pipeline.finish()
 
-    def close(self) -> None:
-        self._client.close()
-
     def _guidOf(self, subject: bytes, body: bytes) -> bytes:
         return body[2:] if subject == self._acknowledgements else subject
 
@@ -132,7 +126,7 @@ class ChannelPublisher:
         self.stored += 1
 
     def _heard(self, subject: bytes, reply: bytes, body: bytes) -> None:
-        if not self._client.heard(subject, reply) and subject == self._acknowledgements:
+        if not self.heard(subject, reply) and subject == self._acknowledgements:
             raise self._refusal(body)
 
     def _refusal(self, body: bytes) -> ApiError:

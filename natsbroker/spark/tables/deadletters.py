@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import deltalake
@@ -19,9 +18,9 @@ from deltalake.transaction import Transaction
 
 from natsbroker.spark.codecs.datatypes import nullable
 from natsbroker.spark.tables.delta import DeltaLakeTable, added
-from natsbroker.spark.tables.locations import Location, ParquetOutput
-from natsbroker.spark.tables.snapshots import File, TableError, newPath
-from natsbroker.spark.tables.table import failed
+from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.locations import Location
+from natsbroker.spark.tables.snapshots import File, TableError
 
 #: What stands beside the columns that were written.
 REASONS = (pa.field("code", pa.int32()), pa.field("error", pa.string()))
@@ -66,22 +65,16 @@ class DeadLetterTable(DeltaLakeTable):
                 self.schema,
                 commit_properties=deltalake.CommitProperties(app_transactions=[mark]),
             )
-        except (deltalake.exceptions.DeltaError, OSError, ValueError) as error:
+        except self.errors as error:
             raise self._failed(error) from None
         self._sync(table.version())
         return True
 
 
 class DeadLetters:
-    """
-    The rows of one task.
-    """
-
-    def __init__(self, root: Location, schema: Any, task: int) -> None:
-        self._schema = schema
-        self._root = root
-        self._name = newPath(task)
-        self._output: ParquetOutput | None = None
+    def __init__(self, table: DeadLetterTable, task: int) -> None:
+        self._table = table
+        self._writer = FileWriter(table.root, task, seq="")
         self._kept: list[dict[str, Any]] = []
         self.rows = 0
 
@@ -94,22 +87,12 @@ class DeadLetters:
     def finish(self) -> tuple[File, ...]:
         if self._kept:
             self._write()
-        if self._output is None:
-            return ()
-        return (File(self._name, 0, 0, self.rows, self._output.close()),)
+        return tuple(self._writer.finish())
 
     def abandon(self) -> None:
-        if self._output is not None:
-            self._output.abandon()
-            (self._root / self._name).unlink(missing_ok=True)
+        self._writer.abandon()
 
     def _write(self) -> None:
-        if self._output is None:
-            if isinstance(self._root, Path):
-                try:
-                    (self._root / "data").mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise failed(self._root, error) from None
-            self._output = ParquetOutput(self._root / self._name, self._schema)
-        self._output.write(pa.Table.from_pylist(self._kept, self._schema), _ROWS)
+        self._table.make()
+        self._writer.add(pa.RecordBatch.from_pylist(self._kept, self._table.schema))
         self._kept = []

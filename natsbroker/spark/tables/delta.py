@@ -12,10 +12,10 @@ import json
 import os
 import re
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import deltalake
@@ -33,14 +33,10 @@ from natsbroker.spark.tables.snapshots import (
     Range,
     TableError,
     TableSnapshot,
-    joined,
     ordered,
     since,
 )
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed, failed
-
-#: What this library raises, from its own errors to those of the disk.
-_ERRORS = (DeltaError, OSError, ValueError)
+from natsbroker.spark.tables.table import Addition, ArchiveTable, Vacuumed, failed
 
 _DAY = re.compile(r"(?:^|/)date=([^/]+)/")
 
@@ -54,10 +50,8 @@ _FEATURES = {"timestampNtz"}
 
 class DeltaLakeTable(ArchiveTable):
     form = "delta"
-
-    def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
-        table = self._open()
-        return None if table is None else self._read(table, hasFiles)
+    errors = (DeltaError, OSError, ValueError)
+    conflicts = (CommitFailedError,)
 
     def columns(self) -> Any:
         table = self._open()
@@ -83,7 +77,7 @@ class DeltaLakeTable(ArchiveTable):
                 table.alter.add_columns(list(deltalake.Schema.from_arrow(wanted).fields))
             except CommitFailedError:
                 continue  # Somebody else has changed them at the same moment.
-            except _ERRORS as error:
+            except self.errors as error:
                 raise self._failed(error) from None
 
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
@@ -103,41 +97,30 @@ class DeltaLakeTable(ArchiveTable):
                 commit_properties=deltalake.CommitProperties(max_commit_retries=0),
                 raise_if_key_not_exists=False,
             )
-        except _ERRORS as error:
+        except self.errors as error:
             if self.latest() is None:
                 raise self._failed(error) from None
             return
         self._sync(0)
 
-    def _append(
-        self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
-    ) -> bool:
-        table = self._open()
-        found = None if table is None else self._read(table, False)
-        if found is None or found.table != base.table:
-            raise TableError(f"{self.root}: there is no archive")
-        if found.stop != base.stop:
-            return False
-        token = uuid.uuid4().hex
-        properties = deltalake.CommitProperties(
-            custom_metadata={"natsbroker.commit": token, "natsbroker.stop": str(stop)},
-            app_transactions=_transactions(
-                found, {_Names(found.log).stop: stop}, joined([*found.lost, *lost])
+    def _append(self, table: Any, found: TableSnapshot, what: Addition) -> None:
+        ends = {_Names(found.log).stop: what.stop}
+        table.create_write_transaction(
+            # The library compacts newest first, in this order: what follows stays together.
+            [added(self.root, each) for each in reversed(what.files)],
+            "append",
+            pa.schema(table.schema().to_arrow()),
+            partition_by=["date"] if found.partition else [],
+            commit_properties=deltalake.CommitProperties(
+                custom_metadata=what.said,
+                app_transactions=_transactions(found, ends, what.lost),
             ),
         )
-        try:
-            table.create_write_transaction(
-                # The library compacts newest first, in this order: what follows stays together.
-                [added(self.root, each) for each in reversed(files)],
-                "append",
-                pa.schema(table.schema().to_arrow()),
-                partition_by=["date"] if base.partition else [],
-                commit_properties=properties,
-            )
-        except _ERRORS as error:
-            return self._settled(found.version, token, error)
         self._sync(found.version + 1)
-        return True
+
+    def _tokens(self, table: Any, version: int) -> list[str | None]:
+        history = table.history(table.version() - version)
+        return [each.get("natsbroker.commit") for each in history]
 
     def compact(self, target: int) -> int:
         """
@@ -156,7 +139,7 @@ class DeltaLakeTable(ArchiveTable):
             )
         except CommitFailedError:
             return 0  # Somebody else has compacted the same files.
-        except _ERRORS as error:
+        except self.errors as error:
             raise self._failed(error) from None
         return int(done["numFilesRemoved"])
 
@@ -172,7 +155,7 @@ class DeltaLakeTable(ArchiveTable):
         removed = [RemoveAction(x.path, False, now, x.bytes, _partition(x)) for x in old]
         # So that of two one fails, whatever the library thinks of files.
         mine = deltalake.CommitProperties(app_transactions=[Transaction("nb/compact", now, now)])
-        return self._committed(
+        return self._synced(
             found.version,
             lambda: table.create_write_transaction(
                 [*removed, added(self.root, new, False)],
@@ -193,23 +176,18 @@ class DeltaLakeTable(ArchiveTable):
             return False
         changed = _transactions(found, {_Names(found.log).start: start}, since(start, found.lost))
         properties = deltalake.CommitProperties(app_transactions=changed)
-        return self._committed(
+        return self._synced(
             found.version, lambda: table.delete(f"seq < {start}", commit_properties=properties)
         )
 
-    def _committed(self, version: int, commit: Callable[[], object]) -> bool:
+    def _synced(self, version: int, commit: Callable[[], object]) -> bool:
         """
         @param version: the one that the commit was made for.
-        @return: whether it holds: not if somebody else's came first.
         """
-        try:
-            commit()
-        except CommitFailedError:
-            return False
-        except _ERRORS as error:
-            raise self._failed(error) from None
-        self._sync(version + 1)
-        return True
+        done = self._committed(commit)
+        if done:
+            self._sync(version + 1)
+        return done
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -221,23 +199,18 @@ class DeltaLakeTable(ArchiveTable):
         table = self._open()
         hours = int(-(-age // 3600))
 
-        def vacuumed(isDry: bool) -> list[str]:
-            names: list[str] = table.vacuum(
-                hours, isDry, enforce_retention_duration=False, full=True
-            )
-            return names
-
+        vacuum = partial(table.vacuum, hours, enforce_retention_duration=False, full=True)
         try:
-            files = [self.root / each for each in vacuumed(True)]
+            files = [self.root / each for each in vacuum(True)]
             size = sum(sizeOf(each) for each in files)
             before = len(self._entries())
             if not isDryRun:
-                vacuumed(False)
+                vacuum(False)
                 table = self._open()
                 table.create_checkpoint()
                 table.cleanup_metadata()
             versions = max(before - len(self._entries()), 0)
-        except _ERRORS as error:
+        except self.errors as error:
             raise self._failed(error) from None
         return Vacuumed(len(files), versions, size)
 
@@ -246,7 +219,7 @@ class DeltaLakeTable(ArchiveTable):
             return deltalake.DeltaTable(str(self.root))
         except TableNotFoundError:
             return None
-        except _ERRORS as error:
+        except self.errors as error:
             raise self._failed(error) from None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
@@ -280,15 +253,8 @@ class DeltaLakeTable(ArchiveTable):
                 tuple((a, b) for a, b in lost),
                 "date" if "date" in table.metadata().partition_columns else "",
             )
-        except (*_ERRORS, KeyError, TypeError) as error:
+        except (*self.errors, KeyError, TypeError) as error:
             raise self._failed(error) from None
-
-    def _settled(self, version: int, token: str, error: Exception) -> bool:
-        table = self._open()
-        if table is not None and table.version() != version:
-            since = table.history(table.version() - version)
-            return any(each.get("natsbroker.commit") == token for each in since)
-        raise self._failed(error) from None
 
     def _sync(self, version: int) -> None:
         """
@@ -312,11 +278,6 @@ class DeltaLakeTable(ArchiveTable):
 
     def _entries(self) -> list[str]:
         return [each for each in namesIn(self.root / "_delta_log") if each.endswith(".json")]
-
-    def _failed(self, error: Exception) -> TableError:
-        if isinstance(error, TableError):
-            return error
-        return TableError(f"{self.root}: {' '.join(str(error).split()) or type(error).__name__}")
 
 
 class _Names:

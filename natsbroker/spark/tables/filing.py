@@ -24,7 +24,7 @@ class FileWriter:
     def __init__(self, root: Location, start: int, day: str = "", seq: str = "seq") -> None:
         """
         @param day: of all the messages, if they go into its directory.
-        @param seq: the column of sequences.
+        @param seq: the column of sequences; empty if there is none.
         """
         self._seq = seq
         self._name = newPath(start, day)
@@ -62,16 +62,19 @@ class FileWriter:
     def _write(self) -> None:
         group = pa.Table.from_batches(self._kept)
         self._kept, self._waiting, self._size = [], 0, 0
-        seqs = group.column(self._seq)
+        ends = [0, 0]
+        if self._seq:
+            seqs = group.column(self._seq)
+            ends = [seqs[0].as_py(), seqs[-1].as_py()]
         try:
             if self._output is None:
-                self._first = seqs[0].as_py()
+                self._first = ends[0]
                 self._output = ParquetOutput(self._path, group.schema)
             self._output.write(group, _GROUP)
         except OSError as error:
             raise self._failed(error) from None
         self._rows += group.num_rows
-        self._last = seqs[-1].as_py()
+        self._last = ends[1]
 
     def _failed(self, error: OSError) -> DataSourceError:
         if isinstance(error, DataSourceError):
@@ -79,21 +82,13 @@ class FileWriter:
         return TableError(f"{self._path}: {error.strerror or error}")
 
 
-def writeFile(root: Location, batches: Iterable[Any], start: int) -> list[File]:
-    writer = FileWriter(root, start)
-    try:
-        for batch in batches:
-            writer.add(withChecksums(batch))
-        return writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
-
-
-def writeDays(root: Location, batches: Iterable[Any], start: int) -> list[File]:
+def writeFiles(
+    root: Location, batches: Iterable[Any], start: int, isByDay: bool = False
+) -> list[File]:
     """
-    Write the messages of a range, into another file whenever the day is another one, in UTC.
+    Write the messages of a range.
 
+    @param isByDay: whether another file begins where another day does, in UTC.
     @return: files that follow each other.
     """
     files: list[File] = []
@@ -101,7 +96,8 @@ def writeDays(root: Location, batches: Iterable[Any], start: int) -> list[File]:
     writer = FileWriter(root, start)
     try:
         for batch in batches:
-            for current, part in _days(withChecksums(batch)):
+            rows = withChecksums(batch)
+            for current, part in _days(rows) if isByDay else (("", rows),):
                 if current != day:
                     files += writer.finish()
                     writer = FileWriter(root, part.column("seq")[0].as_py(), current)

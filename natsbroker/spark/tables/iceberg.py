@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import date, timedelta
@@ -49,11 +48,10 @@ from natsbroker.spark.tables.snapshots import (
     Range,
     TableError,
     TableSnapshot,
-    joined,
     ordered,
     since,
 )
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
+from natsbroker.spark.tables.table import Addition, ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
 
@@ -84,21 +82,20 @@ _EPOCH = date(1970, 1, 1)
 #: How many snapshots stay whatever their age.
 _NEWEST = 100
 
-#: What this library raises, from its own errors to those of the catalog and the disk.
-_ERRORS = (
-    CommitFailedException,
-    NoSuchTableError,
-    RESTError,
-    SQLAlchemyError,
-    TableAlreadyExistsError,
-    ValidationException,
-    OSError,
-    ValueError,
-)
-
 
 class IcebergTable(ArchiveTable):
     form = "iceberg"
+    errors = (
+        CommitFailedException,
+        NoSuchTableError,
+        RESTError,
+        SQLAlchemyError,
+        TableAlreadyExistsError,
+        ValidationException,
+        OSError,
+        ValueError,
+    )
+    conflicts = (CommitFailedException, ValidationException)
 
     def __init__(self, root: Path, catalog: str = "") -> None:
         """
@@ -112,12 +109,8 @@ class IcebergTable(ArchiveTable):
         super().make()
         try:
             self._place.make()
-        except _ERRORS as error:
+        except self.errors as error:
             raise self._failed(error) from None
-
-    def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
-        table = self._open()
-        return None if table is None else self._read(table, hasFiles)
 
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         if columns is not STORED:
@@ -138,54 +131,30 @@ class IcebergTable(ArchiveTable):
             place.catalog().create_table(
                 place.identifier, _SCHEMA, place.location, spec, properties=properties
             )
-        except _ERRORS as error:
+        except self.errors as error:
             if self.latest() is None:
                 raise self._failed(error) from None
 
-    def _append(
-        self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
-    ) -> bool:
-        table = self._open()
-        found = None if table is None else self._read(table, False)
-        if found is None or found.table != base.table:
-            raise TableError(f"{self.root}: there is no archive")
-        if found.stop != base.stop:
-            return False
+    def _append(self, table: Any, found: TableSnapshot, added: Addition) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        token = uuid.uuid4().hex
-        summary = {"natsbroker.commit": token, "natsbroker.stop": str(stop)}
-        paths = [f"{self._place.location}/{each.path}" for each in files]
-        try:
-            with table.transaction() as transaction:
-                everLost = joined([*found.lost, *lost])
-                transaction.set_properties(_said(found.start, stop, everLost))
-                # That none is there already was checked, and holds for the same snapshot.
-                transaction.add_files(paths, summary, check_duplicate_files=False)
-        except _ERRORS as error:
-            return self._settled(found.version, token, error)
-        return True
+        paths = [f"{self._place.location}/{each.path}" for each in added.files]
+        with table.transaction() as transaction:
+            transaction.set_properties(_said(found.start, added.stop, added.lost))
+            # That none is there already was checked, and holds for the same snapshot.
+            transaction.add_files(paths, added.said, check_duplicate_files=False)
+
+    def _tokens(self, table: Any, version: int) -> list[str | None]:
+        summaries = [each.summary for each in table.snapshots()]
+        return [each.get("natsbroker.commit") for each in summaries if each is not None]
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         table = self._open()
         found = self._read(table, False)
         if (found.start, found.stop, found.lost) != (base.start, base.stop, base.lost):
             return False
-        table.metadata.properties.update(_BEHAVIOUR)
         said = _said(start, found.stop, since(start, found.lost))
-        gone = {each.path for each in base.files if each.first < start}
-        try:
-            with table.transaction() as transaction:
-                transaction.set_properties(said)
-                with transaction.update_snapshot().overwrite() as change:
-                    for each in table.scan().plan_files():
-                        if nameOf(each.file.file_path, self._place) in gone:
-                            change.delete_data_file(each.file)
-        except (CommitFailedException, ValidationException):
-            return False
-        except _ERRORS as error:
-            raise self._failed(error) from None
-        return True
+        return self._overwritten(table, [each for each in base.files if each.first < start], said)
 
     def _days(self) -> dict[str, str]:
         days = {}
@@ -196,26 +165,35 @@ class IcebergTable(ArchiveTable):
         return days
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
-        table = self._open()
+        return self._overwritten(self._open(), old, {}, new)
+
+    def _overwritten(
+        self, table: Any, old: Sequence[File], said: dict[str, str], new: File | None = None
+    ) -> bool:
+        """
+        Take files out of a table, and perhaps one in.
+
+        @return: whether that holds: not if one of them is not in the table any more.
+        """
         gone = {each.path for each in old}
         files = [each.file for each in table.scan().plan_files()]
         entries = [each for each in files if nameOf(each.file_path, self._place) in gone]
         if len(entries) < len(old):
             return False
         table.metadata.properties.update(_BEHAVIOUR)
-        try:
+
+        def commit() -> None:
             with table.transaction() as transaction:
+                transaction.set_properties(said)
                 with transaction.update_snapshot().overwrite() as change:
                     for each in entries:
                         change.delete_data_file(each)
-                    path = f"{self._place.location}/{new.path}"
-                    metadata = transaction.table_metadata
-                    change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
-        except (CommitFailedException, ValidationException):
-            return False
-        except _ERRORS as error:
-            raise self._failed(error) from None
-        return True
+                    if new is not None:
+                        path = f"{self._place.location}/{new.path}"
+                        metadata = transaction.table_metadata
+                        change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
+
+        return self._committed(commit)
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -256,7 +234,7 @@ class IcebergTable(ArchiveTable):
             for each in [] if isDryRun else old:
                 each.unlink(missing_ok=True)
             return Vacuumed(len(old), len(expired), size)
-        except _ERRORS as error:
+        except self.errors as error:
             raise self._failed(error) from None
 
     def _open(self) -> Any:
@@ -265,7 +243,7 @@ class IcebergTable(ArchiveTable):
             return None if catalog is None else catalog.load_table(self._place.identifier)
         except NoSuchTableError:
             return None
-        except _ERRORS as error:
+        except self.errors as error:
             raise self._failed(error) from None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
@@ -284,7 +262,7 @@ class IcebergTable(ArchiveTable):
                 tuple((int(a), int(b)) for a, b in json.loads(said["natsbroker.lost"])),
                 "date" if table.spec().fields else "",
             )
-        except (*_ERRORS, KeyError, TypeError) as error:
+        except (*self.errors, KeyError, TypeError) as error:
             raise self._failed(error) from None
 
     def _files(self, table: Any) -> Iterator[File]:
@@ -303,19 +281,11 @@ class IcebergTable(ArchiveTable):
             first, last = (int(from_bytes(LongType(), each)) for each in bounds)
             yield File(path, first, last, file.record_count, file.file_size_in_bytes)
 
-    def _settled(self, version: int, token: str, error: Exception) -> bool:
-        table = self._open()
-        if table is not None and table.metadata.last_sequence_number != version:
-            summaries = [each.summary for each in table.snapshots() if each.summary is not None]
-            return any(each.get("natsbroker.commit") == token for each in summaries)
-        raise self._failed(error) from None
-
     def _failed(self, error: Exception) -> TableError:
-        if isinstance(error, TableError):
-            return error
-        text = str(error.args[0]) if isinstance(error, SQLAlchemyError) and error.args else ""
-        text = " ".join((text or str(error)).split()) or type(error).__name__
-        return TableError(f"{self.root}: {text}")
+        if isinstance(error, SQLAlchemyError) and error.args and str(error.args[0]):
+            # The rest is the statement.
+            return super()._failed(ValueError(error.args[0]))
+        return super()._failed(error)
 
 
 def _said(start: int, stop: int, lost: Sequence[Range]) -> dict[str, str]:

@@ -157,15 +157,9 @@ class ParquetOutput:
         self._writer = pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True)
 
     def write(self, table: Any, rows: int) -> None:
-        """
-        @param rows: how many make a row group.
-        """
         self._writer.write_table(table.cast(self._writer.schema), row_group_size=rows)
 
     def close(self) -> int:
-        """
-        @return: the bytes of the file.
-        """
         self._writer.close()
         if self._stream is not None:
             self._stream.close()

@@ -8,16 +8,42 @@ one version one succeeds, and the others learn it.
 
 from __future__ import annotations
 
+import importlib
+import os
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.filing import discard, joinFiles
-from natsbroker.spark.tables.locations import Location, directoryOf
-from natsbroker.spark.tables.snapshots import File, Range, TableError, TableSnapshot, Tile
+from natsbroker.spark.tables.locations import Location, ObjectPath, directoryOf, locationOf
+from natsbroker.spark.tables.snapshots import (
+    File,
+    Range,
+    TableError,
+    TableSnapshot,
+    Tile,
+    joined,
+)
+
+#: The module and class of each format, and what tells that a directory has it.
+_PROVIDERS = {
+    "delta": ("natsbroker.spark.tables.delta", "DeltaLakeTable", ("_delta_log",)),
+    "iceberg": (
+        "natsbroker.spark.tables.iceberg",
+        "IcebergTable",
+        ("catalog.db", "_nb_catalog.json"),
+    ),
+}
+
+FORMATS = tuple(_PROVIDERS)
+
+#: What an archive of Parquet files with manifests of our own has, as earlier versions made them.
+FORMER = "_nb"
 
 
 @dataclass(frozen=True)
@@ -27,8 +53,30 @@ class Vacuumed:
     bytes: int = 0
 
 
+@dataclass(frozen=True)
+class Addition:
+    """
+    What a commit adds.
+
+    @ivar lost: all that was ever lost.
+    @ivar said: the metadata of the commit.
+    """
+
+    files: Sequence[File]
+    lost: tuple[Range, ...]
+    stop: int
+    said: dict[str, str]
+
+
 class ArchiveTable(ABC):
+    """
+    @cvar errors: what the library raises, from its own errors to those of the disk.
+    @cvar conflicts: those of them that say that somebody else's commit came first.
+    """
+
     form = ""
+    errors: tuple[type[Exception], ...] = (OSError, ValueError)
+    conflicts: tuple[type[Exception], ...] = ()
 
     def __init__(self, root: Location) -> None:
         self.root = root
@@ -48,7 +96,6 @@ class ArchiveTable(ABC):
         except OSError as error:
             raise failed(self.root, error) from None
 
-    @abstractmethod
     def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
         """
         The version that holds; C{None} if there is none yet.
@@ -56,6 +103,17 @@ class ArchiveTable(ABC):
         @param hasFiles: whether the snapshot lists its files: the more there are, the longer it
             takes.
         """
+        table = self._open()
+        return None if table is None else self._read(table, hasFiles)
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """
+        The library's table as it is now; C{None} if there is none.
+        """
+
+    @abstractmethod
+    def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
 
     @abstractmethod
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
@@ -84,18 +142,55 @@ class ArchiveTable(ABC):
                     f" between {cursor} and {stop}"
                 )
             cursor = each.last + 1
-        if self._append(base, files, tuple(lost), stop):
-            return True
+        table = self._open()
+        found = None if table is None else self._read(table, False)
+        if found is None or found.table != base.table:
+            raise TableError(f"{self.root}: there is no archive")
+        token = uuid.uuid4().hex
+        said = {"natsbroker.commit": token, "natsbroker.stop": str(stop)}
+        try:
+            if found.stop == base.stop:
+                everLost = joined([*found.lost, *lost])
+                self._append(table, found, Addition(files, everLost, stop, said))
+                return True
+        except self.errors as error:
+            # It may hold all the same.
+            table = self._open()
+            if table is None or self._read(table, False).version == found.version:
+                raise self._failed(error) from None
+            if token in self._tokens(table, found.version):
+                return True
         discard(self.root, files)
         return False
 
     @abstractmethod
-    def _append(
-        self, base: TableSnapshot, files: Sequence[File], lost: tuple[Range, ...], stop: int
-    ) -> bool:
+    def _append(self, table: Any, found: TableSnapshot, added: Addition) -> None:
         """
-        As L{append}, with what is newly lost.
+        As L{append}, in one commit.
         """
+
+    @abstractmethod
+    def _tokens(self, table: Any, version: int) -> list[str | None]:
+        """
+        What commits behind a version say as C{natsbroker.commit}.
+        """
+
+    def _committed(self, commit: Callable[[], object]) -> bool:
+        """
+        @return: whether a commit holds: not if somebody else's came first.
+        """
+        try:
+            commit()
+        except self.conflicts:
+            return False
+        except self.errors as error:
+            raise self._failed(error) from None
+        return True
+
+    def _failed(self, error: Exception) -> TableError:
+        if isinstance(error, TableError):
+            return error
+        return TableError(f"{self.root}: {' '.join(str(error).split()) or type(error).__name__}")
 
     def compact(self, target: int) -> int:
         """
@@ -170,3 +265,48 @@ def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list
 
 def failed(path: Path, error: OSError) -> TableError:
     return TableError(f"{path}: {error.strerror or error}")
+
+
+def formOf(root: Location) -> str:
+    """
+    The format of the archive in a directory; empty if there is none.
+    """
+    for form, (_, _, marks) in _PROVIDERS.items():
+        if any((root / each).exists() for each in marks):
+            return form
+    if (root / FORMER).exists():
+        raise TableError(
+            f"{root} was made by an earlier version: natsbroker spark convert --archive {root}"
+            " --to DIR makes a Delta table of it"
+        )
+    return ""
+
+
+def tableAt(
+    place: str | os.PathLike[str] | ObjectPath, form: str = "", catalog: str = ""
+) -> ArchiveTable:
+    """
+    The archive in a directory.
+
+    @param form: its format; empty: that of the archive that is there, C{delta} if none is.
+    @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
+        its own in the directory.
+    """
+    root = locationOf(place)
+    there = formOf(root)
+    if form and there and form != there:
+        raise OptionError(f"{root} is an archive of the format {there}, not {form}")
+    extra = form or there or ("iceberg" if catalog else "delta")
+    module, name, _ = _PROVIDERS[extra]
+    try:
+        provider = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("natsbroker"):
+            raise
+        raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
+    if extra == "iceberg" and isinstance(root, ObjectPath):
+        raise OptionError(f"{root}: an archive in an object store has the format delta")
+    if catalog and extra != "iceberg":
+        raise OptionError("catalog: only Iceberg tables are in one")
+    table: ArchiveTable = provider(root, catalog) if catalog else provider(root)
+    return table

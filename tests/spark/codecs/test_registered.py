@@ -139,15 +139,50 @@ def test_protobuf(server: RegistryServer) -> None:
             found.decode(data)
 
 
+def test_json(server: RegistryServer) -> None:
+    """References are followed, and what another schema wrote is read without its other keys."""
+    clerk = {"type": "object", "properties": {"name": {"type": "string"}}}
+    old = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    new = {"properties": {"id": {"type": "integer"}, "by": {"$ref": "clerk.json"}}}
+    more = {"properties": {"id": {"type": "integer"}, "more": {"type": "string"}}}
+    kind = {"schemaType": "JSON"}
+    reference = [{"name": "clerk.json", "subject": "clerk", "version": 3}]
+    server.answers = {
+        "/subjects/orders/versions/latest": {"id": 2},
+        "/schemas/ids/1": {**kind, "schema": json.dumps(old)},
+        "/schemas/ids/2": {**kind, "schema": json.dumps(new), "references": reference},
+        "/schemas/ids/3": {**kind, "schema": json.dumps(more)},
+        "/schemas/ids/4": {**kind, "schema": "[]"},
+        "/schemas/ids/5": {"schema": json.dumps(OLD)},
+        "/subjects/clerk/versions/3": {**kind, "schema": json.dumps(clerk)},
+    }
+    found = codec(server, "orders")
+    assert found.columns.names == ["id", "by"]
+    row = {"id": 7, "by": {"name": "Anna"}}
+    assert found.decode(framed(2, json.dumps(row).encode())) == row
+    assert found.decode(framed(1, b'{"id": 7}')) == {"id": 7}
+    assert found.decode(framed(3, b'{"id": 7, "more": "x"}')) == {"id": 7}
+    for data, why in (
+        (framed(2, b'{"id": "7"}'), "id: '7' is not a whole number"),
+        (framed(2, b'{"more": "x"}'), "'more' is not in the schema"),
+        (framed(1, b"{}"), "id is missing and NOT NULL"),
+        (framed(4, b"{}"), "schema 4: it is no JSON Schema"),
+        (framed(5, b"{}"), "is AVRO and not JSON"),
+        (b"{}", "does not begin with a zero byte"),
+    ):
+        with pytest.raises(BadPayload, match=why):
+            found.decode(data)
+
+
 def test_unreadableMappings(server: RegistryServer) -> None:
     """A mapping without a registry, subject or columns is refused when it is read."""
     server.answers = {
         "/subjects/j/versions/latest": {"id": 5},
-        "/schemas/ids/5": {"schema": "{}", "schemaType": "JSON"},
+        "/schemas/ids/5": {"schema": "{}", "schemaType": "XML"},
         "/subjects/gone/versions/latest": {"id": 6},
     }
     for what, why in (
-        ("j", "schema 5 is JSON: AVRO and PROTOBUF are supported"),
+        ("j", "schema 5 is XML: AVRO, PROTOBUF and JSON are supported"),
         ("gone", "there is no /schemas/ids/6"),
         ("none", "there is no subject none"),
     ):

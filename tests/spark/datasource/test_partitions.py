@@ -8,11 +8,10 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
-from natsbroker.spark.datasource.partitions import RangePartition, readRange
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.streaming import RangePartition, readRange
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.certificates import writeCertificates
@@ -28,12 +27,12 @@ def test_read(station: Station) -> None:
     options = readOptions({"servers": station.url, "stream": stream.name})
     created = station.streams.state(stream.name).created
     task = pickle.loads(pickle.dumps(RangePartition(SequenceRange(stream.name, created, 2, 4), ())))
-    peer = pickle.loads(pickle.dumps(peerOf(options)))
-    batches = list(readRange(peer, options, ("data", "seq"), task))
+    options = pickle.loads(pickle.dumps(options))
+    batches = list(readRange(options, ("data", "seq"), task))
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == [{"data": b"b", "seq": 2}, {"data": b"c", "seq": 3}]
     task.bounds = replace(task.bounds, start=0, stop=0)
-    assert list(readRange(peer, options, ("data",), task)) == []
+    assert list(readRange(options, ("data",), task)) == []
 
 
 def test_closes(station: Station) -> None:
@@ -42,9 +41,9 @@ def test_closes(station: Station) -> None:
     stream.fill([b"x"] * 10)
     options = readOptions({"servers": station.url, "stream": stream.name, "batchRows": "2"})
     created = station.streams.state(stream.name).created
-    peer = replace(peerOf(options), connectTimeout=5.0)
+    options["connectTimeout"] = 5.0
     reading = readRange(
-        peer, options, ("seq",), RangePartition(SequenceRange(stream.name, created, 1, 11), ())
+        options, ("seq",), RangePartition(SequenceRange(stream.name, created, 1, 11), ())
     )
     next(reading)
     reading.close()  # type: ignore[attr-defined]
@@ -59,14 +58,13 @@ class TestCredentials:
         @return: how many rows a task reads of a stream that is written with the same options.
         """
         given = {"servers": server.url, "stream": "S", **options}
-        peer = peerOf(readOptions(given))
-        with connect(peer) as connection:
+        with connected(readOptions(given)) as connection:
             stream = Stream(connection, "S")
             stream.make()
             stream.fill([b"x"] * 3)
             created = StreamApi(connection).state("S").created
         task = RangePartition(SequenceRange("S", created, 1, 4), ())
-        return sum(x.num_rows for x in readRange(peer, readOptions(given), ("seq",), task))
+        return sum(x.num_rows for x in readRange(readOptions(given), ("seq",), task))
 
     def test_password(self, startServer: StartServer) -> None:
         """A name and a password."""

@@ -20,8 +20,11 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from natsbroker.spark.datasource.source import PushedFilters
+from natsbroker.spark.datasource import tasks
+from natsbroker.spark.datasource.source import PushedFilters, PushingReader
 from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.settings import readOptions
+from tests.spark.support import BrokerStation
 
 SPANS = [SequenceRange("A", "then", 1, 101), SequenceRange("B", "then", 50, 60)]
 
@@ -80,3 +83,22 @@ def test_patterns(
     for each in conditions:
         limits.take(each)
     assert limits.patterns(given) == expected
+
+
+def test_frames(broker: BrokerStation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker of ours gives frames of the subjects that are left, and of no others."""
+    stream = broker.stream()
+    for number in range(60):
+        stream.add(f"x.{number % 4}", b"")
+    name = stream.name
+    given = {"servers": broker.url, "stream": name, "subject": f"{name}.x.*", "minPartitions": "4"}
+    reader = PushingReader(("seq", "subject"), {**readOptions(given), "parallelism": 1})
+    subjects = (f"{name}.x.1", f"{name}.x.3", "elsewhere")
+    conditions = [In(("subject",), subjects), GreaterThan(("seq",), 20)]
+    assert list(reader.pushFilters(conditions)) == conditions
+    # What is read without frames would be filtered as well, by direct gets.
+    monkeypatch.setattr(tasks, "RangeReader", None)
+    pieces = [[x for y in reader.read(each) for x in y.to_pylist()] for each in reader.partitions()]
+    rows = [(row["seq"], row["subject"]) for piece in pieces for row in piece]
+    assert rows == [(n + 1, f"{name}.x.{n % 4}") for n in range(20, 60) if n % 2]
+    assert len(pieces) == 4

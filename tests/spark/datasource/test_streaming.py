@@ -20,8 +20,9 @@ from pyspark.sql.streaming.datasource import (
 
 from natsbroker.spark.datasource import streaming
 from natsbroker.spark.datasource.streaming import StreamReader
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError
-from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
+from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.settings import readOptions
 from tests.interop.servers import REAL, Server
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
@@ -154,13 +155,13 @@ class TestPlanning:
 
     def test_believes(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
         """The state is asked for no more often than C{pollInterval} allows, over one connection."""
-        made: list[ServerAccess] = []
+        made: list[dict[str, Any]] = []
 
-        def counted(peer: ServerAccess) -> BlockingConnection:
-            made.append(peer)
-            return connect(peer)
+        def counted(options: dict[str, Any]) -> BlockingConnection:
+            made.append(options)
+            return connected(options)
 
-        monkeypatch.setattr(streaming, "connect", counted)
+        monkeypatch.setattr(streaming, "connected", counted)
         stream = station.stream()
         reader = readerOf(station, stream, pollInterval="1000")
         start = reader.initialOffset()

@@ -15,9 +15,9 @@ OPTIONS = {"servers": "h", "stream": "S"}
 
 def test_peer() -> None:
     """Options say how to connect; any option about TLS asks for it."""
-    assert not peerOf(readOptions(OPTIONS)).tls.isWanted
-    assert peerOf(readOptions({**OPTIONS, "tlsCa": "/ca"})).tls.isWanted
-    assert peerOf(readOptions({**OPTIONS, "user": "a", "password": "b"})).credentials.user == "a"
+    assert not peerOf(readOptions(OPTIONS)).isTLS
+    assert peerOf(readOptions({**OPTIONS, "tlsCa": "/ca"})).isTLS
+    assert peerOf(readOptions({**OPTIONS, "user": "a", "password": "b"})).user == "a"
     with pytest.raises(OptionError, match="tlsKey needs tlsCert"):
         peerOf(readOptions({**OPTIONS, "tlsKey": "/k"}))
 

@@ -1,5 +1,5 @@
 """
-Writing, in Spark, to nats-server 2.15.
+Writing, to nats-server 2.15 and a broker of ours, and in Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.metrics import queryMetrics
 from natsbroker.spark.settings import readOptions
-from tests.spark.support import Station, Stream
+from tests.spark.support import BrokerStation, Station, Stream
 
 TYPES = {"STRING": StringType(), "BINARY": BinaryType(), "BIGINT": LongType()}
 
@@ -37,7 +37,23 @@ def schemaOf(text: str) -> StructType:
     return StructType([StructField(name, TYPES[kind]) for name, kind in pairs])
 
 
-def writerTo(schema: str, station: Station, stream: str, **options: str) -> BatchWriter:
+@pytest.fixture(params=["sharedStation", "sharedBroker"])
+def server(request: pytest.FixtureRequest) -> Station | BrokerStation:
+    """nats-server, and a broker of ours."""
+    found: Station | BrokerStation = request.getfixturevalue(request.param)
+    return found
+
+
+def stored(stream: Stream) -> int:
+    """
+    @return: how many messages a stream has.
+    """
+    return int(stream.api("INFO")["state"]["messages"])
+
+
+def writerTo(
+    schema: str, station: Station | BrokerStation, stream: str, **options: str
+) -> BatchWriter:
     """
     @return: what writes rows of a schema.
     """
@@ -72,11 +88,11 @@ class TestColumns:
         with pytest.raises(OptionError, match=why.replace("*", r"\*")):
             writerTo(schema, station, **{"stream": "S", **options})
 
-    def test_rows(self, station: Station) -> None:
+    def test_rows(self, server: Station | BrokerStation) -> None:
         """Texts are UTF-8, nulls are nothing; a row without a subject is an error."""
-        stream = station.stream()
+        stream = server.stream()
         name = f"{stream.name}.x"
-        writer = writerTo("subject STRING, data STRING, msg_id STRING", station, stream.name)
+        writer = writerTo("subject STRING, data STRING, msg_id STRING", server, stream.name)
         batch = pa.RecordBatch.from_pydict(
             {"subject": [name, name], "data": ["é", None], "msg_id": ["1", None]}
         )
@@ -89,31 +105,31 @@ class TestColumns:
             writer.write(iter([nobody]))
 
     @pytest.mark.parametrize("atomic", ["false", "true"])
-    def test_repeated(self, atomic: str, station: Station) -> None:
+    def test_repeated(self, atomic: str, server: Station | BrokerStation) -> None:
         """A task that runs again writes nothing twice, and loses nothing in another order."""
-        stream = station.stream(allow_atomic=True)
+        stream = server.stream(allow_atomic=True)
         options = {"subject": f"{stream.name}.x", "window": "7", "atomic": atomic}
-        writer = writerTo("data STRING", station, stream.name, **options)
+        writer = writerTo("data STRING", server, stream.name, **options)
         rows = [str(number // 2) for number in range(1010)]
         batch = pa.RecordBatch.from_pydict({"data": rows})
         cut = batch.slice(0, 500)
         written = [writer.write(iter([each])) for each in (cut, batch, batch)]
         assert [each.duplicates for each in written] == [0, 500, 1010]
-        assert station.streams.state(stream.name).messages == 1010
+        assert stored(stream) == 1010
         turned = batch.take(pa.array(range(1009, -1, -1)))
         # Two equal rows have changed places.
         assert writer.write(iter([turned])).duplicates == 2
-        again = writerTo("data STRING", station, stream.name, **options)
+        again = writerTo("data STRING", server, stream.name, **options)
         assert again.write(iter([batch])).duplicates == 0
 
-    def test_ids(self, station: Station) -> None:
+    def test_ids(self, server: Station | BrokerStation) -> None:
         """A column can be the id, and there can be none."""
-        stream = station.stream()
+        stream = server.stream()
         options = {"subject": f"{stream.name}.x"}
-        named = writerTo("data STRING, k STRING", station, stream.name, msgId="k", **options)
+        named = writerTo("data STRING, k STRING", server, stream.name, msgId="k", **options)
         rows = pa.RecordBatch.from_pydict({"data": ["a", "b", "c"], "k": ["1", "1", "2"]})
         assert named.write(iter([rows])).duplicates == 1
-        without = writerTo("data STRING", station, stream.name, msgId="none", **options)
+        without = writerTo("data STRING", server, stream.name, msgId="none", **options)
         for _ in range(2):
             assert without.write(iter([rows.select(["data"])])).duplicates == 0
         for name, schema, why in (
@@ -122,15 +138,17 @@ class TestColumns:
             ("code", "data STRING, code STRING", "called code and error"),
         ):
             with pytest.raises(OptionError, match=why):
-                writerTo(schema, station, stream.name, msgId=name, **options)
+                writerTo(schema, server, stream.name, msgId=name, **options)
 
     @pytest.mark.parametrize("atomic", ["false", "true"])
-    def test_deadLetters(self, atomic: str, station: Station, tmp_path: Path) -> None:
+    def test_deadLetters(
+        self, atomic: str, server: Station | BrokerStation, tmp_path: Path
+    ) -> None:
         """Rows that the stream does not take are in a table once, with the reason."""
-        stream = station.stream(allow_atomic=True, max_msg_size=150)
+        stream = server.stream(allow_atomic=True, max_msg_size=150)
         root = tmp_path / "dead"
         options = {"deadLetters": str(root), "atomic": atomic}
-        writer = writerTo("subject STRING, data STRING", station, stream.name, **options)
+        writer = writerTo("subject STRING, data STRING", server, stream.name, **options)
         good = f"{stream.name}.x"
         subjects = [good, None, "a b", "elsewhere", good, good]
         data = ["1", "2", "3", "4", "x" * 151, "6"]
@@ -138,7 +156,7 @@ class TestColumns:
         for _ in range(2):
             # The first time nobody hears of the end of the task.
             written = writer.write(iter([batch]))
-        assert station.streams.state(stream.name).messages == 2
+        assert stored(stream) == 2
         for _ in range(2):
             writer.commit([None, written])
         table = deltalake.DeltaTable(str(root))
@@ -148,7 +166,7 @@ class TestColumns:
         assert [row["code"] for row in rows] == [0, 0, 503, 10054]
         assert "no subject" in rows[0]["error"] and "message size exceeds" in rows[3]["error"]
         with pytest.raises(DataSourceError, match="its columns differ"):
-            writerTo("data STRING", station, stream.name, subject=good, **options)
+            writerTo("data STRING", server, stream.name, subject=good, **options)
 
     def test_notAtomic(self, station: Station) -> None:
         """Batches need a stream that takes them."""

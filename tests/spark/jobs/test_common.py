@@ -15,8 +15,8 @@ import pytest
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addSource,
     inSpark,
@@ -45,7 +45,7 @@ def test_noSeconds(text: str) -> None:
 
 def given(*arguments: str) -> argparse.Namespace:
     """What a command line says of the source."""
-    parser = Parser("job")
+    parser = JobRun("job", [], {}, io.StringIO(), io.StringIO())
     addSource(parser)
     return parser.parse_args(["--servers", "h", *arguments])
 

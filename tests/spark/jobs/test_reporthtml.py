@@ -227,8 +227,8 @@ def test_spanAxis() -> None:
 def test_writes(tmp_path: Path) -> None:
     """A file is written whole; one that cannot be is an error, and nothing is left."""
     path = tmp_path / "report.html"
-    writePage(full("x"), str(path))
+    writePage(full("x"), str(path), {})
     assert path.read_text("utf-8") == pageOf(full("x"))
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(DataSourceError, match="No such file or directory"):
-        writePage(full("x"), str(tmp_path / "nowhere" / "report.html"))
+        writePage(full("x"), str(tmp_path / "nowhere" / "report.html"), {})

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.channels import ChannelApi, StreamExports
 from natsbroker.spark.logs.exports import ExportReader
 from natsbroker.spark.logs.planning import planRanges
 from natsbroker.spark.logs.reading import ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.addresses import readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.wire.columnar import FramePosition, encodeFrame
 from tests.interop.conftest import StartServer
@@ -294,8 +294,8 @@ class TestStreams:
         options = readOptions({"servers": broker.url, "stream": stream.name})
         state = StreamApi(broker.connection).state(stream.name)
         bounds = SequenceRange(stream.name, state.created, state.first, state.stop)
-        given = peerOf(options), {**options, **more}, self.NAMES, bounds, patterns
-        return [row for each in batchesOf(*given, lambda _: None) for row in each.to_pylist()]
+        given = {**options, **more}, self.NAMES, bounds, patterns
+        return [row for each in batchesOf(*given) for row in each.to_pylist()]
 
     @pytest.mark.parametrize("storage", ["file", "memory"])
     def test_asDirectGet(
@@ -341,7 +341,7 @@ class TestStreams:
         stream.make()
         stream.fill([b"b"])
         with pytest.raises(DataLoss, match="made again"):
-            list(batchesOf(peerOf(options), options, COLUMNS, bounds, (), lambda _: None))
+            list(batchesOf(options, COLUMNS, bounds))
 
     def test_trimmed(self, broker: BrokerStation) -> None:
         """What retention took since the read was planned is a loss, with a filter too."""
@@ -352,7 +352,7 @@ class TestStreams:
         bounds = SequenceRange(stream.name, state.created, 2, 9)
         for patterns in ((), (f"{stream.name}.x",)):
             with pytest.raises(DataLoss, match=f"stream {stream.name}: sequences 2 to 3 are not"):
-                list(batchesOf(peerOf(options), options, COLUMNS, bounds, patterns, str))
+                list(batchesOf(options, COLUMNS, bounds, patterns, str))
 
     def test_notAllowed(self, startServer: StartServer) -> None:
         """A user who may not ask for frames has direct gets."""
@@ -373,8 +373,8 @@ class TestStreams:
         options = readOptions(
             {"servers": server.url, "stream": "S", "user": "few", "password": "few"}
         )
-        with connect(peerOf(options)) as connection:
+        with connected(options) as connection:
             assert StreamExports(connection, "").identity("S") is None
             [bounds] = planRanges(StreamApi(connection), options, lambda _: None)
-        batches = batchesOf(peerOf(options), options, COLUMNS, bounds, (), lambda _: None)
+        batches = batchesOf(options, COLUMNS, bounds)
         assert [row for each in batches for row in each.to_pylist()] == [{"seq": 1, "data": b"a"}]

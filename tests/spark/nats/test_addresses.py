@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.nats.addresses import Address, TLSOptions, readAddresses
+from natsbroker.spark.nats.addresses import Address, ServerAccess, readAddresses
 from tests.interop.certificates import writeCertificates
 
 
@@ -70,8 +70,8 @@ class TestTLS:
     def test_context(self, tmp_path: Path) -> None:
         """Certificates are verified with the name of the server, and old versions refused."""
         writeCertificates(tmp_path)
-        files = [str(tmp_path / f"{each}.pem") for each in ("ca", "client", "client-key")]
-        context = TLSOptions(True, False, *files).context()
+        ca, cert, key = (str(tmp_path / f"{x}.pem") for x in ("ca", "client", "client-key"))
+        context = ServerAccess((), tlsCa=ca, tlsCert=cert, tlsKey=key).context()
         assert context.verify_mode is ssl.CERT_REQUIRED
         assert context.check_hostname
         assert context.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -80,11 +80,11 @@ class TestTLS:
     @pytest.mark.parametrize(
         ("tls", "why"),
         [
-            (TLSOptions(authority="/nowhere/ca.pem"), "tlsCa /nowhere/ca.pem: No such file"),
-            (TLSOptions(certificate="/nowhere/c.pem"), "tlsCert /nowhere/c.pem: No such file"),
+            (ServerAccess((), tlsCa="/nowhere/ca.pem"), "tlsCa /nowhere/ca.pem: No such file"),
+            (ServerAccess((), tlsCert="/nowhere/c.pem"), "tlsCert /nowhere/c.pem: No such file"),
         ],
     )
-    def test_missingFile(self, tls: TLSOptions, why: str) -> None:
+    def test_missingFile(self, tls: ServerAccess, why: str) -> None:
         """The option whose file cannot be used is named."""
         with pytest.raises(OptionError, match=why):
             tls.context()

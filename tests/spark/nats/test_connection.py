@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, OptionError, TimedOut
-from natsbroker.spark.nats.addresses import Address, TLSOptions, readAddresses
-from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
-from natsbroker.spark.nats.credentials import Credentials
+from natsbroker.spark.nats.addresses import Address, ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.wire import ops
 from natsbroker.wire.serverside import publishLine
 from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
@@ -50,15 +49,15 @@ class TestCredentials:
     def test_password(self, flavour: Flavour, startServer: StartServer) -> None:
         """A name and a password, as options or in the address; a wrong one is refused."""
         server = startServer(flavour, "authorization { user: anna, password: apple }\n")
-        assert echoes(peerOf(server, Credentials("anna", "apple")))
+        assert echoes(peerOf(server, user="anna", password="apple"))
         assert echoes(ServerAccess(readAddresses(f"nats://anna:apple@127.0.0.1:{server.port}")))
         with pytest.raises(ConnectionFailed, match=r"127.0.0.1:\d+: Authorization Violation"):
-            connect(peerOf(server, Credentials("anna", "pear")))
+            connect(peerOf(server, user="anna", password="pear"))
 
     def test_token(self, flavour: Flavour, startServer: StartServer) -> None:
         """A token, as an option or in the address."""
         server = startServer(flavour, "authorization { token: t0ken }\n")
-        assert echoes(peerOf(server, Credentials(token="t0ken")))
+        assert echoes(peerOf(server, token="t0ken"))
         assert echoes(ServerAccess(readAddresses(f"nats://t0ken@127.0.0.1:{server.port}")))
 
     def test_nkey(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ class TestCredentials:
         path = tmp_path / "seed"
         path.write_bytes(user.seed)
         server = startServer(flavour, f"authorization {{ users: [ {{ nkey: {user.key} }} ] }}\n")
-        assert echoes(peerOf(server, Credentials(nkeySeedFile=str(path))))
+        assert echoes(peerOf(server, nkeySeedFile=str(path)))
 
     def test_credentialsFile(
         self, flavour: Flavour, startServer: StartServer, tmp_path: Path
@@ -82,7 +81,7 @@ class TestCredentials:
             f"resolver_preload {{ {account.key}: {account.jwt()} }}\n"
         )
         server = startServer(flavour, config)
-        assert echoes(peerOf(server, Credentials(credentialsFile=str(path))))
+        assert echoes(peerOf(server, credentialsFile=str(path)))
 
     def test_certificate(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
         """A certificate names the user; without one, or without trust, there is no connection."""
@@ -94,16 +93,15 @@ class TestCredentials:
             'authorization { users: [ { user: "alice@example.com" } ] }\n',
         )
         ca = str(tmp_path / "ca.pem")
-        ours = TLSOptions(
-            True, False, ca, str(tmp_path / "client.pem"), str(tmp_path / "client-key.pem")
-        )
-        assert echoes(peerOf(server, tls=ours))
+        cert, key = str(tmp_path / "client.pem"), str(tmp_path / "client-key.pem")
+        ours = peerOf(server, tlsCa=ca, tlsCert=cert, tlsKey=key)
+        assert echoes(ours)
         with pytest.raises(ConnectionFailed):
-            connect(peerOf(server, tls=TLSOptions(True, False, ca)))
+            connect(peerOf(server, tlsCa=ca))
         with pytest.raises(ConnectionFailed, match="the certificate is refused"):
-            connect(peerOf(server, tls=replace(ours, authority="")))
+            connect(replace(ours, tlsCa=""))
         with pytest.raises(ConnectionFailed, match=r"refused: .*other"):
-            connect(peerOf(server, tls=replace(ours, serverName="other")))
+            connect(replace(ours, tlsServerName="other"))
 
 
 class TestTLS:
@@ -113,7 +111,7 @@ class TestTLS:
         """TLS that was asked for is had, or there is no connection."""
         server = startServer(REAL)
         for peer in (
-            peerOf(server, tls=TLSOptions(isWanted=True)),
+            peerOf(server, tls=True),
             ServerAccess((Address("127.0.0.1", server.port, True),)),
         ):
             with pytest.raises(ConnectionFailed, match="the server does not do TLS"):
@@ -127,8 +125,7 @@ class TestTLS:
             f"tls {{ cert_file: {tmp_path}/server.pem, key_file: {tmp_path}/server-key.pem,"
             " handshake_first: true }\n",
         )
-        tls = TLSOptions(isWanted=True, isFirst=True, authority=str(tmp_path / "ca.pem"))
-        assert echoes(peerOf(server, tls=tls))
+        assert echoes(peerOf(server, tlsFirst=True, tlsCa=str(tmp_path / "ca.pem")))
 
 
 @contextmanager
@@ -289,7 +286,7 @@ class TestServers:
         """A credentials file that is missing here is missing with every server."""
         server = startServer(REAL, "authorization { token: t }\n")
         with pytest.raises(OptionError, match="cannot read /nowhere/x"):
-            connect(peerOf(server, Credentials(credentialsFile="/nowhere/x")))
+            connect(peerOf(server, credentialsFile="/nowhere/x"))
 
     def test_nobodyAnswers(self, startServer: StartServer) -> None:
         """A request that nobody answers ends at once."""
@@ -314,11 +311,10 @@ class TestServers:
             "authorization { users: [ { user: anna, password: apple, permissions:"
             ' { publish: ["ok"], subscribe: ["mine.>"] } } ] }\n',
         )
-        credentials = Credentials("anna", "apple")
+        peer = peerOf(server, user="anna", password="apple")
         with pytest.raises(ConnectionFailed, match="Permissions Violation for Subscription"):
-            connect(peerOf(server, credentials))
-        peer = ServerAccess(readAddresses(server.url), credentials, inboxPrefix="mine")
-        with connect(peer) as connection:
+            connect(peer)
+        with connect(replace(peer, inboxPrefix="mine")) as connection:
             with pytest.raises(ApiError, match="Permissions Violation for Publish"):
                 connection.request("secret")
             with pytest.raises(ApiError, match="nobody answers ok"):

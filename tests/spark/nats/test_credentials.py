@@ -7,12 +7,14 @@ from __future__ import annotations
 import base64
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from natsbroker.auth.nkeys import isSignature
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.nats.credentials import Credentials, connectFields, readCredentials, readSeed
+from natsbroker.spark.nats.addresses import ServerAccess
+from natsbroker.spark.nats.credentials import connectFields, readCredentials, readSeed
 from natsbroker.wire.nkeys import Role, decodeKey
 from tests.auth.operator.chain import KeyPair, credentialsFile
 
@@ -23,6 +25,13 @@ def user() -> KeyPair:
     A user's key pair, made with the nkeys library.
     """
     return KeyPair("U")
+
+
+def access(**options: Any) -> ServerAccess:
+    """
+    @return: who we are, at no address.
+    """
+    return ServerAccess((), **options)
 
 
 def written(directory: Path, text: str) -> str:
@@ -47,20 +56,20 @@ class TestConnect:
 
     def test_password(self) -> None:
         """A name and a password."""
-        fields = connectFields(Credentials(user="anna", password="apple", name="job"), "", False)
+        fields = connectFields(access(user="anna", password="apple", name="job"), "", False)
         assert (fields["user"], fields["pass"], fields["name"]) == ("anna", "apple", "job")
         assert not {"auth_token", "nkey", "jwt", "sig"} & set(fields)
 
     def test_token(self) -> None:
         """A token alone."""
-        fields = connectFields(Credentials(token="t0ken"), "nonce", True)
+        fields = connectFields(access(token="t0ken"), "nonce", True)
         assert (fields["auth_token"], fields["tls_required"]) == ("t0ken", True)
         assert "sig" not in fields
 
     def test_nkey(self, tmp_path: Path, user: KeyPair) -> None:
         """The public key of the seed, and its signature of the nonce; never the seed."""
         path = written(tmp_path, f"# mine\n{user.seed.decode()}\n")
-        fields = connectFields(Credentials(nkeySeedFile=path), "n0nce", False)
+        fields = connectFields(access(nkeySeedFile=path), "n0nce", False)
         assert fields["nkey"] == user.key
         assert isSignedBy(fields, b"n0nce", user)
         assert user.seed.decode() not in str(fields)
@@ -68,13 +77,13 @@ class TestConnect:
     def test_credentials(self, tmp_path: Path, user: KeyPair) -> None:
         """The JWT of a file of credentials, and the signature of its seed."""
         path = written(tmp_path, credentialsFile("a.b_c.d-e", user))
-        fields = connectFields(Credentials(credentialsFile=path), "n0nce", False)
+        fields = connectFields(access(credentialsFile=path), "n0nce", False)
         assert fields["jwt"] == "a.b_c.d-e"
         assert isSignedBy(fields, b"n0nce", user)
 
     def test_representation(self) -> None:
         """Secrets do not show."""
-        shown = repr(Credentials("anna", "s3cret", "t0ken"))
+        shown = repr(access(user="anna", password="s3cret", token="t0ken"))
         assert "s3cret" not in shown
         assert "t0ken" not in shown
 
@@ -85,14 +94,14 @@ class TestFiles:
     def test_missing(self) -> None:
         """The file that is not there is named."""
         with pytest.raises(OptionError, match="cannot read /nowhere/x: No such file"):
-            connectFields(Credentials(credentialsFile="/nowhere/x"), "", False)
+            connectFields(access(credentialsFile="/nowhere/x"), "", False)
 
     def test_notText(self, tmp_path: Path) -> None:
         """A file of bytes is none of these."""
         path = tmp_path / "bytes"
         path.write_bytes(b"\xff\xfe")
         with pytest.raises(OptionError, match="is not a text"):
-            connectFields(Credentials(nkeySeedFile=str(path)), "", False)
+            connectFields(access(nkeySeedFile=str(path)), "", False)
 
     def test_noSeed(self, tmp_path: Path, user: KeyPair) -> None:
         """A file with a JWT alone is no file of credentials."""
@@ -127,4 +136,4 @@ def test_noLibrary(tmp_path: Path, user: KeyPair, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "nacl.signing", None)
     path = written(tmp_path, user.seed.decode())
     with pytest.raises(OptionError, match="need PyNaCl where tasks run: pip install PyNaCl"):
-        connectFields(Credentials(nkeySeedFile=path), "nonce", False)
+        connectFields(access(nkeySeedFile=path), "nonce", False)

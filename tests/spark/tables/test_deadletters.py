@@ -19,7 +19,7 @@ def test_onceEach(tmp_path: Path) -> None:
     """What a micro-batch records a second time, or an older one late, is dropped."""
     table = DeadLetterTable(tmp_path / "t", COLUMNS)
     for write, number, isNew in (("a", 0, True), ("a", 2, True), ("a", 1, False), ("b", 0, True)):
-        dead = DeadLetters(table.root, table.schema, 7)
+        dead = DeadLetters(table, 7)
         for count in range(1500):
             dead.add({"data": b"%d" % count}, 5, "why")
         files = dead.finish()
@@ -32,7 +32,7 @@ def test_onceEach(tmp_path: Path) -> None:
 
 def test_none(tmp_path: Path) -> None:
     """A task without dead letters writes nothing."""
-    dead = DeadLetters(tmp_path / "t", COLUMNS, 0)
+    dead = DeadLetters(DeadLetterTable(tmp_path / "t", COLUMNS), 0)
     dead.abandon()
     assert dead.finish() == ()
     assert not (tmp_path / "t").exists()
@@ -40,8 +40,8 @@ def test_none(tmp_path: Path) -> None:
 
 def test_unwritable(tmp_path: Path) -> None:
     """A place where no table can be is an error."""
+    dead = DeadLetters(DeadLetterTable(tmp_path / "t", COLUMNS), 0)
     (tmp_path / "t").write_text("")
-    dead = DeadLetters(tmp_path / "t", DeadLetterTable(tmp_path / "n", COLUMNS).schema, 0)
     dead.add({"data": b""}, 0, "")
     with pytest.raises(TableError, match="Not a directory"):
         dead.finish()

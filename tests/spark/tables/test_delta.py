@@ -19,10 +19,10 @@ from deltalake.transaction import AddAction, Transaction
 from natsbroker.spark.codecs.datatypes import Clash, readSchema
 from natsbroker.spark.tables.checking import STORED, ArchiveDamaged, readFiles
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import writeDays, writeFile
-from natsbroker.spark.tables.formats import formOf
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import locationOf, namesIn
 from natsbroker.spark.tables.snapshots import File, TableError, TableSnapshot
+from natsbroker.spark.tables.table import formOf
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
@@ -159,7 +159,7 @@ def test_days(tmp_path: Path) -> None:
     table = DeltaLakeTable(tmp_path)
     table.make()
     table.create(TableSnapshot.first(LOG, 1, "date"))
-    files = writeDays(tmp_path, dated(1, 10, 3), 1)
+    files = writeFiles(tmp_path, dated(1, 10, 3), 1, True)
     assert table.append(table.require(), files, (), 10)
     found = deltalake.DeltaTable(str(tmp_path))
     assert found.metadata().partition_columns == ["date"]
@@ -316,7 +316,7 @@ class TestObjectStore:
 
     def filed(self, table: DeltaLakeTable, start: int, stop: int) -> list[File]:
         """A data file of a table."""
-        return writeFile(table.root, dated(start, stop, 100), start)
+        return writeFiles(table.root, dated(start, stop, 100), start)
 
     def test_race(self, lake: DeltaLakeTable) -> None:
         """One of those that go on from a version succeeds; the files of the others are deleted."""

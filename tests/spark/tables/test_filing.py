@@ -13,7 +13,7 @@ import pytest
 
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.tables.checking import SCHEMA, STORED, damageOf
-from natsbroker.spark.tables.filing import FileWriter, discard, writeDays, writeFile
+from natsbroker.spark.tables.filing import FileWriter, discard, writeFiles
 from natsbroker.spark.tables.snapshots import TableError
 from tests.spark.tablecontract import dated, small
 
@@ -42,7 +42,7 @@ class TestWriting:
 
     def test_rows(self, root: Path) -> None:
         """All rows are in it, in order, each with its checksum, and what is said of it is so."""
-        [file] = writeFile(root, [rows(5), rows(), rows(6, 8)], 4)
+        [file] = writeFiles(root, [rows(5), rows(), rows(6, 8)], 4)
         assert (file.first, file.last, file.rows) == (5, 8, 3)
         found = pq.read_table(root / file.path)
         assert found.schema.names == STORED.names
@@ -54,7 +54,7 @@ class TestWriting:
     def test_full(self, root: Path) -> None:
         """A file that cannot be written whole is an error, and leaves nothing."""
         with small(500), pytest.raises(TableError, match="File too large"):
-            writeFile(root, [rows(*range(1, 1000))], 1)
+            writeFiles(root, [rows(*range(1, 1000))], 1)
         assert left(root) == []
 
     def test_otherColumns(self, root: Path) -> None:
@@ -68,7 +68,7 @@ class TestWriting:
 
     def test_emptyRange(self, root: Path) -> None:
         """A range without messages has no file."""
-        assert writeFile(root, [], 5) == writeDays(root, [rows()], 5) == []
+        assert writeFiles(root, [], 5) == writeFiles(root, [rows()], 5, True) == []
         assert left(root) == []
 
     def test_sourceFails(self, root: Path) -> None:
@@ -81,7 +81,7 @@ class TestWriting:
             raise ApiError("gone")
 
         with pytest.raises(ApiError, match="gone"):
-            writeFile(root, batches(), 1)
+            writeFiles(root, batches(), 1)
         assert left(root) == []
 
 
@@ -93,7 +93,7 @@ class TestDays:
         batches = list(dated(5, 20, 6))
         whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
         for given in (batches, whole):
-            files = writeDays(root, given, 2)
+            files = writeFiles(root, given, 2, True)
             found = [(each.first, each.last, each.rows) for each in files]
             assert found == [(5, 6, 2), (7, 12, 6), (13, 18, 6), (19, 19, 1)]
             for number, each in enumerate(files):
@@ -103,7 +103,7 @@ class TestDays:
         """Where a clock went back there is one file more."""
         one, two = dated(3, 4, 3), dated(4, 5, 3)
         shifted = [x.set_column(0, "seq", pa.array([n])) for n, x in enumerate([*two, *one], 1)]
-        files = writeDays(root, shifted, 1)
+        files = writeFiles(root, shifted, 1, True)
         assert [each.path[5:20] for each in files] == ["date=2026-11-21", "date=2026-11-20"]
 
     def test_fails(self, root: Path) -> None:
@@ -114,5 +114,5 @@ class TestDays:
             raise ApiError("gone")
 
         with pytest.raises(ApiError, match="gone"):
-            writeDays(root, batches(), 1)
+            writeFiles(root, batches(), 1, True)
         assert list((root / "data").rglob("*.parquet")) == []

@@ -15,10 +15,10 @@ from pyiceberg.table import StaticTable
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.checking import readFiles
-from natsbroker.spark.tables.filing import writeDays
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.iceberg import IcebergTable
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
+from natsbroker.spark.tables.table import tableAt
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
@@ -124,7 +124,7 @@ def test_days(tmp_path: Path) -> None:
     table = IcebergTable(tmp_path)
     table.make()
     table.create(TableSnapshot.first(LOG, 1, "date"))
-    files = writeDays(tmp_path, dated(1, 10, 3), 1)
+    files = writeFiles(tmp_path, dated(1, 10, 3), 1, True)
     assert table.append(table.require(), files, (), 10)
     found = opened(tmp_path)
     assert [str(each.transform) for each in found.spec().fields] == ["day"]

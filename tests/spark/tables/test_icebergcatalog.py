@@ -12,9 +12,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.formats import FORMATS, formOf
 from natsbroker.spark.tables.icebergcatalog import MARKS, SyncedFileIO, nameOf, placeIn
 from natsbroker.spark.tables.snapshots import TableError
+from natsbroker.spark.tables.table import FORMATS, formOf
 from tests.spark.tablecontract import together
 
 

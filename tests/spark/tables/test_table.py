@@ -6,10 +6,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from natsbroker.spark.tables.table import failed
+import pytest
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.snapshots import TableError
+from natsbroker.spark.tables.table import FORMATS, failed, formOf, tableAt
 
 
 def test_failed() -> None:
     """An error says where and why."""
     assert str(failed(Path("/x"), OSError(28, "No space left"))) == "/x: No space left"
     assert str(failed(Path("/x"), OSError("odd"))) == "/x: odd"
+
+
+def test_new(tmp_path: Path) -> None:
+    """Where nothing is there is no format, and Delta is the usual one."""
+    assert (formOf(tmp_path), formOf(tmp_path / "nothing")) == ("", "")
+    assert tableAt(tmp_path).form == "delta"
+    for form in FORMATS:
+        assert tableAt(tmp_path, form).form == form
+
+
+def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing library is an error that names the extra that brings it."""
+
+    def gone(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'lake'", name="lake")
+
+    monkeypatch.setattr("natsbroker.spark.tables.table.importlib.import_module", gone)
+    with pytest.raises(OptionError, match=r"pip install 'natsbroker\[delta\]'"):
+        tableAt(tmp_path, "delta")
+
+
+def test_former(tmp_path: Path) -> None:
+    """What an earlier version made is refused with the command that converts it."""
+    (tmp_path / "_nb").mkdir()
+    with pytest.raises(TableError, match="natsbroker spark convert --archive"):
+        tableAt(tmp_path)

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.reading import Loss, SequenceRange
+from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import Logs, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamState
-from natsbroker.spark.nats.connection import ServerAccess, connect
 from natsbroker.spark.tables.checking import COLUMNS
-from natsbroker.spark.tables.filing import writeDays, writeFile
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
 from natsbroker.spark.tables.table import ArchiveTable
@@ -62,23 +61,21 @@ def logOf(state: StreamState, options: dict[str, Any]) -> Log:
 
 
 def copyRange(
-    peer: ServerAccess,
     options: dict[str, Any],
     root: Location,
     bounds: SequenceRange,
     partition: str = "",
 ) -> CopyResult:
-    """
-    Copy one range into files that are not in the table yet.
-    """
     lost: list[Range] = []
 
-    def onLoss(loss: str) -> None:
-        lost.extend(loss.ranges if isinstance(loss, Loss) else ())
-
-    batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, bounds, (), onLoss)
-    write = writeDays if partition else writeFile
-    return CopyResult(tuple(write(root, batches, bounds.start)), tuple(lost))
+    batches = batchesOf(
+        {**options, "failOnDataLoss": False},
+        COLUMNS,
+        bounds,
+        onLoss=lambda loss: lost.extend(loss.ranges),
+    )
+    files = writeFiles(root, batches, bounds.start, bool(partition))
+    return CopyResult(tuple(files), tuple(lost))
 
 
 def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
@@ -118,7 +115,6 @@ class Archiver:
         self.rows = self.files = self.bytes = 0
         self.lost: list[Range] = []
         self._options = options
-        self._peer = peerOf(options)
         self._run = run
         self._plan = plan or FilePlan()
         self._onProgress = onProgress
@@ -134,7 +130,7 @@ class Archiver:
         @raise DataLoss: if the log is another one than that of the archive.
         """
         self.table.make()
-        with connect(self._peer) as connection:
+        with connected(self._options) as connection:
             logs = logsOf(connection, self._options)
             state = logs.state(self._name)
             snapshot = self._held(logs, state, hold)
@@ -194,7 +190,7 @@ class Archiver:
     def _advance(self, snapshot: TableSnapshot, end: int) -> TableSnapshot:
         ranges = self._plan.ranges(snapshot.log, snapshot.stop, end)
         root, partition = self.table.root, snapshot.partition
-        work = partial(copyRange, self._peer, self._options, root, partition=partition)
+        work = partial(copyRange, self._options, root, partition=partition)
         done: list[CopyResult] = self._run(work, ranges)
         files = [file for copied in done for file in copied.files]
         lost = [each for copied in done for each in copied.lost]

@@ -10,55 +10,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.jobs.archive.archiver import CopyResult, checkLog
-from natsbroker.spark.jobs.common import Parser, Runner, addMaster, command, inline, runnerFor
+from natsbroker.spark.jobs.archive.archiver import checkLog
+from natsbroker.spark.jobs.common import JobRun, Runner, addMaster, command, inline, runnerFor
 from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
-from natsbroker.spark.tables.filing import writeDays, writeFile
-from natsbroker.spark.tables.formats import FORMATS, FORMER, tableAt
+from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location, directoryOf
-from natsbroker.spark.tables.snapshots import Log, Range, TableError, TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, Tile
+from natsbroker.spark.tables.table import FORMATS, FORMER, ArchiveTable, tableAt
 
 #: How many ranges are added to the table at a time.
 _RANGES = 16
 
 
 @dataclass(frozen=True)
-class FormerFile:
-    """
-    @ivar path: empty if the range had no messages.
-    """
-
-    path: str
-    start: int
-    stop: int
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True)
 class FormerArchive:
     """
-    @ivar groups: ranges that follow each other, each with the files that have its messages.
+    @ivar digests: the SHA-256 of each file, by its path.
     """
 
     root: Path
-    log: Log
-    start: int
-    stop: int
-    groups: tuple[tuple[FormerFile, ...], ...]
-    lost: tuple[Range, ...]
-    partition: str
+    snapshot: TableSnapshot
+    digests: Mapping[str, str]
 
     @classmethod
     def of(cls, root: Path) -> FormerArchive:
@@ -67,18 +48,19 @@ class FormerArchive:
             raise TableError(f"{root}: is a table of decode: decode the log or its archive again")
         try:
             found = json.loads(max(versions.glob("*.json")).read_bytes())
-            names = ("path", "start", "stop", "rows", "sha256")
-            files = [FormerFile(*(each[name] for name in names)) for each in found["files"]]
-            groups = groupby(files, lambda each: (each.start, each.stop))
-            return cls(
-                root,
+            # A range without messages has no path.
+            files = [each for each in found["files"] if each["path"]]
+            snapshot = TableSnapshot(
+                found["version"],
+                "",
                 Log(**found["log"]),
                 found["start"],
                 found["stop"],
-                tuple(tuple(each) for _, each in groups),
+                tuple(File(x["path"], x["start"], x["stop"] - 1, x["rows"], 0) for x in files),
                 tuple((start, stop) for start, stop in found["lost"]),
                 found.get("partition", ""),
             )
+            return cls(root, snapshot, {each["path"]: each["sha256"] for each in files})
         except OSError as error:
             raise TableError(f"{root}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
@@ -86,76 +68,68 @@ class FormerArchive:
                 f"{root}: there is no archive of an earlier version: {error}"
             ) from None
 
+    def copied(self, to: Location, partition: str, tile: Tile) -> list[File]:
+        return writeFiles(to, self._rows(tile.files), tile.start, bool(partition))
 
-def convert(former: FormerArchive, table: ArchiveTable, run: Runner = inline) -> TableSnapshot:
+    def _rows(self, files: Sequence[File]) -> Iterator[Any]:
+        tables = []
+        for each in files:
+            try:
+                data = (self.root / each.path).read_bytes()
+                table = pq.read_table(pa.BufferReader(data), columns=list(COLUMNS))
+            except (OSError, pa.ArrowException) as error:
+                raise self._damage(each, str(error)) from None
+            if self.digests[each.path] not in ("", hashlib.sha256(data).hexdigest()):
+                raise self._damage(each, "has other bytes than were written")
+            if table.num_rows != each.rows:
+                raise self._damage(each, f"has {table.num_rows} rows and not {each.rows}")
+            tables.append(table.select(COLUMNS))
+        if tables:
+            yield from pa.concat_tables(tables).sort_by("seq").to_batches()
+
+    def _damage(self, file: File, text: str) -> ArchiveDamaged:
+        found = Difference("file", file.first, file.last, f"{file.path}: {text}")
+        return ArchiveDamaged(self.root, [found])
+
+
+def convert(archive: FormerArchive, table: ArchiveTable, run: Runner = inline) -> TableSnapshot:
     """
     Copy an archive into a table; what is there already from the same log stays.
 
     @return: the version of the table that holds then.
     @raise ArchiveDamaged: if a file is not as it was written.
     """
+    former = archive.snapshot
     table.make()
     if table.latest() is None:
         table.create(TableSnapshot.first(former.log, former.start, former.partition))
     while True:
         snapshot = table.require()
         checkLog(table, snapshot, former.log)
-        groups = [each for each in former.groups if each[0].start >= snapshot.stop][:_RANGES]
-        if not groups:
+        tiles = [each for each in former.tiles if each.stop > snapshot.stop][:_RANGES]
+        if not tiles:
             return snapshot
-        if groups[0][0].start != snapshot.stop:
+        if any(each.first < snapshot.stop for each in tiles[0].files):
             raise TableError(f"{table.root} stops at {snapshot.stop}, inside a file")
-        done: list[CopyResult] = run(
-            partial(_copied, former.root, table.root, snapshot.partition), groups
-        )
-        stop = groups[-1][-1].stop
+        done = run(partial(archive.copied, table.root, snapshot.partition), tiles)
+        stop = tiles[-1].stop
         lost = [
             (max(a, snapshot.stop), min(b, stop))
             for a, b in former.lost
             if a < stop and b > snapshot.stop
         ]
-        table.append(snapshot, [file for each in done for file in each.files], lost, stop)
-
-
-def _copied(root: Path, to: Location, partition: str, files: tuple[FormerFile, ...]) -> CopyResult:
-    write = writeDays if partition else writeFile
-    return CopyResult(tuple(write(to, _rows(root, files), files[0].start)), ())
-
-
-def _rows(root: Path, files: Sequence[FormerFile]) -> Iterator[Any]:
-    tables = []
-    for each in files:
-        if not each.path:
-            continue
-        try:
-            data = (root / each.path).read_bytes()
-            table = pq.read_table(pa.BufferReader(data), columns=list(COLUMNS))
-        except (OSError, pa.ArrowException) as error:
-            raise _damage(root, each, str(error)) from None
-        if each.sha256 not in ("", hashlib.sha256(data).hexdigest()):
-            raise _damage(root, each, "has other bytes than were written")
-        if table.num_rows != each.rows:
-            raise _damage(root, each, f"has {table.num_rows} rows and not {each.rows}")
-        tables.append(table.select(COLUMNS))
-    if tables:
-        yield from pa.concat_tables(tables).sort_by("seq").to_batches()
-
-
-def _damage(root: Path, file: FormerFile, text: str) -> ArchiveDamaged:
-    found = Difference("file", file.start, file.stop - 1, f"{file.path}: {text}")
-    return ArchiveDamaged(root, [found])
+        table.append(snapshot, [file for files in done for file in files], lost, stop)
 
 
 @command("convert")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("convert", "Copy an archive that an earlier version made into a table.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    parser.add_argument("--to", required=True, help="the directory of the table")
-    parser.add_argument("--format", default="", choices=FORMATS, help="of a new table")
-    addMaster(parser)
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.add_argument("--to", required=True, help="the directory of the table")
+    job.add_argument("--format", default="", choices=FORMATS, help="of a new table")
+    addMaster(job)
+    given = job.given()
     former = FormerArchive.of(directoryOf(given.archive))
     with runnerFor(given.master) as run:
         found = convert(former, tableAt(given.to, given.format), run)
-    summary.update(rows=found.rows, start=found.start, stop=found.stop)
+    job.summary.update(rows=found.rows, start=found.start, stop=found.stop)
     return 0

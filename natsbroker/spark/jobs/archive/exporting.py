@@ -5,15 +5,13 @@ The job C{export}: an archive as plain Parquet files, for programs that read no 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
 
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
-from natsbroker.spark.jobs.common import Parser, command, writeWhole
+from natsbroker.spark.jobs.common import JobRun, command, writeWhole
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
@@ -68,15 +66,14 @@ def _written(archive: ArchiveOrigin, bounds: SequenceRange, path: Path) -> int:
 
 
 @command("export")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("export", "Write an archive as plain Parquet files, and later what was added.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    parser.add_argument("--to", required=True, help="the directory of the files")
-    parser.add_argument("--rows-per-file", type=int, default=ROWS, help="sequences at most")
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.add_argument("--to", required=True, help="the directory of the files")
+    job.add_argument("--rows-per-file", type=int, default=ROWS, help="sequences at most")
+    given = job.given()
     if given.rows_per_file < 1:
-        parser.error("--rows-per-file is 1 or more")
-    summary.update(
+        job.error("--rows-per-file is 1 or more")
+    job.summary.update(
         export(ArchiveOrigin.of(given.archive), directoryOf(given.to), given.rows_per_file)
     )
     return 0

@@ -5,7 +5,7 @@ The job C{archive}: one log into a table, once or again and again.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
@@ -13,7 +13,7 @@ from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, Housekeeper, addRetention
 from natsbroker.spark.jobs.common import (
     FOUND,
-    Parser,
+    JobRun,
     Progress,
     addSource,
     command,
@@ -22,10 +22,10 @@ from natsbroker.spark.jobs.common import (
     secondsOf,
     sourceOptions,
 )
-from natsbroker.spark.jobs.numbers import jobMetrics
 from natsbroker.spark.jobs.signals import Stop, stopping
+from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.table import FORMATS, tableAt
 
 #: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
 #: store that are not there now.
@@ -63,12 +63,12 @@ def archive(
 
 
 @command("archive")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    given = _read(arguments)
+def main(job: JobRun) -> int:
+    given = _read(job)
     options = sourceOptions(given)
     table = tableAt(given.to, given.format, given.catalog)
     plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
-    progress = Progress("archive", stderr)
+    progress = Progress("archive", job.stderr)
     with (
         jobMetrics(given.metrics, "archive", given.stream or given.channel) as metrics,
         stopping() as isOver,
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
             run,
             given.compact_after if given.every else 0,
             ArchiveRetention.of(given),
-            lambda text: print(f"natsbroker spark archive: tidying: {text}", file=stderr),
+            lambda text: print(f"natsbroker spark archive: tidying: {text}", file=job.stderr),
         )
 
         def onProgress(done: int, end: int) -> None:
@@ -95,15 +95,15 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
                 lambda: table.latest(hasFiles=False) is not None,
                 given.every,
                 isOver,
-                stderr,
+                job.stderr,
                 metrics.lost,
             )
         finally:
             housekeeper.finish()
             progress.end()
-            summary.update(archiver.summary())
+            job.summary.update(archiver.summary())
             if given.every:
-                summary.update(compacted=housekeeper.compacted, expired=housekeeper.expired)
+                job.summary.update(compacted=housekeeper.compacted, expired=housekeeper.expired)
     return FOUND if archiver.lost or housekeeper.failures else 0
 
 
@@ -139,40 +139,39 @@ def _isPassing(error: DataSourceError) -> bool:
     return not isinstance(error, ApiError) or error.code in _PASSING
 
 
-def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("archive", "Copy a log into a table, each message exactly once.")
-    addSource(parser)
-    parser.add_argument("--to", required=True, help="the directory or URL of the archive")
-    parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
-    parser.add_argument(
+def _read(job: JobRun) -> argparse.Namespace:
+    addSource(job)
+    job.add_argument("--to", required=True, help="the directory or URL of the archive")
+    job.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
+    job.add_argument(
         "--catalog",
         default="",
         metavar="CATALOG:NAMESPACE.TABLE",
         help="of a new Iceberg table; one of its own without",
     )
-    parser.add_argument(
+    job.add_argument(
         "--partition-by", default="", choices=("date",), help="of a new archive: files of one day"
     )
-    addPace(parser)
-    parser.add_argument(
+    addPace(job)
+    job.add_argument(
         "--hold", action="store_true", help="have the broker keep what is not archived yet"
     )
-    parser.add_argument("--hold-for", type=secondsOf, default=0.0, help="how long without renewal")
-    parser.add_argument(
+    job.add_argument("--hold-for", type=secondsOf, default=0.0, help="how long without renewal")
+    job.add_argument(
         "--compact-after",
         type=lambda text: _count(text, 0),
         default=100,
         metavar="N",
         help="with --every: tidy the archive after that many versions; 0 for never",
     )
-    addRetention(parser)
-    given = parser.parse_args(list(arguments))
+    addRetention(job)
+    given = job.given()
     if given.once and given.every:
-        parser.error("--once and --every exclude each other")
+        job.error("--once and --every exclude each other")
     if given.keep and not given.every:
-        parser.error("--keep goes with --every; vacuum --keep gives up what is old once")
+        job.error("--keep goes with --every; vacuum --keep gives up what is old once")
     if given.needed_by and not given.keep:
-        parser.error("--needed-by goes with --keep")
+        job.error("--needed-by goes with --keep")
     return given
 
 

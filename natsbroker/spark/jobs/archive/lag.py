@@ -5,21 +5,20 @@ The job C{lag}: how far archives and streaming queries are behind their logs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from natsbroker.spark.datasource.offsets import readOffset
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import optionsOf
-from natsbroker.spark.jobs.common import FOUND, Parser, addServers, command, sourceOptions
+from natsbroker.spark.jobs.common import FOUND, JobRun, addServers, command, sourceOptions
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
-from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
-from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.table import tableAt
 
 
 def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
@@ -55,18 +54,17 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
 
 
 @command("lag")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("lag", "Say how far an archive or a streaming query is behind its logs.")
-    addServers(parser)
-    parser.add_argument("--archive", help="the directory of an archive")
-    parser.add_argument("--checkpoint", help="or the checkpoint of a streaming query, with")
-    parser.add_argument("--stream", help="the streams that it reads")
-    parser.add_argument("--channel", help="or the channels")
-    parser.add_argument("--most", type=int, default=-1, help="how far behind is too far")
-    parser.add_argument("--html", default="", help="a file for a report, with a plot")
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    addServers(job)
+    job.add_argument("--archive", help="the directory of an archive")
+    job.add_argument("--checkpoint", help="or the checkpoint of a streaming query, with")
+    job.add_argument("--stream", help="the streams that it reads")
+    job.add_argument("--channel", help="or the channels")
+    job.add_argument("--most", type=int, default=-1, help="how far behind is too far")
+    addPage(job)
+    given = job.given()
     if bool(given.archive) == bool(given.checkpoint):
-        parser.error("either --archive or --checkpoint")
+        job.error("either --archive or --checkpoint")
     options = sourceOptions(given)
     if given.archive:
         snapshot = tableAt(given.archive).require()
@@ -75,15 +73,13 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
     else:
         checkedNames(options)
         places = placesOf(Path(given.checkpoint))
-    summary["logs"] = logs = _compared(options, places)
-    summary["behind"] = sum(each.get("behind", 0) for each in logs.values())
+    job.summary["logs"] = logs = _compared(options, places)
+    job.summary["behind"] = sum(each.get("behind", 0) for each in logs.values())
     wrong = [name for name, each in logs.items() if "error" in each]
     for name in wrong:
-        print(f"{name}: {logs[name]['error']}", file=stderr)
-    if given.html:
-        writePage(reportOf(logs, summary["behind"]), given.html)
-        summary["html"] = given.html
-    isTooFar = 0 <= given.most < summary["behind"]
+        print(f"{name}: {logs[name]['error']}", file=job.stderr)
+    writePage(reportOf(logs, job.summary["behind"]), given.html, job.summary)
+    isTooFar = 0 <= given.most < job.summary["behind"]
     return FOUND if wrong or isTooFar else 0
 
 
@@ -102,7 +98,7 @@ def _compared(
     options: dict[str, Any], places: dict[str, tuple[str, int]]
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    with connect(peerOf(options)) as connection:
+    with connected(options) as connection:
         logs = logsOf(connection, options)
         for name, (identity, following) in sorted(places.items()):
             one: dict[str, Any] = {"next": following}

@@ -11,15 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, stateOf
 from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.logs.reading import Loss, SequenceRange
-from natsbroker.spark.logs.selection import logsOf, oneName
-from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.logs.selection import oneName
 from natsbroker.spark.tables.checking import COLUMNS, readFiles
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
+from natsbroker.spark.tables.table import tableAt
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,7 @@ class LogOrigin:
         return cls({**options, "failOnDataLoss": False})
 
     def state(self) -> StoredRange:
-        with connect(peerOf(self.options)) as connection:
-            logs = logsOf(connection, self.options)
-            found = logs.state(oneName(self.options))
+        found = stateOf(self.options, oneName(self.options))
         return StoredRange(logOf(found, self.options), found.first, found.stop)
 
     def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
@@ -51,11 +48,11 @@ class LogOrigin:
         @param onLost: called with ranges that are not stored any more.
         """
 
-        def onLoss(loss: str) -> None:
-            for each in loss.ranges if isinstance(loss, Loss) else ():
+        def onLoss(loss: Loss) -> None:
+            for each in loss.ranges:
                 onLost(each)
 
-        yield from batchesOf(peerOf(self.options), self.options, COLUMNS, bounds, (), onLoss)
+        yield from batchesOf(self.options, COLUMNS, bounds, onLoss=onLoss)
 
     def now(self) -> LogOrigin:
         """

@@ -6,34 +6,43 @@ small files become large ones and old versions are vacuumed, in a thread beside.
 from __future__ import annotations
 
 import argparse
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.compacting import TARGET, compact
 from natsbroker.spark.jobs.archive.lag import placesOf
 from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import (
-    Parser,
+    BadArgument,
+    JobRun,
     Runner,
+    addMaster,
     addServers,
     checkedOptions,
     command,
+    inline,
     optionTexts,
+    runnerFor,
     secondsOf,
 )
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.checking import ArchiveDamaged, damageOf
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
+
+#: How large files become. Who reads a file that was compacted sorts it, in memory.
+TARGET = 128 << 20
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 #: For how long what is not named any more stays, in seconds.
 AGE = 86400.0
@@ -104,7 +113,7 @@ def _neededFrom(
     if options is None or log.kind != "channel":
         return limit
     values = optionsOf(snapshot, dict(options))
-    with connect(peerOf(values)) as connection:
+    with connected(values) as connection:
         logs = logsOf(connection, values)
         holds = logs.call("INFO", log.name).get("holds", []) if isinstance(logs, ChannelApi) else []
     try:
@@ -124,6 +133,28 @@ def _newest(root: Location, file: File) -> float:
     if not all(each is not None and each.has_min_max for each in ends):
         return float("inf")
     return max(float(each.max.timestamp()) for each in ends)
+
+
+def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
+    """
+    Make few large files of many small ones; the small ones stay until they are vacuumed.
+
+    @return: how many files gave way to others.
+    @raise ArchiveDamaged: if one has not what was written.
+    """
+    # The new files will say how many rows they have, so what is missing must be found before. Files
+    # of decoded tables have no sequences, and no checksums.
+    found = run(
+        partial(damageOf, table.root),
+        [
+            x.files
+            for x in table.require().tiles
+            if any(y.last and y.bytes < target for y in x.files)
+        ],
+    )
+    if findings := [each for damage in found for each in damage]:
+        raise ArchiveDamaged(table.root, findings)
+    return table.compact(target)
 
 
 class Housekeeper:
@@ -191,26 +222,48 @@ class Housekeeper:
             self._say(str(error.strerror or error))
 
 
+def bytesOf(text: str) -> int:
+    """
+    A size: C{1000}, C{64K}, C{512M}, C{2G}, with or without C{B} behind it.
+    """
+    found = re.fullmatch(r"(\d+)([KMG]?)B?", text)
+    if found is None or not int(found[1]):
+        raise BadArgument(f"not a size: {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+@command("compact")
+def compactMain(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 128M")
+    addMaster(job)
+    given = job.given()
+    table = tableAt(given.archive)
+    before = table.require()
+    with runnerFor(given.master) as run:
+        job.summary["replaced"] = compact(table, run, given.target)
+    after = table.require()
+    job.summary.update(version=after.version, before=len(before.files), files=len(after.files))
+    return 0
+
+
 @command("vacuum")
-def vacuumMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser("vacuum", "Delete old versions of an archive, and files that none names.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
-    parser.add_argument("--dry-run", action="store_true", help="delete nothing")
-    addRetention(parser)
-    addServers(parser, isRequired=False)
-    given = parser.parse_args(list(arguments))
+def vacuumMain(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
+    job.add_argument("--dry-run", action="store_true", help="delete nothing")
+    addRetention(job)
+    addServers(job, isRequired=False)
+    given = job.given()
     if given.keep and given.dry_run:
-        parser.error("--keep and --dry-run exclude each other")
+        job.error("--keep and --dry-run exclude each other")
     if given.needed_by and not given.keep:
-        parser.error("--needed-by goes with --keep")
+        job.error("--needed-by goes with --keep")
     # A place-holder for the log: the archive says which it is.
     options = checkedOptions(optionTexts(given, stream="_")) if given.servers else None
     table = tableAt(given.archive)
     if given.keep:
-        summary["expired"] = expire(table, ArchiveRetention.of(given), options)
+        job.summary["expired"] = expire(table, ArchiveRetention.of(given), options)
     done = table.vacuum(given.older_than, given.dry_run)
-    summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
+    job.summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
     return 0

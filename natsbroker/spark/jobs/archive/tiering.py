@@ -8,14 +8,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.archiver import logOf
-from natsbroker.spark.jobs.archive.verify import optionsOf
+from natsbroker.spark.jobs.archive.verify import following
 from natsbroker.spark.jobs.common import (
-    Parser,
+    JobRun,
     addArchive,
     command,
     inSpark,
@@ -25,13 +23,11 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.logs.columns import ddlOf
-from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf, readFiles
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.locations import Location, ObjectPath
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
+from natsbroker.spark.tables.table import tableAt
 
 _COLUMNS = ("seq", "subject", "data", "time")
 
@@ -102,14 +98,7 @@ def tiered(
     # One version from beginning to end: what is archived meanwhile comes from the log.
     snapshot = table.require()
     log = snapshot.log
-    values = optionsOf(snapshot, readOptions(options))
-    with connect(peerOf(values)) as connection:
-        state = logsOf(connection, values).state(log.name)
-    if logOf(state, values) != log:
-        raise DataLoss(
-            f"{log.kind} {log.name} was deleted and made again since it was archived: its sequences"
-            " are others"
-        )
+    values, state = following(snapshot, readOptions(options))
     if state.first > snapshot.stop and values["failOnDataLoss"]:
         raise DataLoss(
             f"{log.kind} {log.name}: sequences {snapshot.stop} to {state.first - 1} are neither in"
@@ -122,17 +111,16 @@ def tiered(
 
 
 @command("tiered")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("tiered", "Ask SQL questions about an archive and what its log has behind it.")
-    addArchive(parser)
-    parser.add_argument(
+def main(job: JobRun) -> int:
+    addArchive(job)
+    job.add_argument(
         "--sql", default="SELECT count(*) AS rows, max(seq) AS last FROM log", help="about log"
     )
-    parser.add_argument("--master", default="", help="where Spark runs; local[*] without")
-    given = parser.parse_args(list(arguments))
+    job.add_argument("--master", default="", help="where Spark runs; local[*] without")
+    given = job.given()
     sourceOptions(given)
     if given.master == "inline":
-        parser.error("--master: SQL needs Spark")
+        job.error("--master: SQL needs Spark")
     with sessionFor(given.master) as spark:
         names = (*_COLUMNS, "headers", "time_ns")
         tiered(spark, given.archive, optionTexts(given), names).createOrReplaceTempView("log")
@@ -142,7 +130,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
         except Exception as error:
             raise DataSourceError(str(error).strip().splitlines()[0]) from None
     for each in rows:
-        print(each, file=stdout)
-    summary["answer"] = [json.loads(each) for each in rows[:1]]
-    summary["rows"] = len(rows)
+        print(each, file=job.stdout)
+    job.summary["answer"] = [json.loads(each) for each in rows[:1]]
+    job.summary["rows"] = len(rows)
     return 0

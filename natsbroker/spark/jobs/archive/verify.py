@@ -5,20 +5,20 @@ The job C{verify}: whether an archive has what its log has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected, stateOf
 from natsbroker.spark.errors import ApiError, DataLoss
 from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.jobs.common import (
     FOUND,
-    Parser,
+    JobRun,
     Runner,
     addArchive,
     addMaster,
@@ -29,17 +29,16 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
-from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, Difference, consecutive, examined
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import TableSnapshot, Tile
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from natsbroker.wire.columnar import addToDigest
 
 #: How many sequences a fingerprint covers.
@@ -63,6 +62,24 @@ def optionsOf(snapshot: TableSnapshot, options: dict[str, Any]) -> dict[str, Any
     return {**options, **named, **scope}
 
 
+def following(
+    snapshot: TableSnapshot, options: dict[str, Any]
+) -> tuple[dict[str, Any], StreamState]:
+    """
+    @return: the options for the log of an archive, and its state.
+    @raise DataLoss: if the log is another one.
+    """
+    log = snapshot.log
+    options = optionsOf(snapshot, options)
+    state = stateOf(options, log.name)
+    if logOf(state, options) != log:
+        raise DataLoss(
+            f"{log.kind} {log.name} was deleted and made again since it was archived: its sequences"
+            " are others"
+        )
+    return options, state
+
+
 def verify(
     options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
 ) -> tuple[TableSnapshot, Comparison]:
@@ -73,16 +90,8 @@ def verify(
     @raise DataLoss: if the log is another one.
     """
     snapshot = table.require()
-    options = optionsOf(snapshot, options)
-    peer = peerOf(options)
-    with connect(peer) as connection:
-        state = logsOf(connection, options).state(snapshot.log.name)
-    if logOf(state, options) != snapshot.log:
-        raise DataLoss(
-            f"{snapshot.log.kind} {snapshot.log.name} was deleted and made again since it was"
-            " archived: its sequences are others"
-        )
-    work = partial(compareFiles, peer, options, table.root, snapshot.log.identity, block)
+    options, state = following(snapshot, options)
+    work = partial(compareFiles, options, table.root, snapshot.log.identity, block)
     tasks = [(each, max(each.start, state.first)) for each in snapshot.tiles]
     done: list[Comparison] = run(work, tasks)
     return snapshot, Comparison(
@@ -93,7 +102,6 @@ def verify(
 
 
 def compareFiles(
-    peer: ServerAccess,
     options: dict[str, Any],
     root: Location,
     identity: str,
@@ -104,14 +112,14 @@ def compareFiles(
     name = (options["channel"] or options["stream"])[0]
     findings: list[Difference] = []
     rows = deleted = 0
-    with connect(peer, tile.start) as connection:
+    with connected(options, tile.start) as connection:
         logs = logsOf(connection, options)
         for begin, end, archived in _blocks(_rowsIn(root, tile, findings), start, tile.stop, block):
             rows += len(archived)
             bounds = SequenceRange(name, identity, begin, end)
             if isinstance(logs, ChannelApi) and _isSame(logs, bounds, block, archived):
                 continue
-            stored = _live(peer, options, bounds)
+            stored = _live(options, bounds)
             for each in _differences(archived, stored):
                 last = findings[-1] if findings else each
                 if (last.kind, last.detail, last.last) == (each.kind, each.detail, each.first - 1):
@@ -169,9 +177,8 @@ def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
             yield seq, time, subject, pairs, data
 
 
-def _live(peer: ServerAccess, options: dict[str, Any], bounds: SequenceRange) -> list[Row]:
-    given = {**options, "failOnDataLoss": False}
-    return list(_rowsOf(batchesOf(peer, given, COLUMNS, bounds, (), lambda loss: None)))
+def _live(options: dict[str, Any], bounds: SequenceRange) -> list[Row]:
+    return list(_rowsOf(batchesOf({**options, "failOnDataLoss": False}, COLUMNS, bounds)))
 
 
 def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: list[Row]) -> bool:
@@ -245,25 +252,22 @@ def _summary(snapshot: TableSnapshot, compared: Comparison) -> dict[str, Any]:
 
 
 @command("verify")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("verify", "Compare an archive with the log that it is of.")
-    addArchive(parser)
-    parser.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
-    parser.add_argument("--html", default="", help="a file for a report, with a plot")
-    addMaster(parser)
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    addArchive(job)
+    job.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
+    addPage(job)
+    addMaster(job)
+    given = job.given()
     if not 1 <= given.block <= 1_000_000:
-        parser.error("--block is 1 to 1000000")
+        job.error("--block is 1 to 1000000")
     options = sourceOptions(given)
     with runnerFor(given.master) as run:
-        summary.update(_summary(*verify(options, tableAt(given.archive), run, given.block)))
-    for each in summary["findings"]:
+        job.summary.update(_summary(*verify(options, tableAt(given.archive), run, given.block)))
+    for each in job.summary["findings"]:
         where = f"{each['first']} to {each['last']}"
-        print(f"{each['kind']}: sequences {where}: {each['detail']}", file=stderr)
-    if given.html:
-        writePage(reportOf(summary), given.html)
-        summary["html"] = given.html
-    return FOUND if summary["findings"] else 0
+        print(f"{each['kind']}: sequences {where}: {each['detail']}", file=job.stderr)
+    writePage(reportOf(job.summary), given.html, job.summary)
+    return FOUND if job.summary["findings"] else 0
 
 
 def reportOf(summary: Mapping[str, Any]) -> JobReport:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,8 +20,8 @@ from natsbroker.spark.jobs.archive.job import addPace, rounds
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addSource,
     command,
@@ -31,8 +31,8 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
-from natsbroker.spark.jobs.numbers import jobMetrics
 from natsbroker.spark.jobs.signals import stopping
+from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.locations import Location, ObjectPath, locationOf, parquetFile
@@ -104,8 +104,8 @@ def _rowsIn(columns: Any, path: Location) -> Iterator[Any]:
 
 
 @command("decode")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    given = _read(arguments)
+def main(job: JobRun) -> int:
+    given = _read(job)
     registry = RegistryAccess(given.registry, given.registry_auth, given.registry_ca)
     isUnknownBad = given.unknown == "refuse"
     mappings = readMappings(given.schema, _names(given.table), isUnknownBad, registry)
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
         origin = LogOrigin.of(sourceOptions(given))
     layout = TableOptions(given.prefix, given.others == "keep")
     plan = FilePlan(given.rows_per_file, given.files_per_version)
-    progress = Progress("decode", stderr)
+    progress = Progress("decode", job.stderr)
     with (
         jobMetrics(
             given.metrics, "decode", given.stream or given.channel or given.archive
@@ -134,11 +134,17 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
         )
         try:
             rounds(
-                "decode", decoder.once, decoder.hasBegun, given.every, isOver, stderr, metrics.lost
+                "decode",
+                decoder.once,
+                decoder.hasBegun,
+                given.every,
+                isOver,
+                job.stderr,
+                metrics.lost,
             )
         finally:
             progress.end()
-            summary.update(decoder.summary())
+            job.summary.update(decoder.summary())
     return FOUND if decoder.dead or decoder.lost or decoder.clashes else 0
 
 
@@ -152,14 +158,11 @@ def _names(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser(
-        "decode", "Decode the payloads of a log into tables, each message exactly once."
-    )
-    addSource(parser, isRequired=False)
-    parser.add_argument("--archive", help="the directory of an archive, in place of servers")
-    parser.add_argument("--to", required=True, help="the directory of the tables")
-    parser.add_argument(
+def _read(job: JobRun) -> argparse.Namespace:
+    addSource(job, isRequired=False)
+    job.add_argument("--archive", help="the directory of an archive, in place of servers")
+    job.add_argument("--to", required=True, help="the directory of the tables")
+    job.add_argument(
         "--schema",
         action="append",
         required=True,
@@ -167,31 +170,31 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         help="what decodes which subjects: json, avro, avro-single, avro-confluent, protobuf,"
         " registry",
     )
-    parser.add_argument("--registry", default="", help="the URL of a schema registry")
-    parser.add_argument("--registry-auth", default="", help="a file with USER:PASSWORD for it")
-    parser.add_argument("--registry-ca", default="", help="a file of certificates to trust there")
-    parser.add_argument(
+    job.add_argument("--registry", default="", help="the URL of a schema registry")
+    job.add_argument("--registry-auth", default="", help="a file with USER:PASSWORD for it")
+    job.add_argument("--registry-ca", default="", help="a file of certificates to trust there")
+    job.add_argument(
         "--table", action="append", default=[], metavar="PATTERN=NAME", help="names a table"
     )
-    parser.add_argument(
+    job.add_argument(
         "--others",
         choices=("keep", "ignore"),
         default="keep",
         help="whether messages without a schema are dead letters",
     )
-    parser.add_argument(
+    job.add_argument(
         "--unknown",
         choices=("refuse", "ignore"),
         default="refuse",
         help="whether fields that a schema has not make a payload a dead letter",
     )
-    parser.add_argument(
+    job.add_argument(
         "--prefix", default="", help="put before the names of the columns seq, subject and time"
     )
-    addPace(parser)
-    given = parser.parse_args(list(arguments))
+    addPace(job)
+    given = job.given()
     if given.once and given.every:
-        parser.error("--once and --every exclude each other")
+        job.error("--once and --every exclude each other")
     if bool(given.archive) == bool(given.servers):
-        parser.error("either --servers or --archive")
+        job.error("either --servers or --archive")
     return given

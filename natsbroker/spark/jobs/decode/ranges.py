@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.codecs.decoding import structsOf
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import DataSourceError
@@ -196,7 +197,11 @@ class _Task:
 
     def _write(self, batch: Any, place: int, rows: _Rows) -> None:
         if rows.good:
-            structs = self._structs(place, rows)
+            structs, untaken = structsOf([row for _, row in rows.good], self._types[place])
+            if untaken:
+                structs = structs.filter(structs.is_valid())
+                rows.dead += [(rows.good[x][0], reason) for x, reason in untaken.items()]
+                rows.good = [each for x, each in enumerate(rows.good) if x not in untaken]
             writer = self._writers.get(DecodedTable(self._plan.mappings[place].table, place, False))
             if writer is not None and rows.good:
                 numbers = pa.array([number for number, _ in rows.good], pa.int64())
@@ -207,25 +212,6 @@ class _Task:
                 writer.add(pa.RecordBatch.from_arrays(columns, names=names))
         if rows.dead:
             self._bury(batch, place, sorted(rows.dead))
-
-    def _structs(self, place: int, rows: _Rows) -> Any:
-        """
-        The decoded rows as an array; a row that Arrow does not take, though it was decoded, becomes
-        a dead letter.
-        """
-        kind = self._types[place]
-        try:
-            return pa.array([row for _, row in rows.good], kind)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            kept = []
-            for number, row in rows.good:
-                try:
-                    pa.array([row], kind)
-                    kept.append((number, row))
-                except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-                    rows.dead.append((number, f"its columns cannot hold it: {error}"))
-            rows.good = kept
-            return pa.array([row for _, row in kept], kind)
 
     def _bury(self, batch: Any, place: int, dead: list[tuple[int, str]]) -> None:
         mapping = self._plan.mappings[place] if place >= 0 else None
@@ -272,38 +258,26 @@ def cellsOf(kind: Any) -> Count | None:
     @return: C{None} if that is in proportion to its payload.
     """
     if pa.types.is_struct(kind):
-        return _struct(kind)
-    if pa.types.is_list(kind):
-        return _items(kind.value_type, lambda found: found)
-    if pa.types.is_map(kind):
-        return _items(kind.item_type, lambda found: [value for _, value in found])
-    return None
+        needed = [(each.name, count) for each in kind if (count := cellsOf(each.type)) is not None]
 
+        def beneathFields(found: Any) -> int:
+            return sum(count(found[x]) for x, count in needed if found.get(x) is not None)
 
-def _struct(kind: Any) -> Count | None:
-    counts = [(each.name, cellsOf(each.type)) for each in kind]
-    needed = [(name, count) for name, count in counts if count is not None]
-    if not needed:
+        return beneathFields if needed else None
+    isMap = pa.types.is_map(kind)
+    if not isMap and not pa.types.is_list(kind):
         return None
-
-    def cells(found: Any) -> int:
-        values = ((count, found.get(name)) for name, count in needed)
-        return sum(count(value) for count, value in values if value is not None)
-
-    return cells
-
-
-def _items(item: Any, values: Callable[[Any], Any]) -> Count | None:
-    width = _width(item)
-    inner = cellsOf(item)
+    item = kind.item_type if isMap else kind.value_type
+    width, inner = _width(item), cellsOf(item)
     if inner is None:
         return None if width <= _FEW else lambda found: width * len(found)
     count = inner
 
-    def cells(found: Any) -> int:
-        return width * len(found) + sum(count(x) for x in values(found) if x is not None)
+    def beneathItems(found: Any) -> int:
+        items = (value for _, value in found) if isMap else found
+        return width * len(found) + sum(count(x) for x in items if x is not None)
 
-    return cells
+    return beneathItems
 
 
 def _width(kind: Any) -> int:

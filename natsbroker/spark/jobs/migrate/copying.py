@@ -9,23 +9,23 @@ and however long ago it was; and of two copiers at once, one is refused.
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.common import (
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addServers,
+    addTarget,
     checkedOptions,
     command,
-    pairsOf,
     sourceOptions,
+    targetTexts,
 )
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
 from natsbroker.spark.jobs.pacing import Pacer
@@ -33,7 +33,6 @@ from natsbroker.spark.jobs.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownH
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamApi, StreamState
-from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.snapshots import Log
@@ -67,14 +66,13 @@ class CopyTarget:
             raise OptionError(f"stream {name} is empty and was not always: copy to a new one")
 
     def _resumed(self, last: int) -> int:
-        answer = self._streams.call(f"STREAM.MSG.GET.{self._name}", {"seq": last}, self._name)
+        _, block, _ = self._streams.message(self._name, {"seq": last}) or (0, b"", b"")
         try:
-            block = base64.b64decode(answer["message"].get("hdrs", ""))
             headers = Headers.fromBlock(block) if block else Headers()
             origin = headers.get(LOG), headers.get(IDENTITY)
             sequence = int(headers.get(SEQUENCE) or "0")
             self.known = int(headers.get(TIME) or "0")
-        except (KeyError, AttributeError, ValueError):
+        except ValueError:
             raise DataSourceError(f"stream {self._name}: its last message makes no sense") from None
         if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
             raise OptionError(
@@ -118,23 +116,6 @@ class CopyTarget:
         ]
 
 
-def _addTarget(parser: Parser) -> None:
-    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
-    parser.add_argument("--to-stream", required=True, help="the stream; it must be there, empty")
-    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--prefix", default="", help="put before each subject")
-    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
-    parser.add_argument("--window", type=int, default=1000, help="unacknowledged at most")
-
-
-def _targetOptions(given: Any) -> dict[str, Any]:
-    texts = {"servers": given.to_servers, "stream": given.to_stream}
-    texts |= pairsOf(given.to_option, "--to-option")
-    if given.rate < 0 or not 1 <= given.window <= 100_000:
-        raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
-    return checkedOptions(texts)
-
-
 def _copy(
     given: Any,
     log: Log,
@@ -144,8 +125,10 @@ def _copy(
     summary: dict[str, Any],
     progress: Progress,
 ) -> None:
-    options = _targetOptions(given)
-    with connect(peerOf(options)) as connection:
+    if given.rate < 0 or not 1 <= given.window <= 100_000:
+        raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
+    options = checkedOptions(targetTexts(given))
+    with connected(options) as connection:
         target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
         summary["resumed"] = target.next
         try:
@@ -159,40 +142,36 @@ def _copy(
 
 
 @command("migrate")
-def migrateMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser(
-        "migrate", "Copy a channel of NATS Streaming, or a stream, to a JetStream stream."
-    )
-    addServers(parser)
-    parser.add_argument("--channel", help="the channel to copy")
-    parser.add_argument("--stream", help="or the stream")
-    parser.add_argument(
+def migrateMain(job: JobRun) -> int:
+    addServers(job)
+    job.add_argument("--channel", help="the channel to copy")
+    job.add_argument("--stream", help="or the stream")
+    job.add_argument(
         "--protocol",
         choices=("auto", "export", "stan"),
         default="auto",
         help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
     )
-    parser.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
-    _addTarget(parser)
-    given = parser.parse_args(list(arguments))
+    job.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
+    addTarget(job)
+    job.add_argument("--prefix", default="", help="put before each subject")
+    given = job.given()
     options = sourceOptions(given)
     oneName(options, " to copy", isWhole=True)
-    progress = Progress("migrate", stderr)
+    progress = Progress("migrate", job.stderr)
     if not options["channel"] and given.protocol == "stan":
         raise OptionError("protocol: stan is for channels")
     state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
     if state is None:
-        _copyChannel(given, options, summary, progress)
+        _copyChannel(given, options, job.summary, progress)
         return 0
-    found, peer = state, peerOf(options)
+    found = state
 
     def read(target: CopyTarget) -> Iterable[Any]:
         bounds = SequenceRange(found.name, found.created, target.next, found.stop)
-        return batchesOf(peer, options, COLUMNS, bounds, (), lambda loss: None)
+        return batchesOf(options, COLUMNS, bounds)
 
-    _copy(given, logOf(found, options), found.first, found.stop, read, summary, progress)
+    _copy(given, logOf(found, options), found.first, found.stop, read, job.summary, progress)
     return 0
 
 
@@ -201,7 +180,7 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
     The state of the source; C{None} for a channel of a server that does not know the question.
     """
     mayBeSilent = mayBeSilent and bool(options["channel"])
-    with connect(peerOf(options)) as connection:
+    with connected(options) as connection:
         try:
             return logsOf(connection, options).state(checkedNames(options)[0])
         except ApiError as error:
@@ -223,7 +202,7 @@ def _copyChannel(
     window = max(min(int(given.rate * _LIVELY), _AT_ONCE), 2) if given.rate else _AT_ONCE
     onLoss = None if options["failOnDataLoss"] else lambda loss: None
     with (
-        connect(peerOf(options)) as connection,
+        connected(options) as connection,
         ChannelReader(connection, name, clusterId, given.discover_prefix, window) as reader,
     ):
         stop = reader.last() + 1
@@ -240,21 +219,19 @@ def _copyChannel(
 
 
 @command("restore")
-def restoreMain(
-    arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO
-) -> int:
-    parser = Parser("restore", "Copy an archive to a JetStream stream.")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-    _addTarget(parser)
-    given = parser.parse_args(list(arguments))
+def restoreMain(job: JobRun) -> int:
+    job.add_argument("--archive", required=True, help="the directory of the archive")
+    addTarget(job)
+    job.add_argument("--prefix", default="", help="put before each subject")
+    given = job.given()
     archive = ArchiveOrigin.of(given.archive)
     snapshot = archive.snapshot
-    summary["lost"] = [list(each) for each in snapshot.lost]
-    progress = Progress("restore", stderr)
+    job.summary["lost"] = [list(each) for each in snapshot.lost]
+    progress = Progress("restore", job.stderr)
 
     def read(target: CopyTarget) -> Iterable[Any]:
         bounds = SequenceRange(snapshot.log.name, "", target.next, snapshot.stop)
         return archive.batches(bounds, lambda lost: None)
 
-    _copy(given, snapshot.log, snapshot.start, snapshot.stop, read, summary, progress)
+    _copy(given, snapshot.log, snapshot.start, snapshot.stop, read, job.summary, progress)
     return 0

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
-from natsbroker.spark.logs.reading import Loss
+from natsbroker.spark.logs.reading import OnLoss, lose
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.tables.checking import SCHEMA
@@ -36,11 +36,7 @@ from natsbroker.wire.serverside import publishLine
 _PATIENCE = 60
 
 
-class ChannelReader:
-    """
-    Reads one channel over one connection, as a client of NATS Streaming of its own.
-    """
-
+class ChannelReader(StanClient):
     def __init__(
         self,
         connection: BlockingConnection,
@@ -49,10 +45,8 @@ class ChannelReader:
         discoverPrefix: str,
         window: int = 1024,
     ) -> None:
-        self._connection = connection
-        self._channel = channel
+        super().__init__(connection, channel, clusterId, discoverPrefix)
         self._window = window
-        self._client = StanClient(connection, channel, clusterId, discoverPrefix)
         self._inbox = b""
         self._ackInbox = ""
 
@@ -60,7 +54,7 @@ class ChannelReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        self.close()
 
     def last(self) -> int:
         self._subscribe(1, startPosition=LAST_RECEIVED)
@@ -76,7 +70,7 @@ class ChannelReader:
         start: int,
         stop: int,
         known: int = 0,
-        onLoss: Callable[[str], object] | None = None,
+        onLoss: OnLoss | None = None,
     ) -> Iterator[Any]:
         """
         The messages of a range, as Arrow batches with the columns of archives.
@@ -104,21 +98,16 @@ class ChannelReader:
                 )
             if cursor <= seq < stop:
                 if seq > cursor and isBegun:
-                    self._lose(cursor, seq, onLoss)
+                    gone = f"sequences {cursor} to {seq - 1} are not stored any more"
+                    lose(f"channel {self._channel}: {gone}", onLoss, (cursor, seq))
                 isBegun = True
                 rows.append(self._row(message))
             cursor = max(cursor, seq + 1)
             if len(acks) >= max(self._window // 2, 1) or cursor >= stop:
-                self._connection.send(*acks)
+                self.connection.send(*acks)
                 if rows:
                     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
                 acks, rows = [], []
-
-    def _lose(self, start: int, stop: int, onLoss: Callable[[str], object] | None) -> None:
-        text = f"channel {self._channel}: sequences {start} to {stop - 1} are not stored any more"
-        if onLoss is None:
-            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        onLoss(Loss.of(text, (start, stop)))
 
     def _row(self, message: Any) -> dict[str, Any]:
         data, when, checksum = message.data, message.timestamp, message.CRC32
@@ -137,25 +126,23 @@ class ChannelReader:
         }
 
     def _subscribe(self, window: int, **position: int) -> None:
-        self._inbox = self._connection.inbox(f"channel{secrets.token_hex(4)}")
+        self._inbox = self.connection.inbox(f"channel{secrets.token_hex(4)}")
         request = SubscriptionRequest(
-            clientID=self._client.id,
+            clientID=self.id,
             subject=self._channel,
             inbox=self._inbox,
             maxInFlight=window,
             ackWaitInSecs=_PATIENCE,
             **position,
         )
-        answer = self._client.ask(self._client.answer.subRequests, request, SubscriptionResponse)
+        answer = self.ask(self.answer.subRequests, request, SubscriptionResponse)
         if answer.error:
             raise ApiError(f"channel {self._channel}: {answer.error}")
         self._ackInbox = answer.ackInbox
 
     def _unsubscribe(self) -> None:
-        request = UnsubscribeRequest(
-            clientID=self._client.id, subject=self._channel, inbox=self._ackInbox
-        )
-        self._client.ask(self._client.answer.unsubRequests, request, SubscriptionResponse)
+        request = UnsubscribeRequest(clientID=self.id, subject=self._channel, inbox=self._ackInbox)
+        self.ask(self.answer.unsubRequests, request, SubscriptionResponse)
 
     def _ack(self, seq: int) -> bytes:
         payload: bytes = Ack(subject=self._channel, sequence=seq).SerializeToString()
@@ -171,10 +158,10 @@ class ChannelReader:
 
     def _message(self) -> Any:
         while True:
-            subject, reply, headerLength, body = self._connection.anyMessage()
+            subject, reply, headerLength, body = self.connection.anyMessage()
             if subject == self._inbox:
                 try:
                     return MsgProto.FromString(body[headerLength:])
                 except Malformed:
                     raise ApiError(f"channel {self._channel}: a message makes no sense") from None
-            self._client.heard(subject, reply)
+            self.heard(subject, reply)

@@ -3,7 +3,8 @@ Conditions in SQL on rows, for jobs that run without Spark.
 
 This is a part of Spark's language: comparisons of columns with texts, numbers and times, C{LIKE},
 C{IN}, C{BETWEEN}, C{IS NULL}, C{AND}, C{OR}, C{NOT} and parentheses. PyIceberg's parser
-takes no C{TIMESTAMP}, and C{LIKE} with C{%} at the end alone.
+takes no C{TIMESTAMP}, and C{LIKE} with C{%} at the end alone. To DuckDB 2.0 C{TIMESTAMP} with an
+offset is another moment than to Spark, C{"text"} is a column, and C{\\} in C{LIKE} escapes nothing.
 """
 
 from __future__ import annotations

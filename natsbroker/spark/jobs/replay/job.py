@@ -10,24 +10,24 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, TextIO
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-from natsbroker.spark.datasource.tasks import peerOf
-from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.datasource.tasks import connected
+from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addMaster,
     addServers,
+    addTarget,
     command,
     masterOr,
     optionTexts,
-    pairsOf,
     sessionFor,
+    targetTexts,
     workersErrors,
 )
 from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, Row, startOf
@@ -41,7 +41,7 @@ from natsbroker.spark.jobs.replay.sources import (
 )
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.connection import BlockingConnection, ServerAccess, connect
+from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
@@ -78,12 +78,7 @@ class DryRun:
 def dryRun(
     connection: BlockingConnection, domain: str, task: ReplayTask, rows: Iterable[Row]
 ) -> DryRun:
-    name = task.stream
-    answer = StreamApi(connection, domain).call(f"STREAM.INFO.{name}", {}, name)
-    try:
-        taken = [str(each).encode("utf-8") for each in answer["config"].get("subjects") or ()]
-    except (KeyError, AttributeError, TypeError):
-        raise ApiError(f"stream {name}: its state makes no sense") from None
+    taken = [x.encode("utf-8") for x in StreamApi(connection, domain).state(task.stream).subjects]
     rename = Renamer(task.maps)
     found = DryRun()
     for row in rows:
@@ -190,7 +185,7 @@ def replay(
     if len(options["stream"]) != 1 or options["channel"]:
         raise OptionError("name the one stream to publish to")
     task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
-    publisher = ReplayWork(peerOf(options), options["domain"], task)
+    publisher = ReplayWork(options, task)
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
     if spark is None:
         return {**summary, **_here(publisher, source, wanted.where, isDryRun, isOver, onProgress)}
@@ -200,9 +195,9 @@ def replay(
     rdd = _divided(spark, source, wanted, 0 if isDryRun else publisher.start(count)).rdd
     with workersErrors():
         if isDryRun:
-            parts = rdd.mapPartitionsWithIndex(partial(_dryRuns, publisher)).collect()
+            parts = rdd.mapPartitionsWithIndex(publisher.dryRuns).collect()
             return {**summary, **DryRun.joined(parts).summary()}
-        done = rdd.mapPartitionsWithIndex(partial(_publications, publisher)).collect()
+        done = rdd.mapPartitionsWithIndex(publisher.publications).collect()
     return {**summary, **_summed(done)}
 
 
@@ -244,8 +239,7 @@ def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ReplayWork:
-    peer: ServerAccess
-    domain: str
+    options: dict[str, Any]
     task: ReplayTask
 
     def __call__(
@@ -255,48 +249,36 @@ class ReplayWork:
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
     ) -> TaskResult:
-        with connect(self.peer, partition) as connection:
+        with connected(self.options, partition) as connection:
             task = replace(self.task, partition=partition)
-            replayer = Replayer(connection, self.domain, task)
+            replayer = Replayer(connection, self.options["domain"], task)
             replayer.take(read(replayer.next), isOver, onProgress)
             return TaskResult(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
 
     def start(self, count: int) -> int:
-        with connect(self.peer) as connection:
-            return startOf(connection, self.domain, self.task, count)
+        with connected(self.options) as connection:
+            return startOf(connection, self.options["domain"], self.task, count)
 
     def dryRun(self, partition: int, rows: Iterable[Row]) -> DryRun:
-        with connect(self.peer, partition) as connection:
-            return dryRun(connection, self.domain, self.task, rows)
+        with connected(self.options, partition) as connection:
+            return dryRun(connection, self.options["domain"], self.task, rows)
 
+    # As Spark calls what maps partitions.
 
-def _publications(
-    publisher: ReplayWork, partition: int, rows: Iterator[Row]
-) -> Iterator[TaskResult]:
-    yield publisher(partition, lambda start: rows)
+    def publications(self, partition: int, rows: Iterator[Row]) -> Iterator[TaskResult]:
+        yield self(partition, lambda start: rows)
 
-
-def _dryRuns(publisher: ReplayWork, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
-    yield publisher.dryRun(partition, rows)
+    def dryRuns(self, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
+        yield self.dryRun(partition, rows)
 
 
 @command("replay")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    given = _read(arguments)
-    target = {"servers": given.to_servers, "stream": given.to_stream}
-    target |= pairsOf(given.to_option, "--to-option")
-    wanted = ReplayOptions(
-        given.where,
-        tuple(given.map),
-        given.order,
-        given.tasks,
-        given.rate,
-        given.speed,
-        given.window,
-        not given.no_ledger,
-        given.job,
-    )
-    progress = Progress("replay", stderr)
+def main(job: JobRun) -> int:
+    given = _read(job)
+    target = targetTexts(given)
+    named = {each.name: getattr(given, each.name) for each in fields(ReplayOptions)}
+    wanted = ReplayOptions(**{**named, "maps": tuple(given.maps)})
+    progress = Progress("replay", job.stderr)
     with ExitStack() as stack:
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         master = given.master if given.sql else masterOr(given.master)
@@ -313,7 +295,7 @@ def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stde
             isOver,
             lambda row, end: progress(row, end - 1) if end else None,
         )
-    summary.update(found)
+    job.summary.update(found)
     return FOUND if found.get("untaken") else 0
 
 
@@ -333,30 +315,27 @@ def _speed(text: str) -> float:
     return float(text.removesuffix("x"))
 
 
-def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser(
-        "replay", "Publish what is stored once more: to a JetStream stream, each message once."
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
+def _read(job: JobRun) -> argparse.Namespace:
+    source = job.add_mutually_exclusive_group(required=True)
     source.add_argument("--archive", help="from an archive: its directory")
     source.add_argument("--stream", help="from a JetStream stream of --servers")
     source.add_argument("--channel", help="from a channel of our broker, at --servers")
     source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
     source.add_argument("--sql", help="from what a query finds, with the same columns")
-    addServers(parser, isRequired=False)
-    parser.add_argument("--origin", default="", help="what Parquet files or SQL are called")
-    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
-    parser.add_argument("--to-stream", required=True, help="the stream; it must be there")
-    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--where", default="", help="a condition in SQL: these rows only")
-    parser.add_argument("--map", action="append", default=[], metavar="OLD=NEW", help="subjects")
-    parser.add_argument("--order", default="stream", choices=tuple(ORDERS))
-    parser.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
-    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
-    parser.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
-    parser.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
-    parser.add_argument("--job", default="", help="what the ledger knows this job by")
-    parser.add_argument("--no-ledger", action="store_true", help="trust the duplicate window")
-    parser.add_argument("--dry-run", action="store_true", help="publish nothing")
-    addMaster(parser)
-    return parser.parse_args(list(arguments))
+    addServers(job, isRequired=False)
+    job.add_argument("--origin", default="", help="what Parquet files or SQL are called")
+    addTarget(job)
+    job.add_argument("--where", default="", help="a condition in SQL: these rows only")
+    job.add_argument(
+        "--map", action="append", default=[], metavar="OLD=NEW", dest="maps", help="subjects"
+    )
+    job.add_argument("--order", default="stream", choices=tuple(ORDERS))
+    job.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
+    job.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
+    job.add_argument("--job", default="", help="what the ledger knows this job by")
+    job.add_argument(
+        "--no-ledger", dest="hasLedger", action="store_false", help="trust the duplicate window"
+    )
+    job.add_argument("--dry-run", action="store_true", help="publish nothing")
+    addMaster(job)
+    return job.given()

@@ -5,12 +5,11 @@ the target's server.
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import asdict, dataclass
 
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.logs.streams import NO_MESSAGE, NO_STREAM, StreamApi
+from natsbroker.spark.logs.streams import NO_STREAM, StreamApi
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.spark.nats.publishing import Publisher
 
@@ -78,19 +77,18 @@ class ReplayLedger:
 
     def read(self) -> LedgerEntry | None:
         self._revision = 0
-        question = {"last_by_subj": self._subject}
         try:
-            answer = self._streams.call(f"STREAM.MSG.GET.{_STREAM}", question, _STREAM)
+            found = self._streams.message(_STREAM, {"last_by_subj": self._subject})
         except ApiError as error:
-            if error.code in (NO_MESSAGE, NO_STREAM):
+            if error.code == NO_STREAM:
                 return None
             raise
+        if found is None:
+            return None
+        self._revision, _, data = found
+        if not data:
+            return None  # Somebody deleted it.
         try:
-            message = answer["message"]
-            self._revision = int(message["seq"])
-            data = base64.b64decode(message.get("data") or "")
-            if not data:
-                return None  # Somebody deleted it.
             fields = json.loads(data)
             version = fields.pop("v")
             entry = LedgerEntry(**fields)

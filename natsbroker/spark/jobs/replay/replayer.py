@@ -10,7 +10,6 @@ gone, and that the stream has dealt with what came by it.
 
 from __future__ import annotations
 
-import base64
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.provenance import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
 from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
-from natsbroker.spark.logs.streams import NO_MESSAGE, StreamApi, StreamState
+from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.spark.nats.publishing import Publisher
@@ -134,6 +133,7 @@ class Replayer:
         self._noted = 0.0
         self._unnoted = 0
         state = self._streams.state(task.stream)
+        self._replicas = state.replicas
         self._entry = LedgerEntry(task.plan, state.created, 0, state.stop - 1)
         self._isResumed = False
         if task.hasLedger:
@@ -148,10 +148,7 @@ class Replayer:
     # What was done before.
 
     def _claim(self) -> None:
-        """
-        Find out what was done, and have nobody else go on with it.
-        """
-        self._ledger.make(self._replicas())
+        self._ledger.make(self._replicas)
         entry = self._ledger.read()
         if entry is not None:
             self._check(entry)
@@ -174,13 +171,6 @@ class Replayer:
                 f"{where}, and stream {self._task.stream} was deleted and made again since: give"
                 " this job another name"
             )
-
-    def _replicas(self) -> int:
-        name = self._task.stream
-        answer = self._streams.call(f"STREAM.INFO.{name}", {}, name)
-        config = answer.get("config")
-        found = config.get("num_replicas") if isinstance(config, dict) else None
-        return found if isinstance(found, int) and found > 0 else 1
 
     def _waitUntilGone(self, inbox: str) -> None:
         """
@@ -212,7 +202,7 @@ class Replayer:
             if error.code != 503:
                 raise
             raise ApiError(f"stream {self._task.stream} does not take {subject}", 503) from None
-        if self._replicas() > 1:
+        if self._replicas > 1:
             self._pipeline.rest(_AGREEING)
         state = self._streams.state(self._task.stream)
         bounds = self._entry.at + 1, state.stop
@@ -384,17 +374,10 @@ def _oneByOne(
 ) -> Iterator[tuple[int, bytes]]:
     cursor, stop = bounds
     while cursor < stop:
-        question = {"seq": cursor, "next_by_subj": ">"}
-        try:
-            answer = streams.call(f"STREAM.MSG.GET.{state.name}", question, state.name)
-            message = answer["message"]
-            seq, block = int(message["seq"]), base64.b64decode(message.get("hdrs") or "")
-        except ApiError as error:
-            if error.code == NO_MESSAGE:
-                return
-            raise
-        except (KeyError, TypeError, ValueError):
-            raise DataSourceError(f"stream {state.name}: its answer makes no sense") from None
+        found = streams.message(state.name, {"seq": cursor, "next_by_subj": ">"})
+        if found is None:
+            return
+        seq, block, _ = found
         if seq < stop:
             yield seq, block
         cursor = seq + 1

@@ -4,14 +4,14 @@ What can be replayed: archives, logs, directories of Parquet files, and what SQL
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from natsbroker.spark.datasource.tasks import batchesOf, peerOf
+from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.datasource.tasks import batchesOf, stateOf
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.archive.tiering import frameOf
@@ -19,20 +19,11 @@ from natsbroker.spark.jobs.replay.conditions import Condition
 from natsbroker.spark.jobs.replay.replayer import Row
 from natsbroker.spark.logs.columns import ddlOf, schemaOf
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import logsOf, oneName
-from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.logs.selection import oneName
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
 
-#: What the columns of a row may be, in Spark's spelling.
-_TYPES = {
-    "seq": ("bigint", "int"),
-    "subject": ("string",),
-    "data": ("binary", "string"),
-    "headers": ("array<struct<key:string,value:string>>",),
-    "time_ns": ("bigint",),
-}
 _NEEDED = ("seq", "subject", "data")
 
 
@@ -70,9 +61,7 @@ class LogSource:
             raise OptionError("subject: say --where \"subject LIKE '...'\"")
         self._texts = dict(texts)
         self._options = options
-        self._peer = peerOf(options)
-        with connect(self._peer) as connection:
-            self._state = logsOf(connection, options).state(name)
+        self._state = stateOf(options, name)
         self.origin = self._state.name
         self.identity = f"log {self._state.created}"
         self.stop = self._state.stop
@@ -80,7 +69,7 @@ class LogSource:
     def rows(self, start: int, where: str) -> Iterator[Row]:
         state = self._state
         bounds = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
-        batches = batchesOf(self._peer, self._options, COLUMNS, bounds, (), lambda loss: None)
+        batches = batchesOf(self._options, COLUMNS, bounds)
         return _filtered(batches, SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
@@ -103,7 +92,7 @@ class ParquetSource:
     def rows(self, start: int, where: str) -> Iterator[Row]:
         try:
             found = ds.dataset(str(self._root), format="parquet")
-            _checkArrow(found.schema, self.origin)
+            _check(found.schema, self.origin)
             whole = found.to_table(filter=ds.field("seq") >= start).sort_by("seq")
         except (OSError, pa.ArrowException) as error:
             raise DataSourceError(f"{self._root}: {error}") from None
@@ -158,32 +147,36 @@ def rowsIn(table: Any) -> Iterator[Row]:
     yield from zip(*columns, headers, times, strict=True)
 
 
-def _checkArrow(schema: Any, origin: str) -> None:
-    _checkNames(schema.names, origin)
-    good = {
-        "seq": pa.types.is_integer,
-        "subject": lambda each: pa.types.is_string(each) or pa.types.is_large_string(each),
-        "data": lambda each: not pa.types.is_nested(each) and not pa.types.is_integer(each),
-        "headers": partial(_equals, schemaOf(("headers",)).field(0).type),
-        "time_ns": pa.types.is_integer,
-        "time": pa.types.is_timestamp,
-    }
-    for name, isGood in good.items():
-        if name in schema.names and not isGood(schema.field(name).type):
-            raise OptionError(f"{origin}: the column {name} cannot be {schema.field(name).type}")
-
-
-def _equals(wanted: Any, given: Any) -> bool:
-    return str(given).replace("element", "item") == str(wanted).replace("element", "item")
-
-
-def _checkNames(names: Iterable[str], origin: str) -> None:
-    missing = [each for each in _NEEDED if each not in names]
+def _check(schema: Any, origin: str) -> None:
+    missing = [each for each in _NEEDED if each not in schema.names]
     if missing:
         raise OptionError(
             f"{origin}: there is no column {missing[0]!r}: what is replayed has seq, subject and"
             " data, and may have headers, and time_ns or time"
         )
+    for name in schema.names:
+        kind = schema.field(name).type
+        if not _GOOD.get(name, lambda kind: True)(kind):
+            raise OptionError(f"{origin}: the column {name} cannot be {kind}")
+
+
+def _isText(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+_HEADERS = str(schemaOf(("headers",)).field(0).type).replace("element", "item")
+
+#: What the columns of a row may be.
+_GOOD: dict[str, Callable[[Any], bool]] = {
+    "seq": pa.types.is_integer,
+    "subject": _isText,
+    "data": lambda kind: (
+        not (pa.types.is_nested(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
+    ),
+    "headers": lambda kind: str(kind).replace("element", "item") == _HEADERS,
+    "time_ns": pa.types.is_integer,
+    "time": pa.types.is_timestamp,
+}
 
 
 def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
@@ -193,23 +186,22 @@ def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
-    types = dict(frame.dtypes)
-    _checkNames(types, origin)
-    for name, wanted in _TYPES.items():
-        if name in types and types[name] not in wanted:
-            raise OptionError(f"{origin}: the column {name} cannot be {types[name]}")
+    known = [f"{name} {kind}" for name, kind in frame.dtypes if name in _GOOD]
+    schema = readSchema(", ".join(known)) if known else pa.schema([])
+    _check(schema, origin)
+    names = schema.names
     try:
         kept = frame.where(where) if where else frame
     except PySparkException as error:
         first = str(error).splitlines()[0]
         raise OptionError(f"where: {where!r}: {first}") from None
-    if "time_ns" in types:
+    if "time_ns" in names:
         when = F.col("time_ns")
-    elif types.get("time") == "timestamp":
+    elif "time" in names and schema.field("time").type.tz is not None:
         when = F.unix_micros("time") * 1000
     else:
         when = F.lit(None).cast("bigint")
-    headers = F.col("headers") if "headers" in types else F.lit(None)
+    headers = F.col("headers") if "headers" in names else F.lit(None)
     columns = [F.col("seq").cast("bigint").alias("seq"), "subject", "data"]
     chosen = kept.select(*columns, headers.alias("headers"), when.alias("time_ns"))
     return chosen.where(F.col("seq") >= start)

@@ -5,19 +5,19 @@ The broker's own events, read from where they are stored, and folded into sums b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import add
 from typing import Any, Protocol, TypeVar
 
-from natsbroker.spark.datasource.tasks import batchesOf, logLoss, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import Runner
 from natsbroker.spark.logs.channels import nanoseconds
 from natsbroker.spark.logs.planning import planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf
-from natsbroker.spark.nats.connection import ServerAccess, connect
 
 #: What rows of traffic count.
 COUNTS = (
@@ -31,7 +31,7 @@ COUNTS = (
 )
 
 _TYPE = "io.natsbroker.event.v1."
-_TEXTS = ("account", "peer_kind", "peer", "subject_prefix", "mode")
+TEXTS = ("account", "peer_kind", "peer", "subject_prefix", "mode")
 _NUMBERS = (*COUNTS, "patterns", "refused")
 
 #: How many tasks are handed out at a time, so that it can be told how far they are.
@@ -57,15 +57,9 @@ class BrokerEvent:
 class EventTotals(Protocol):
     malformed: int
 
-    def add(self, event: BrokerEvent) -> None:
-        """
-        Count one more event.
-        """
+    def add(self, event: BrokerEvent) -> None: ...
 
-    def merge(self, other: Any) -> None:
-        """
-        Count what another one has counted.
-        """
+    def merge(self, other: Any) -> None: ...
 
 
 AnyTotals = TypeVar("AnyTotals", bound=EventTotals)
@@ -99,7 +93,7 @@ def _text(value: object) -> str:
 def _checkedRow(row: object) -> Mapping[str, Any]:
     if not isinstance(row, dict):
         raise TypeError("an object is expected")
-    for name in _TEXTS:
+    for name in TEXTS:
         _text(row.get(name, ""))
     for name in _NUMBERS:
         value = row.get(name, 0)
@@ -109,13 +103,13 @@ def _checkedRow(row: object) -> Mapping[str, Any]:
 
 
 def foldRange(
-    peer: ServerAccess,
     options: dict[str, Any],
     make: Callable[[], AnyTotals],
     bounds: SequenceRange,
 ) -> AnyTotals:
     fold = make()
-    for batch in batchesOf(peer, options, ("seq", "data"), bounds, _patterns(options), logLoss):
+    patterns = tuple(options["subject"])
+    for batch in batchesOf(options, ("seq", "data"), bounds, patterns, logLoss):
         for data in batch.column(1).to_pylist():
             try:
                 event = readEvent(data or b"")
@@ -124,10 +118,6 @@ def foldRange(
             else:
                 fold.add(event)
     return fold
-
-
-def _patterns(options: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(options["subject"])
 
 
 def foldEvents(
@@ -143,24 +133,27 @@ def foldEvents(
     @param onProgress: told how many sequences were read, of how many.
     """
     checkedNames(options)
-    peer = peerOf(options)
-    with connect(peer) as connection:
+    with connected(options) as connection:
         ranges = planRanges(logsOf(connection, options), options, logLoss)
     rows = options["maxRowsPerPartition"]
     pieces = split(ranges, options["minPartitions"], rows, processors)
     end = sum(each.stop - each.start for each in pieces)
     whole, done = make(), 0
-    for some in _some(pieces):
-        for part in run(partial(foldRange, peer, options, make), some):
+    for place in range(0, len(pieces), _AT_ONCE):
+        some = pieces[place : place + _AT_ONCE]
+        for part in run(partial(foldRange, options, make), some):
             whole.merge(part)
         done += sum(each.stop - each.start for each in some)
         onProgress(done, end)
     return whole
 
 
-def _some(pieces: Sequence[SequenceRange]) -> Iterator[Sequence[SequenceRange]]:
-    for place in range(0, len(pieces), _AT_ONCE):
-        yield pieces[place : place + _AT_ONCE]
+def addTo(sums: dict[Any, list[int]], key: Any, counts: Sequence[int]) -> None:
+    before = sums.get(key)
+    if before is None:
+        sums[key] = list(counts)
+    else:
+        before[:] = map(add, before, counts)
 
 
 def tooMany(what: str) -> DataSourceError:

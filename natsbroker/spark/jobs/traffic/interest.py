@@ -4,11 +4,11 @@ What is published beside what is subscribed to, and what other clusters send in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.events import BrokerEvent, tooMany
+from natsbroker.spark.jobs.traffic.events import BrokerEvent, addTo, tooMany
 from natsbroker.subjects.grammar import isValidSubject, overlaps
 
 #: The most sums.
@@ -124,15 +124,10 @@ class InterestTotals:
             elif row.get("peer_kind") == "gateway" and row.get("mode"):
                 known.modes[account, row.get("peer", "")] = row["mode"]
 
-    def _count(self, sums: dict[Any, list[int]], key: Any, counts: Iterable[int]) -> None:
-        before = sums.get(key)
-        if before is None:
-            if len(self.noInterestSums) + len(self.sent) + len(self.published) >= _MOST:
-                raise tooMany("subjects")
-            sums[key] = list(counts)
-            return
-        for place, count in enumerate(counts):
-            before[place] += count
+    def _count(self, sums: dict[Any, list[int]], key: Any, counts: Sequence[int]) -> None:
+        addTo(sums, key, counts)
+        if len(self.noInterestSums) + len(self.sent) + len(self.published) > _MOST:
+            raise tooMany("subjects")
 
     def merge(self, other: InterestTotals) -> None:
         self.events += other.events
@@ -156,28 +151,21 @@ class InterestTotals:
     # What came of it.
 
     def noInterest(self) -> list[NoInterest]:
-        sums: dict[tuple[str, str, str], list[int]] = {}
-        for (cluster, account, gateway, _), counts in self.noInterestSums.items():
-            before = sums.setdefault((cluster, account, gateway), [0, 0, 0])
-            for place, count in enumerate(counts):
-                before[place] += count
-        sent: dict[tuple[str, str, str], int] = {}
-        for (cluster, account, gateway, _), (messages, _) in self.sent.items():
-            sent[cluster, account, gateway] = sent.get((cluster, account, gateway), 0) + messages
+        sums: dict[tuple[str, ...], list[int]] = {}
+        for way, counts in self.noInterestSums.items():
+            addTo(sums, way[:3], counts)
+        sent: dict[tuple[str, ...], list[int]] = {}
+        for way, counts in self.sent.items():
+            addTo(sent, way[:3], counts)
         found = []
-        for way, (messages, size, refusals) in sums.items():
-            total = max(sent.get(way, 0), messages)
-            cluster, account, gateway = way
-            mode, patterns = self._mode(way), self._patterns(cluster, account)
-            found.append(
-                NoInterest(
-                    cluster, account, gateway, messages, size, refusals, total, mode, patterns
-                )
-            )
+        for (cluster, account, gateway), (messages, size, refusals) in sums.items():
+            total = max(sent.get((cluster, account, gateway), [0])[0], messages)
+            mode = self._mode(cluster, account, gateway)
+            last = refusals, total, mode, self._patterns(cluster, account)
+            found.append(NoInterest(cluster, account, gateway, messages, size, *last))
         return sorted(found, key=lambda each: (-each.size, each.cluster, each.account))
 
-    def _mode(self, way: tuple[str, str, str]) -> str:
-        cluster, account, gateway = way
+    def _mode(self, cluster: str, account: str, gateway: str) -> str:
         modes = {
             each.modes.get((account, cluster), "")
             for each in self._newest.values()

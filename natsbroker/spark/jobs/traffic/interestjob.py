@@ -8,31 +8,31 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from natsbroker.spark.datasource.tasks import peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.jobs.common import (
     FOUND,
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addSource,
     command,
     runnerFor,
     runnerOf,
+    secondsOf,
     sourceOptions,
     writeWhole,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
-from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
 from natsbroker.spark.jobs.traffic.events import foldEvents
 from natsbroker.spark.jobs.traffic.interest import InterestTotals, PolicyEntry
-from natsbroker.spark.jobs.traffic.job import durationOf, sinceOption
-from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.jobs.traffic.job import sinceOption
 from natsbroker.spark.settings import readOptions
+from natsbroker.wire.instants import instant
 
 _LEAST, _SHARE, _QUIET, _TOP = 100, 0.1, 1000, 20
 
@@ -71,7 +71,6 @@ def policyOf(advice: Sequence[PolicyEntry], until: float) -> dict[str, Any]:
     """
     @param until: in seconds since 1970.
     """
-    end = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=int(until))
     entries: list[dict[str, Any]] = []
     for each in advice:
         entry = {
@@ -79,7 +78,7 @@ def policyOf(advice: Sequence[PolicyEntry], until: float) -> dict[str, Any]:
             "account": each.account,
             "gateway": each.gateway,
             "mode": each.mode,
-            "until": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "until": instant(int(until)),
             "no_interest_msgs": each.messages,
             "no_interest_bytes": each.size,
         }
@@ -97,7 +96,7 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
     @return: for each entry C{applied}, whether it was taken, with the C{error} if not.
     """
     done = []
-    with connect(peerOf(dict(options))) as connection:
+    with connected(dict(options)) as connection:
         for entry in policy["policy"]:
             names = ("account", "gateway", "mode", "until", "max_no_interest")
             asked = {name: entry[name] for name in names if name in entry}
@@ -200,65 +199,61 @@ def reportOf(found: InterestTotals, advice: Sequence[PolicyEntry], top: int = _T
     return JobReport("Interest", {"Events": found.events}, sections)
 
 
-def _read(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("interest", "Find out what clusters send each other in vain, and advise them.")
-    addSource(parser)
-    parser.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
-    parser.add_argument("--html", default="", help="a file for the report, with plots")
-    parser.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
-    parser.add_argument("--policy", default="", help="a file for the advice, as JSON")
-    parser.add_argument("--least", type=int, default=_LEAST, help="messages in vain worth advice")
-    parser.add_argument("--share", type=float, default=_SHARE, help="and what part of all sent")
-    parser.add_argument("--until", default="24h", help="for how long advice is to hold")
-    parser.add_argument("--apply", action="store_true", help="advise the brokers that run")
-    parser.add_argument("--api-servers", default="", help="where to advise, if not at --servers")
-    parser.add_argument(
+def _read(job: JobRun) -> argparse.Namespace:
+    addSource(job)
+    job.add_argument("--since", type=secondsOf, help="from so long ago on (1h, 7d)")
+    addPage(job)
+    job.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
+    job.add_argument("--policy", default="", help="a file for the advice, as JSON")
+    job.add_argument("--least", type=int, default=_LEAST, help="messages in vain worth advice")
+    job.add_argument("--share", type=float, default=_SHARE, help="and what part of all sent")
+    job.add_argument("--until", type=secondsOf, default=86400.0, help="how long advice is to hold")
+    job.add_argument("--apply", action="store_true", help="advise the brokers that run")
+    job.add_argument("--api-servers", default="", help="where to advise, if not at --servers")
+    job.add_argument(
         "--api-option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="what logs in there, to the system account, in place of --option",
     )
-    parser.add_argument("--replay-against", default="", help="a policy: what would it have saved?")
-    given = parser.parse_args(list(arguments))
+    job.add_argument("--replay-against", default="", help="a policy: what would it have saved?")
+    given = job.given()
     if given.top < 1 or given.least < 1 or not 0 <= given.share <= 1:
-        parser.error("--top and --least are 1 at least, --share is from 0 to 1")
+        job.error("--top and --least are 1 at least, --share is from 0 to 1")
     return given
 
 
 @command("interest")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    given = _read(arguments)
-    lasts = durationOf("--until", given.until)
+def main(job: JobRun) -> int:
+    given = _read(job)
     options = sinceOption(given.since, sourceOptions(given), time.time)
     against = _policyAt(given.replay_against) if given.replay_against else None
     api = _apiOptions(given)
-    progress = Progress("interest", stderr)
+    progress = Progress("interest", job.stderr)
     with runnerFor(given.master) as run:
         found = foldEvents(options, InterestTotals, run, progress)
     progress.end()
     advice = list(found.advice(given.least, given.share, _QUIET))
-    policy = policyOf(advice, time.time() + lasts)
-    summary.update(_summary(found, advice))
+    policy = policyOf(advice, time.time() + given.until)
+    job.summary.update(_summary(found, advice))
     if against is not None:
-        summary.update(replayed(found, against))
+        job.summary.update(replayed(found, against))
     report = reportOf(found, advice, given.top)
-    if given.html:
-        writePage(report, given.html)
-        summary["html"] = given.html
+    writePage(report, given.html, job.summary)
     if given.policy:
         text = json.dumps(policy, indent=2) + "\n"
         writeWhole(Path(given.policy), lambda draft: draft.write_text(text, "utf-8"))
-        summary["policy"] = given.policy
-    stdout.write(report.text() + "\n")
+        job.summary["policy"] = given.policy
+    job.stdout.write(report.text() + "\n")
     if not given.apply or not advice:
         return FOUND if advice else 0
     done = apply(api, policy)
     refused = [each for each in done if not each["applied"]]
-    summary["applied"] = len(done) - len(refused)
+    job.summary["applied"] = len(done) - len(refused)
     for each in refused:
         what = f"account {each['account']}, {each['gateway']} to {each['cluster']}"
-        print(f"{what}: not applied: {each['error']}", file=stderr)
+        print(f"{what}: not applied: {each['error']}", file=job.stderr)
     return FOUND if refused else 0
 
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import (
+    JobRun,
     JobUsageError,
-    Parser,
     Progress,
     addSource,
     command,
@@ -29,10 +29,11 @@ from natsbroker.spark.jobs.common import (
     writeWhole,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf, rateOf
-from natsbroker.spark.jobs.reporthtml import writePage
-from natsbroker.spark.jobs.traffic.events import COUNTS, foldEvents
+from natsbroker.spark.jobs.reporthtml import addPage, writePage
+from natsbroker.spark.jobs.traffic.events import COUNTS, addTo, foldEvents
 from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals, percentile
 from natsbroker.spark.settings import readOptions
+from natsbroker.wire.instants import instant
 
 _SECOND = 10**9
 
@@ -98,11 +99,11 @@ def _summary(found: TrafficTotals, final: bool, to: str) -> dict[str, Any]:
         "windows": len(closed),
         "open": len(found.sums) - len(closed),
     }
-    sums = [0] * len(COUNTS)
+    sums = {"": [0] * len(COUNTS)}
     for (_, kind, _, prefix), counts in found.totals(final).items():
         if kind == "client" and prefix:
-            sums = [a + b for a, b in zip(sums, counts, strict=True)]
-    summary |= dict(zip(COUNTS[:5], sums, strict=False))
+            addTo(sums, "", counts)
+    summary |= dict(zip(COUNTS[:5], sums[""], strict=False))
     if to and closed:
         summary["file"] = writeRows(found, final, to)
     return summary
@@ -138,8 +139,7 @@ def reportOf(found: TrafficTotals, final: bool = False, top: int = _TOP) -> JobR
     prefixes = {who: counts for who, counts in totals.items() if who[1] == "client" and who[3]}
     accounts: dict[str, list[int]] = {}
     for (account, _, _, _), counts in prefixes.items():
-        before = accounts.setdefault(account, [0] * len(COUNTS))
-        accounts[account] = [a + b for a, b in zip(before, counts, strict=True)]
+        addTo(accounts, account, counts)
     for (account, kind, _, prefix), counts in totals.items():
         if kind == "client" and not prefix:
             accounts.setdefault(account, [0] * len(COUNTS))[6] += counts[6]
@@ -240,59 +240,50 @@ def _over(found: TrafficTotals, final: bool) -> Chart:
     return Chart("lines", lines, "msgs/s in")
 
 
-def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -> dict[str, Any]:
+def sinceOption(
+    since: float | None, options: dict[str, Any], now: Callable[[], float]
+) -> dict[str, Any]:
     """
     The options of the data source, with a beginning so long ago.
 
-    @param since: a duration; empty for what they say.
+    @param since: in seconds; C{None} for what they say.
     """
-    if not since:
+    if since is None:
         return options
     try:
-        begin = _moment(int((now() - secondsOf(since)) * _SECOND))
-    except (ValueError, OverflowError):
-        raise JobUsageError(f"--since is no duration: {since!r}") from None
+        begin = instant(now() - since)
+    except (ValueError, OverflowError, OSError):
+        raise JobUsageError("--since: no time was so long ago") from None
     return {
         **options,
-        "startingTimestamp": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "startingTimestamp": begin,
         "startingOffsetsByTimestampStrategy": "latest",
     }
 
 
-def durationOf(name: str, text: str) -> float:
-    try:
-        return secondsOf(text)
-    except ValueError:
-        raise JobUsageError(f"{name} is no duration: {text!r}") from None
-
-
 @command("traffic")
-def main(arguments: Sequence[str], summary: dict[str, Any], stdout: TextIO, stderr: TextIO) -> int:
-    parser = Parser("traffic", "Say who causes how much traffic, by the broker's own events.")
-    addSource(parser)
-    parser.add_argument("--since", default="", help="from so long ago on (1h, 7d)")
-    parser.add_argument("--window", default="1m", help="how long a window is")
-    parser.add_argument("--slide", default="", help="how much later the next one begins")
-    parser.add_argument("--watermark", default="30s", help="how late events may come")
-    parser.add_argument("--final", action="store_true", help="take the last windows too")
-    parser.add_argument("--to", default="", help="a directory for the rows, as Parquet")
-    parser.add_argument("--html", default="", help="a file for the report, with plots")
-    parser.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
-    given = parser.parse_args(list(arguments))
+def main(job: JobRun) -> int:
+    addSource(job)
+    job.add_argument("--since", type=secondsOf, help="from so long ago on (1h, 7d)")
+    job.add_argument("--window", type=secondsOf, default=60.0, help="how long a window is")
+    job.add_argument("--slide", type=secondsOf, help="how much later the next one begins")
+    job.add_argument("--watermark", type=secondsOf, default=30.0, help="how late events may come")
+    job.add_argument("--final", action="store_true", help="take the last windows too")
+    job.add_argument("--to", default="", help="a directory for the rows, as Parquet")
+    addPage(job)
+    job.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
+    given = job.given()
     if given.top < 1:
-        parser.error("--top is 1 at least")
-    window = durationOf("--window", given.window)
-    slide = durationOf("--slide", given.slide) if given.slide else window
-    windows = windowsOf(window, slide, durationOf("--watermark", given.watermark))
+        job.error("--top is 1 at least")
+    slide = given.window if given.slide is None else given.slide
+    windows = windowsOf(given.window, slide, given.watermark)
     options = sinceOption(given.since, sourceOptions(given), time.time)
-    progress = Progress("traffic", stderr)
+    progress = Progress("traffic", job.stderr)
     with runnerFor(given.master) as run:
         found = foldEvents(options, partial(TrafficTotals, windows), run, progress)
     progress.end()
-    summary.update(_summary(found, given.final, given.to))
+    job.summary.update(_summary(found, given.final, given.to))
     report = reportOf(found, given.final, given.top)
-    if given.html:
-        writePage(report, given.html)
-        summary["html"] = given.html
-    stdout.write(report.text() + "\n")
+    writePage(report, given.html, job.summary)
+    job.stdout.write(report.text() + "\n")
     return 0

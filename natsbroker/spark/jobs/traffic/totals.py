@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.events import COUNTS, BrokerEvent, tooMany
+from natsbroker.spark.jobs.traffic.events import COUNTS, TEXTS, BrokerEvent, addTo, tooMany
 
 _SECOND = 10**9
 
@@ -72,12 +72,8 @@ class TrafficTotals:
         self.servers.add(event.server)
         begins = list(self.windows.of(event.time - lasted // 2))
         for row in event.rows:
-            who = (
-                row.get("account", ""),
-                row.get("peer_kind", ""),
-                row.get("peer", ""),
-                row.get("subject_prefix", ""),
-            )
+            account, kind, peer, prefix = (row.get(name, "") for name in TEXTS[:4])
+            who = account, kind, peer, prefix
             counts = [row.get(name, 0) for name in COUNTS]
             for begin in begins:
                 self._count(begin, who, counts)
@@ -91,15 +87,10 @@ class TrafficTotals:
 
     def _count(self, begin: int, who: Who, counts: Sums) -> None:
         window = self.sums.setdefault(begin, {})
-        before = window.get(who)
-        if before is None:
-            self._size += 1
-            if self._size > _MOST:
-                raise tooMany("sums")
-            window[who] = list(counts)
-        else:
-            for place, count in enumerate(counts):
-                before[place] += count
+        self._size += who not in window
+        if self._size > _MOST:
+            raise tooMany("sums")
+        addTo(window, who, counts)
 
     def merge(self, other: TrafficTotals) -> None:
         if other.last:
@@ -156,9 +147,7 @@ class TrafficTotals:
                 continue
             after = begin + self.windows.size
             for who, counts in self.sums[begin].items():
-                before = found.setdefault(who, [0] * len(COUNTS))
-                for place, count in enumerate(counts):
-                    before[place] += count
+                addTo(found, who, counts)
         return found
 
     def covered(self, final: bool = False) -> float:

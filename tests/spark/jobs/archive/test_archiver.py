@@ -14,16 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.snapshots import TableError
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
@@ -257,7 +255,7 @@ class TestFiles:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
             with pytest.raises(TableError, match="File too large"):
-                copyRange(peerOf(options), options, tmp_path, bounds)
+                copyRange(options, tmp_path, bounds)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
             signal.signal(signal.SIGXFSZ, handler)

@@ -15,13 +15,13 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.compacting import bytesOf, compact
+from natsbroker.spark.jobs.archive.tidying import bytesOf, compact
 from natsbroker.spark.jobs.archive.verify import Comparison, verify
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import ArchiveDamaged
-from natsbroker.spark.tables.formats import FORMATS, tableAt
 from natsbroker.spark.tables.snapshots import TableError
+from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.spark.support import BrokerStation
 from tests.spark.tablecontract import forge
 

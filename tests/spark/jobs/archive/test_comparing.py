@@ -17,9 +17,8 @@ from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.jobs.archive.verify import Comparison, verify
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import Difference, withChecksums
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station

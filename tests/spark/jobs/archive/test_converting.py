@@ -16,7 +16,7 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.tables.checking import SCHEMA, readFiles
-from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.spark.tablecontract import dated
 
 LOG = {"kind": "stream", "name": "S", "scope": "", "identity": "2026-01-01T00:00:00Z"}

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.table import tableAt
 from tests.spark.logged import extended
 from tests.spark.tablecontract import forge
 

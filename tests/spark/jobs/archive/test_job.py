@@ -24,7 +24,7 @@ from natsbroker.spark import cli
 from natsbroker.spark.java import findJava
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import archive
-from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import CHECKOUT, OURS_FAST, Server
 from tests.spark.archivekilling import SEEN, start

@@ -16,7 +16,7 @@ from natsbroker.spark.datasource.offsets import offsetOf
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.lag import placesOf, reportOf
-from natsbroker.spark.tables.formats import FORMATS
+from natsbroker.spark.tables.table import FORMATS
 from tests.spark.support import BrokerStation, Station
 
 

@@ -20,9 +20,8 @@ from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, Housekeeper, expire
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.snapshots import TableSnapshot
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.spark.support import BrokerStation
 from tests.spark.tablecontract import LOG, forge, grow
 

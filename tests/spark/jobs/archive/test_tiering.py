@@ -18,11 +18,10 @@ from natsbroker.spark.jobs.archive import tiering
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.tiering import archived, tiered
-from natsbroker.spark.jobs.archive.verify import verified
-from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.jobs.archive.verify import following, verified
 from natsbroker.spark.tables.checking import ArchiveDamaged
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.snapshots import Log, TableError, TableSnapshot
+from natsbroker.spark.tables.table import tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
@@ -132,9 +131,9 @@ def test_archivedMeanwhile(
 
     def late(*given: Any) -> Any:
         archive(None, {**source, "channel": name}, str(tmp_path))
-        return logsOf(*given)
+        return following(*given)
 
-    monkeypatch.setattr(tiering, "logsOf", late)
+    monkeypatch.setattr(tiering, "following", late)
     assert seqsOf(tiered(spark, str(tmp_path), source)) == list(range(1, 21))
 
 

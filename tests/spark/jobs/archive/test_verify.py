@@ -15,7 +15,7 @@ from natsbroker.spark import cli
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.verify import verified
-from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.table import tableAt
 from tests.spark.support import BrokerStation
 
 

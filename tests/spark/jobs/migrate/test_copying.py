@@ -25,8 +25,8 @@ from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRang
 from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.pipelining import Pipeline
-from natsbroker.spark.tables.formats import FORMATS
 from natsbroker.spark.tables.snapshots import Log
+from natsbroker.spark.tables.table import FORMATS
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import STREAMING, BrokerStation, Station, Stream

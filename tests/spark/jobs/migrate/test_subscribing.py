@@ -12,7 +12,8 @@ import pytest
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess
+from natsbroker.spark.nats.connection import connect
 from natsbroker.streaming.protocol import Ack, ConnectResponse, MsgProto, SubscriptionResponse
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST

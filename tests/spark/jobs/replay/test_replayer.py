@@ -210,7 +210,8 @@ def test_onItsWay(station: Station) -> None:
 _GOES_ON = """
 import sys
 from natsbroker.spark.nats.addresses import readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess
+from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.jobs.replay.replayer import Replayer, ReplayTask
 url, name = sys.argv[1:]
 task = ReplayTask(name, "plan", "IN", name, maps=(f"*={name}.*",), patience=60.0)

@@ -83,7 +83,7 @@ def test_function(broker: BrokerStation) -> None:
 @pytest.mark.parametrize(
     ("more", "code", "why"),
     [
-        (("--until", "ever"), 2, "--until is no duration"),
+        (("--until", "ever"), 2, "--until: not a duration"),
         (("--share", "2"), 2, "--share is from 0 to 1"),
         (("--least", "0"), 2, "--top and --least are 1 at least"),
         (("--api-option", "x"), 2, "--option takes NAME=VALUE"),

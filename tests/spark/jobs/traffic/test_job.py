@@ -17,8 +17,8 @@ from natsbroker.spark import cli
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.traffic.events import readEvent
 from natsbroker.spark.jobs.traffic.job import reportOf, traffic, windowsOf, writeRows
-from natsbroker.spark.nats.addresses import readAddresses
-from natsbroker.spark.nats.connection import ServerAccess, connect
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
+from natsbroker.spark.nats.connection import connect
 from tests.interop.gateways.worlds import until
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark import eventlogs
@@ -170,14 +170,14 @@ def test_silence() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--window", "soon"), "--window is no duration: 'soon'"),
+        (("--window", "soon"), "--window: not a duration: 'soon'"),
         (("--slide", "2m"), "--slide must be more than nothing and at most --window"),
         (("--slide", "0s"), "--slide must be"),
         (("--window", "2h", "--slide", "1s"), "--window must be at most 1000 times --slide"),
-        (("--since", "long"), "--since is no duration"),
-        (("--since", "99999999999d"), "--since is no duration"),
+        (("--since", "long"), "--since: not a duration"),
+        (("--since", "99999999999d"), "--since: no time was so long ago"),
         (("--top", "0"), "--top is 1 at least"),
-        (("--watermark", "x"), "--watermark is no duration"),
+        (("--watermark", "x"), "--watermark: not a duration"),
     ],
 )
 def test_usageErrors(more: tuple[str, ...], why: str) -> None:

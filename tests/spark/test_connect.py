@@ -4,18 +4,14 @@ Spark Connect: a real server, and a client in another process, as with a cluster
 
 from __future__ import annotations
 
-import base64
 import json
-import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import cloudpickle
 
-from natsbroker.spark.jobs.remote import PickledTask, TaskReader, TaskSource
 from tests.interop.servers import CHECKOUT
 from tests.spark.connecting import ConnectServer, sparkEnvironment
 from tests.spark.support import BrokerStation, Station, Stream
@@ -79,16 +75,3 @@ def test_everything(
     }
     assert "stream NOWHERE: stream not found" in told[0]
     assert told[1] == "stream NOWHERE: stream not found"
-
-
-def test_tasks() -> None:
-    """Each task is a partition of its own, and gives which it was and what it returned."""
-    options = {
-        f"task{place}": base64.b64encode(cloudpickle.dumps((lambda x: x * 2, each))).decode()
-        for place, each in enumerate(["a", "b"])
-    }
-    reader = TaskSource({"count": "2", **options}).reader(None)
-    assert isinstance(reader, TaskReader)
-    rows = [row for each in reader.partitions() for row in reader.read(each)]
-    assert [(place, pickle.loads(result)) for place, result in rows] == [(0, "aa"), (1, "bb")]
-    assert isinstance(reader.partitions()[0], PickledTask)

@@ -1,0 +1,101 @@
+"""
+Decoding a column of a DataFrame, also of a streaming query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from natsbroker.spark.codecs.datatypes import ddlText, nullable, readSchema
+from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf, readMappings
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.codecs.registry import RegistryAccess
+from natsbroker.spark.errors import DataSourceError, OptionError
+
+#: What Arrow raises for a value that it does not take.
+_UNTAKEN = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
+def withDecoded(
+    frame: Any,
+    schema: str,
+    registry: RegistryAccess | None = None,
+    column: str = "data",
+    to: str = "value",
+    isUnknownBad: bool = True,
+) -> Any:
+    """
+    A DataFrame with what its payloads are.
+
+    @param schema: C{KIND:WHAT}, as C{natsbroker spark decode --schema PATTERN=KIND:WHAT} has it.
+    @param registry: where schemas of the kind C{registry} are.
+    @param column: the one with the payloads, C{BINARY} or C{STRING}.
+    @param to: what the column is called that is added, a C{STRUCT}; it is null where the payload
+        is bad, and C{to_error} says why.
+    @param isUnknownBad: whether fields that the schema has not make a payload bad.
+    """
+    names = {each.lower() for each in frame.columns}
+    if column not in frame.columns or {to.lower(), f"{to}_error".lower()} & names:
+        raise OptionError(f"column {column!r} is wanted, and none called {to!r} or '{to}_error'")
+    [mapping] = readMappings([f">={schema}"], {">": "values"}, isUnknownBad, registry)
+    kind = nullable(pa.struct(list(codecOf(mapping).columns)))
+    added = ddlText(pa.schema([(to, kind), (f"{to}_error", pa.string())]))
+    there = [f"`{x.replace('`', '``')}` {type}" for x, type in frame.dtypes]
+
+    def decoded(batches: Iterator[Any]) -> Iterator[Any]:
+        kind = readSchema(added).field(0).type
+        for batch in batches:
+            found = decodedArrays(mapping, kind, batch.column(column))
+            named = [*batch.schema.names, to, f"{to}_error"]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *found], names=named)
+
+    return frame.mapInArrow(decoded, ", ".join([*there, added]))
+
+
+def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[Any, Any]:
+    """
+    @return: an array of values, and one of what is wrong with those that are null.
+    """
+    codec = codecOf(mapping)
+    values: list[Any] = []
+    errors: list[str | None] = []
+    for data in payloads.to_pylist():
+        value, error = None, None
+        try:
+            if data is not None:
+                value = codec.decode(data.encode() if isinstance(data, str) else data)
+        except BadPayload as problem:
+            error = str(problem)
+        except DataSourceError:
+            raise  # The registry is not there: that is no fault of the payload.
+        except Exception as problem:
+            # A fault of the decoder, or of the library beneath: the row says so.
+            error = f"its decoder failed: {problem!r}"
+        values.append(value)
+        errors.append(error)
+    found, untaken = structsOf(values, kind)
+    for place, reason in untaken.items():
+        errors[place] = reason
+    texts = [x and x.encode("utf-8", "backslashreplace").decode() for x in errors]
+    return found, pa.array(texts, pa.string())
+
+
+def structsOf(rows: list[Any], kind: Any) -> tuple[Any, dict[int, str]]:
+    """
+    Decoded rows as an array.
+
+    @return: it, and by its place why a row is null that Arrow does not take though it was decoded.
+    """
+    try:
+        return pa.array(rows, kind), {}
+    except _UNTAKEN:
+        untaken: dict[int, str] = {}
+        for place, row in enumerate(rows):
+            try:
+                pa.array([row], kind)
+            except _UNTAKEN as error:
+                untaken[place] = f"its columns cannot hold it: {error}"
+        return pa.array([None if x in untaken else y for x, y in enumerate(rows)], kind), untaken

@@ -1,0 +1,59 @@
+"""
+A column of a DataFrame, decoded.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from natsbroker.spark.codecs.decoding import decodedArrays, withDecoded
+from natsbroker.spark.codecs.mappings import readMappings
+from natsbroker.spark.codecs.registry import RegistryAccess
+from natsbroker.spark.errors import OptionError
+from tests.spark.registries import registryServer
+
+SCHEMA = '{"properties": {"id": {"type": "integer"}, "at": {"type": "string", "format": "date"}}}'
+
+
+def test_arrays() -> None:
+    """What is bad is null with the reason, and so is what Arrow does not take."""
+    [mapping] = readMappings(['>=json:"id BIGINT"'], {">": "t"})
+    payloads = pa.array([b'{"id": 7}', None, b'{"id": "\\ud800"}', b'{"id": 300}', b"{}"])
+    values, errors = decodedArrays(mapping, pa.struct([("id", pa.int8())]), payloads)
+    assert values.to_pylist() == [{"id": 7}, None, None, None, {"id": None}]
+    found = errors.to_pylist()
+    assert [each is None for each in found] == [True, True, False, False, True]
+    assert "is not a whole number" in found[2] and "columns cannot hold it" in found[3]
+
+
+def test_registered(spark: Any) -> None:
+    """Payloads behind the frame of a registry become a struct, with columns by their names."""
+    with registryServer() as server:
+        server.answers = {
+            "/subjects/orders/versions/latest": {"id": 5},
+            "/schemas/ids/5": {"schemaType": "JSON", "schema": SCHEMA},
+        }
+        head = struct.pack(">bI", 0, 5)
+        rows = [(1, head + b'{"id": 7, "at": "2026-11-20"}'), (2, b"bad"), (3, None)]
+        frame = spark.createDataFrame(rows, "seq BIGINT, data BINARY")
+        found = withDecoded(frame, "registry:orders", RegistryAccess(server.url))
+        texts = found.selectExpr("seq", "value.id", "string(value.at)", "value_error").collect()
+    assert [tuple(each)[:3] for each in texts] == [
+        (1, 7, "2026-11-20"),
+        (2, None, None),
+        (3, None, None),
+    ]
+    assert texts[0].value_error is None and texts[2].value_error is None
+    assert "does not begin with a zero byte" in texts[1].value_error
+
+
+def test_names(spark: Any) -> None:
+    """A column that is missing, or one that is there already, is refused."""
+    frame = spark.range(1).selectExpr("id", "id AS Value")
+    for column in ("data", "id"):
+        with pytest.raises(OptionError, match="is wanted, and none called 'value'"):
+            withDecoded(frame, 'json:"id BIGINT"', column=column)

@@ -1,0 +1,88 @@
+"""
+Columns of JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.spark.codecs.datatypes import ddlText
+from natsbroker.spark.codecs.jsonschemas import jsonColumns
+from natsbroker.spark.errors import OptionError
+
+ITEM = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
+
+
+def columns(properties: Any, **more: Any) -> str:
+    """In Spark's language."""
+    schema = {"type": "object", "properties": properties, **more}
+    return ddlText(jsonColumns(json.dumps(schema).encode(), "s"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": "integer"}, "BIGINT"),
+        ({"type": "number"}, "DOUBLE"),
+        ({"type": "boolean"}, "BOOLEAN"),
+        ({"type": "string"}, "STRING"),
+        ({"type": "string", "format": "email"}, "STRING"),
+        ({"type": "string", "format": "date"}, "DATE"),
+        ({"type": "string", "format": "date-time"}, "TIMESTAMP"),
+        ({"type": "string", "contentEncoding": "base64"}, "BINARY"),
+        ({"enum": ["a", "b"]}, "STRING"),
+        ({"const": "a"}, "STRING"),
+        ({"type": ["null", "integer"]}, "BIGINT"),
+        ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "BIGINT"),
+        ({"anyOf": [{"$ref": "#/$defs/item"}]}, "STRUCT<sku: STRING NOT NULL>"),
+        (
+            {"type": "array", "items": {"$ref": "#/$defs/item"}},
+            "ARRAY<STRUCT<sku: STRING NOT NULL>>",
+        ),
+        ({"type": "object", "additionalProperties": {"type": "number"}}, "MAP<STRING, DOUBLE>"),
+    ],
+)
+def test_types(schema: Any, kind: str) -> None:
+    """What values of a schema become."""
+    assert columns({"a": schema}, **{"$defs": {"item": ITEM}}) == f"a {kind}"
+
+
+def test_required() -> None:
+    """What is required must be there, unless it may be null."""
+    properties = {"a": {"type": "integer"}, "b": {"type": ["integer", "null"]}}
+    assert columns(properties, required=["a", "b"]) == "a BIGINT NOT NULL, b BIGINT"
+
+
+def test_references() -> None:
+    """References lead into other schemas, and on from there."""
+    other = {"$defs": {"n/m": {"type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/n~1m"}}}
+    schema = {"properties": {"x": {"$ref": "other.json"}, "y": {"$ref": "other.json#/$defs/n~1m"}}}
+    found = jsonColumns(
+        json.dumps(schema).encode(), "s", {"other.json": json.dumps(other).encode()}
+    )
+    assert ddlText(found) == "x STRUCT<n: BIGINT>, y BIGINT"
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ("x", "s: it is no JSON Schema"),
+        ("[]", "s: it is no JSON Schema"),
+        ('{"type": "array", "items": {"type": "integer"}}', "it is not of an object"),
+        ("{}", "it: no column is for {}"),
+        ('{"properties": {"a": {}}}', "a: no column is for {}"),
+        ('{"properties": {"a": {"type": "array"}}}', "no JSON Schema"),
+        ('{"properties": {"a": {"type": ["string", "integer"]}}}', "a: no column is for a choice"),
+        ('{"properties": {"a": {"$ref": "x.json"}}}', "a: there is no schema x.json"),
+        ('{"properties": {"a": {"$ref": "#/nowhere"}}}', "no JSON Schema"),
+        ('{"properties": {"a": {"$ref": "#"}}}', "a.a: # has itself in it"),
+        ('{"properties": {"a": {"type": "string"}, "A": {"type": "string"}}}', "A is there twice"),
+    ],
+)
+def test_schemasWithoutColumns(schema: str, why: str) -> None:
+    """A schema that has no columns is refused with the place."""
+    with pytest.raises(OptionError, match=why):
+        jsonColumns(schema.encode(), "s")
