@@ -25,6 +25,10 @@ class Rules:
     maxControlLine: int = 20
     maxPayload: int = 100
 
+    def take(self) -> bytes:
+        """There is nothing behind the line."""
+        return b""
+
 
 UNKNOWN = (ops.FAULT, errors.UNKNOWN_OPERATION)
 
