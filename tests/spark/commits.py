@@ -3,7 +3,9 @@ How long opening an archive and adding to it take, the more commits it has had:
 C{python -m tests.spark.commits --commits 50000}.
 
 Commits are made at once, with one file each, until a number is reached; after every hundred the
-archive is tidied as C{archive --every} does. Reading and committing is timed at some of them.
+archive is tidied as C{archive --every} does. An archive makes one a minute, so what a table of
+Delta keeps for a day is kept for L{RETENTION} here. Reading and committing is timed at some of
+them.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest import mock
 
 from natsbroker.spark.jobs.archive.tidying import AGE, compact
+from natsbroker.spark.tables import delta
 from natsbroker.spark.tables.snapshots import TableSnapshot
 from natsbroker.spark.tables.table import FORMATS, ArchiveTable, tableAt
 from tests.spark.tablecontract import LOG, grow
@@ -28,6 +32,8 @@ __all__ = ["measured"]
 _TIDIED = 100
 
 _TIMED = 10
+
+RETENTION = "interval 5 seconds"
 
 
 def measured(directory: Path, form: str, counts: Sequence[int]) -> dict[int, dict[str, float]]:
@@ -76,7 +82,8 @@ def main() -> int:
     parser.add_argument("--format", choices=FORMATS, default="delta")
     given = parser.parse_args()
     counts = [given.commits // each for each in (50, 10, 2, 1)]
-    with tempfile.TemporaryDirectory() as directory:
+    kept = mock.patch.object(delta, "_RETENTION", RETENTION)
+    with kept, tempfile.TemporaryDirectory() as directory:
         found = measured(Path(directory) / "lake", given.format, counts)
     for number, each in found.items():
         print(f"{number}: {json.dumps(each)}", flush=True)

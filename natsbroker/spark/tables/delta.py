@@ -40,9 +40,10 @@ from natsbroker.spark.tables.table import Addition, ArchiveTable, Vacuumed, fail
 
 _DAY = re.compile(r"(?:^|/)date=([^/]+)/")
 
-#: For how long entries of the table's log stay behind a checkpoint. Each time that a table in a
-#: directory is opened, all of them are listed.
-_LOG_RETENTION = "interval 1 days"
+#: For how long entries of the table's log stay behind a checkpoint, and for how long a checkpoint
+#: names files that were removed. Each time that a table is opened, all of them are read. To delete
+#: files, L{DeltaLakeTable.vacuum} lists the directory and needs neither.
+_RETENTION = "interval 1 days"
 
 #: Reading needs no more than files if a table has no other features.
 _FEATURES = {"timestampNtz"}
@@ -85,7 +86,8 @@ class DeltaLakeTable(ArchiveTable):
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
             "natsbroker.start": str(first.start),
-            "delta.logRetentionDuration": _LOG_RETENTION,
+            "delta.logRetentionDuration": _RETENTION,
+            "delta.deletedFileRetentionDuration": _RETENTION,
         }
         day = [pa.field("date", pa.date32())] if first.partition else []
         try:
