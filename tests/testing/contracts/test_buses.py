@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import Phase, is_hypothesis_test, settings
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -36,6 +37,7 @@ from natsbroker.testing.contracts import (
     subjectRouterTests,
     subscriberTests,
 )
+from natsbroker.testing.contracts.base import QUICK
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind, Message
@@ -137,15 +139,20 @@ TestBatchRecorder = subscriberTests(BatchRecorder)
 TestWatchRecorder = interestWatcherTests(WatchRecorder)
 
 
-def failuresOf(suite: Any) -> set[str]:
-    """
-    @return: the names of the tests of a suite that fail.
-    """
-    return _failures(suite)
+FIRST_FAILURE = settings(QUICK, phases=(Phase.explicit, Phase.generate))
 
 
 @functools.cache
-def _failures(suite: Any) -> set[str]:
+def failuresOf(suite: Any) -> set[str]:
+    """
+    The smallest example of each failure is not looked for.
+
+    @return: the names of the tests of a suite that fail.
+    """
+    for each in map(suite.__dict__.get, dir(suite)):
+        if is_hypothesis_test(each):
+            # Hypothesis has no public way to change the settings of a test.
+            each._hypothesis_internal_use_settings = FIRST_FAILURE
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(suite).run(result)
     assert result.testsRun
