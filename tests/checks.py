@@ -91,21 +91,21 @@ def _without(*paths: str) -> tuple[str, ...]:
 
 LANES: tuple[tuple[Part, ...], ...] = (
     (
-        Part("links", 25, (*_PYTEST, *_LINKS)),
-        Part("pure", 25, (*_OPTIMIZED, *_HOT, "-m", "not slow"), 2, {"NATSBROKER_PURE": "1"}),
-        Part("stores", 25, (*_PYTEST, _STORES), 2),
+        Part("links", 40, (*_PYTEST, *_LINKS)),
+        Part("pure", 40, (*_OPTIMIZED, *_HOT, "-m", "not slow"), 2, {"NATSBROKER_PURE": "1"}),
+        Part("stores", 40, (*_PYTEST, _STORES), 2),
     ),
-    (Part("peers", 25, (*_PYTEST, INTEROP, *_without(*_LINKS))),),
+    (Part("peers", 40, (*_PYTEST, INTEROP, *_without(*_LINKS))),),
     (
-        Part("spark", 25, (*_PYTEST, SPARK), 5),
-        Part("types", 10, ("mypy", "--strict"), 2),
-        Part("simulation", 10, (*_PYTEST, _SIMULATION), 2),
+        Part("spark", 40, (*_PYTEST, SPARK), 5),
+        Part("types", 20, ("mypy", "--strict"), 2),
+        Part("simulation", 20, (*_PYTEST, _SIMULATION), 2),
     ),
     (
-        Part("style", 2, ("ruff", "check", ".")),
-        Part("site", 5, ("sphinx-build", "-W", "--keep-going", "-nEq", "docs", "build/site")),
-        Part("format", 2, ("ruff", "format", "--check", ".")),
-        Part("others", 25, (*_PYTEST, *_without(INTEROP, SPARK, _STORES, _SIMULATION)), 2),
+        Part("style", 5, ("ruff", "check", ".")),
+        Part("site", 15, ("sphinx-build", "-W", "--keep-going", "-nEq", "docs", "build/site")),
+        Part("format", 5, ("ruff", "format", "--check", ".")),
+        Part("others", 40, (*_PYTEST, *_without(INTEROP, SPARK, _STORES, _SIMULATION)), 2),
     ),
 )
 """

@@ -10,7 +10,7 @@ from natsbroker.testing.transcripts import Send, Step
 
 #: Packets up to this length are split at every byte; longer ones at the edges of lines and of the
 #: packet. Byte by byte covers what is in between.
-THOROUGH = 48
+THOROUGH = 24
 
 #: How many packets a long one is cut into at most, for byte by byte.
 PIECES = 3000

@@ -28,7 +28,7 @@ from tests.simulation.running import run
 pytestmark = pytest.mark.slow
 
 #: How many histories are run here, and how many in a part.
-HISTORIES, PART = 240, 20
+HISTORIES, PART = 120, 20
 
 #: The histories within which each defect must be found.
 PATIENCE = 25

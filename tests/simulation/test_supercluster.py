@@ -27,7 +27,7 @@ from tests.simulation.superworld import CLUSTERS, LEAFS, SuperWorld
 pytestmark = pytest.mark.slow
 
 #: How many histories are run here, and how many in a part.
-HISTORIES, PART = 40, 10
+HISTORIES, PART = 20, 10
 
 #: The histories within which each defect must be found.
 PATIENCE = 25
