@@ -27,7 +27,6 @@ cdef class LinkLane:
     cdef Lane giver
     cdef bytes dedicated
     cdef bytes lastAccount
-    cdef Matcher lastMatcher
     cdef bint isGateway
     # The kinds of receivers that what comes over this link reaches, as bits.
     cdef uint32_t reach
@@ -64,7 +63,6 @@ cdef class LinkLane:
         self.giver.isFar = isGateway
         self.reach = self.giver.reach = MASKS[GATEWAY if isGateway else leaf or ROUTE]
         self.lastAccount = None
-        self.lastMatcher = None
 
     def forget(self):
         """
@@ -73,7 +71,6 @@ cdef class LinkLane:
         self.matchers.clear()
         self.advertisers.clear()
         self.lastAccount = None
-        self.lastMatcher = None
         self.settled = None
         self.settledMatcher = None
 
@@ -87,11 +84,10 @@ cdef class LinkLane:
             found = self.matchers.get(name)
             if found is None:
                 return None
-            self.lastMatcher = <Matcher?> found
-            self.lastAccount = name
-            self.giver.matcher = self.lastMatcher
+            self.giver.matcher = <Matcher?> found
             self.giver.lastLength = -1
-        return self.lastMatcher
+            self.lastAccount = name
+        return self.giver.matcher
 
     def forward(self):
         """
