@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from natsbroker.spark.codecs import avrobytes
 from natsbroker.spark.codecs.avrobytes import Input, Read
-from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames, readingSchema
 from natsbroker.spark.codecs.payloads import BadPayload, checkedLong
 from natsbroker.spark.errors import OptionError
 
@@ -88,7 +88,8 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroSc
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
     except ImportError:
         raise OptionError("Avro needs fastavro: pip install 'natsbroker[avro]'") from None
-    try:
+    malformed = (SchemaParseException, UnknownType, ValueError, KeyError, TypeError)
+    with readingSchema(name, "no Avro schema", malformed):
         builder = _SchemaBuilder()
         named: dict[str, Any] = {}
         for each in references:
@@ -101,12 +102,6 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroSc
         else:
             columns = pa.schema([pa.field("value", root.kind)])
         checkNames(columns)
-    except RecursionError:
-        raise OptionError(f"{name}: types are nested too deeply") from None
-    except OptionError as error:
-        raise OptionError(f"{name}: {error}") from None
-    except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
-        raise OptionError(f"{name}: it is no Avro schema: {error!r}") from None
     return AvroSchema(parsed, columns, root, isRecord, builder.hasChoices)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -93,6 +94,25 @@ def nullable(kind: Any) -> Any:
     if pa.types.is_map(kind):
         return pa.map_(kind.key_type, nullable(kind.item_type))
     return kind
+
+
+@contextmanager
+def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) -> Iterator[None]:
+    """
+    Have errors in the schema of a file or a registry name it.
+
+    @param kind: what the text of such an error says: C{no Avro schema}.
+    @param malformed: what its reader raises for one that is none.
+    @raise OptionError: for each of these errors.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise OptionError(f"{name}: types are nested too deeply") from None
+    except OptionError as error:
+        raise OptionError(f"{name}: {error}") from None
+    except malformed as error:
+        raise OptionError(f"{name}: it is {kind}: {error!r}") from None
 
 
 def checkNames(fields: Sequence[Any], place: str = "") -> None:

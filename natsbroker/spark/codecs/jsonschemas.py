@@ -12,8 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames, readingSchema
 from natsbroker.spark.errors import OptionError
+
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 _SIMPLE = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
 _TEXTS = {"date": pa.date32(), "date-time": TIMESTAMP}
@@ -25,7 +27,7 @@ def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None =
 
     @param references: other schemas, by what this one and they call them.
     """
-    try:
+    with readingSchema(name, "no JSON Schema", _MALFORMED):
         texts = {"": data, **(references or {})}
         builder = _ColumnBuilder({each: json.loads(text) for each, text in texts.items()})
         kind, _ = builder.kindOf(builder.documents[""], "", "", ())
@@ -33,12 +35,6 @@ def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None =
             raise OptionError("it is not of an object with properties")
         columns = pa.schema(list(kind))
         checkNames(columns)
-    except RecursionError:
-        raise OptionError(f"{name}: types are nested too deeply") from None
-    except OptionError as error:
-        raise OptionError(f"{name}: {error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise OptionError(f"{name}: it is no JSON Schema: {error!r}") from None
     return columns
 
 
