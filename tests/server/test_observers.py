@@ -53,7 +53,7 @@ def test_ends() -> None:
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
-    """One that fails is logged and keeps nobody else from being told."""
+    """One that fails is logged, and the others are called."""
     observer = Seeing()
     observers = Observers([Failing(), observer])
     observers.notify(LameDuckStarted())
