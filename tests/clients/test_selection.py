@@ -45,12 +45,16 @@ class Open:
 
     def __init__(self, facts: ConnectionFacts, patterns: tuple[bytes, ...] = ()) -> None:
         self._facts = facts
-        self.subscriptions = [(b"%d" % n, Pattern(each)) for n, each in enumerate(patterns)]
+        self._listed = [(b"%d" % n, Pattern(each)) for n, each in enumerate(patterns)]
 
     def facts(self) -> ConnectionFacts:
         """Count the look."""
         Open.looked += 1
         return self._facts
+
+    def listed(self) -> list[tuple[bytes, Pattern]]:
+        """The subscriptions."""
+        return self._listed
 
 
 def connectionsOf(*open: Open, closed: tuple[ClosedClient, ...] = ()) -> Connections:
