@@ -62,7 +62,9 @@ class Gatewayz:
 
     def contribute(self, service: GatewayService, monitoring: MonitoringModel) -> None:
         self.gateways = GatewayPages(service.gateways, service.switchAfter, service.advice.rowFor)
+        registry = service.gateways
         monitoring.varz.contributions["gateway"] = self.gateways.varz
+        monitoring.statsz.gateways = lambda: (registry.outbound, list(registry.inbound.values()))
         monitoring.varz.statistics["gateways"] = service.gateways
 
     def __call__(self, query: Query) -> Answer:
