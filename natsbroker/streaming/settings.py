@@ -72,6 +72,13 @@ class Streaming(ChannelLimits):
     token: str = field(default="", repr=False)
     secure: bool = False
 
+    @property
+    def storeSection(self) -> dict[str, object]:
+        """
+        The options of the store.
+        """
+        return {**({"dir": self.dir} if self.dir else {}), **self.store_options}
+
     def limitsOf(self, channel: str) -> ChannelLimits:
         return self._limitsOf(channel.encode(), list(self.channels))
 
