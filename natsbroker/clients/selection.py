@@ -80,6 +80,7 @@ _RANKS: Mapping[str, Rank] = {
 class Selection:
     """
     @ivar cid: the only one that is wanted; 0 for any. The other filters do not hold for it.
+    @ivar mqtt_client: the id of an MQTT client. There are none: any id selects nothing.
     @ivar filter_subject: a subject that some subscription must have in common; empty for none.
     """
 
@@ -92,6 +93,7 @@ class Selection:
     acc: str = ""
     user: str = ""
     filter_subject: str = ""
+    mqtt_client: str = ""
 
     @classmethod
     def fromQuery(cls, query: Query) -> Selection:
@@ -110,6 +112,7 @@ class Selection:
             acc=text(query, "acc"),
             user=text(query, "user"),
             filter_subject="" if subject == ">" else subject,
+            mqtt_client=text(query, "mqtt_client"),
         )
         selection._check()
         return selection
@@ -131,7 +134,8 @@ class Selection:
         """
         if self.cid:
             return facts.cid == self.cid
-        return self.counts(facts) and (not self.user or facts.user == self.user)
+        isMeant = not self.user or facts.user == self.user
+        return self.counts(facts) and isMeant and not self.mqtt_client
 
 
 def accountOf(facts: ConnectionFacts) -> str:

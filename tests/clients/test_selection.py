@@ -216,6 +216,18 @@ class TestFilters:
         assert cids(self.connections, user="a", state="all") == [1, 5, 6]
         assert total(self.connections, user="a", state="all") == 6
 
+    def test_mqttClient(self) -> None:
+        """Nobody is an MQTT client, but all count."""
+        assert cids(self.connections, mqtt_client="x", state="all") == []
+        assert total(self.connections, mqtt_client="x", state="all") == 6
+
+    def test_leafnodes(self) -> None:
+        """Leafnodes are connections, too, with the same filters."""
+        leafs = [Open(factsWith(7, account="A", kind="Leafnode"), (b"foo",))]
+        for query, wanted in (({"acc": "A"}, [1, 2, 7]), ({"cid": "7"}, [7]), ({"acc": "B"}, [])):
+            chosen, _ = complete(choose(self.connections, Selection.fromQuery(query), 9.0, leafs))
+            assert [each.cid for each in chosen] == wanted
+
     def test_accountAndUser(self) -> None:
         """Both filters hold at once."""
         assert cids(self.connections, user="a", acc="A", state="all") == [1, 5]

@@ -11,11 +11,21 @@ import time
 from collections.abc import Callable, Container
 from typing import Any
 
-from tests.interop.pages import Difference
+from tests.interop.pages import Difference, placesOf
 from tests.interop.plainclients import Client
 from tests.interop.servers import PATIENCE, Server
 
-__all__ = ["AskingClient", "Monitored", "assertSameShape", "fetched"]
+__all__ = ["AskingClient", "Monitored", "assertSamePlaces", "assertSameShape", "fetched"]
+
+#: The objects whose keys are data, such as names.
+DATA_PLACES = {
+    "server.feature_flags",
+    *(
+        f"{place}{key}"
+        for place in ("", "data.")
+        for key in ("http_req_stats", "feature_flags", "inbound_gateways", "outbound_gateways")
+    ),
+}
 
 
 class AskingClient(Client):
@@ -118,6 +128,25 @@ def _ordered(value: Any) -> Any:
         isNamed = all(isinstance(each, dict) and "name" in each for each in rows)
         return sorted(rows, key=lambda each: str(each["name"])) if isNamed else rows
     return value
+
+
+def assertSamePlaces(
+    there: Any, here: Any, absent: Container[str] = (), extra: Container[str] = ()
+) -> None:
+    """
+    Compare two documents whose rows may stand in any order: what any row has, with its type.
+    """
+    real, ours = (placesOf(each, DATA_PLACES) for each in (there, here))
+    for places, excused in ((real - ours, absent), (ours - real, extra)):
+        found = sorted(places, key=len)
+        heads = [each.partition(":")[0] for each in found]
+        # What is below an excused place is excused, too.
+        allowed = [each for each in heads if each in excused]
+        assert [
+            each
+            for each, head in zip(found, heads, strict=True)
+            if not any(head == one or head.startswith(f"{one}.") for one in allowed)
+        ] == []
 
 
 def assertSameShape(

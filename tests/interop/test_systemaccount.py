@@ -12,12 +12,22 @@ from typing import Any
 
 import pytest
 
-from tests.interop.monitored import AskingClient, Monitored, assertSameShape
+from tests.interop.monitored import (
+    AskingClient,
+    Monitored,
+    assertSamePlaces,
+    assertSameShape,
+    fetched,
+)
+from tests.interop.plainclients import Leafnode
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 CONFIG = """
 server_name: mon
 server_tags: [eu]
+system_account: "$SYS"
+leafnodes { listen: "127.0.0.1:-1" }
+gateway { name: here, listen: "127.0.0.1:-1" }
 accounts {
   A { users: [ { user: a, password: a } ] }
   C { users: [ { user: c, password: c } ] }
@@ -45,11 +55,12 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("SERVER.PING.CONNZ", {"subscriptions": True}),
     ("SERVER.PING.CONNZ", {"subscriptions_detail": True, "auth": True}),
     ("SERVER.PING.CONNZ", {"state": 1}),
-    ("SERVER.PING.CONNZ", {"state": 2, "sort": "uptime"}),
     ("SERVER.PING.CONNZ", {"cid": 99}),
     ("SERVER.PING.CONNZ", {"acc": "A", "limit": -1}),
     ("SERVER.PING.CONNZ", {"user": "a"}),
     ("SERVER.PING.CONNZ", {"filter_subject": "foo.>", "acc": "A"}),
+    ("SERVER.PING.CONNZ", {"acc": "A", "subscriptions_detail": True, "auth": True}),
+    ("SERVER.PING.CONNZ", {"acc": "A", "state": 1, "subscriptions": True, "auth": True}),
     ("SERVER.PING.SUBSZ", {}),
     ("SERVER.PING.SUBSZ", {"subscriptions": True, "test": "foo.1"}),
     ("SERVER.PING.ROUTEZ", {"subscriptions": True}),
@@ -63,6 +74,9 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     *((f"SERVER.ID.{kind}", {}) for kind in ("STATSZ", "IDZ", "VARZ", "CONNZ", "JSZ", "HEALTHZ")),
     ("ACCOUNT.A.CONNZ", {"subscriptions": True}),
     ("ACCOUNT.C.CONNZ", {}),
+    ("ACCOUNT.A.CONNZ", {"state": 2, "subscriptions_detail": True, "auth": True}),
+    ("ACCOUNT.A.LEAFZ", {"subscriptions": True}),
+    ("ACCOUNT.$SYS.INFO", {}),
     ("ACCOUNT.A.LEAFZ", {}),
     ("ACCOUNT.A.INFO", {}),
     ("ACCOUNT.A.CONNS", {}),
@@ -70,6 +84,45 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("ACCOUNT.PING.STATZ", {}),
     ("ACCOUNT.PING.STATZ", {"accounts": ["C"], "include_unused": True}),
     ("ACCOUNT.NO.SUBSZ", {}),
+]
+
+#: Requests whose answers have rows in any order: of connections with the same figures, for example.
+UNSORTED: list[tuple[str, dict[str, Any]]] = [
+    ("ACCOUNT.A.SUBSZ", {}),
+    *(
+        ("SERVER.PING.CONNZ", {"sort": sort, "state": state})
+        for sort in (
+            *("cid", "start", "subs", "pending", "msgs_to", "msgs_from", "bytes_to", "bytes_from"),
+            *("last", "idle", "uptime", "rtt"),
+        )
+        for state in (0, 1, 2)
+    ),
+    *(("SERVER.PING.CONNZ", {"sort": sort, "state": 1}) for sort in ("stop", "reason")),
+]
+
+#: Pages on which the leafnode or the gateway is.
+PAGES = [
+    "/varz",
+    "/connz",
+    "/connz?acc=A&subs=1&auth=1",
+    "/connz?acc=A&subs=detail&auth=1&sort=start",
+    "/connz?state=closed&subs=1&auth=1",
+    "/connz?state=closed&acc=A&subs=detail",
+    "/connz?state=all",
+    "/connz?user=a",
+    "/connz?mqtt_client=x",
+    "/leafz",
+    "/leafz?subs=1",
+    "/leafz?acc=A&subs=true",
+    "/leafz?acc=C",
+    "/gatewayz?accs=1",
+    "/gatewayz?gw_name=here",
+    "/accountz?acc=A",
+    "/accountz?acc=$SYS",
+    "/accstatz",
+    "/accstatz?unused=1",
+    "/subsz?acc=A&subs=1",
+    "/routez?subs=detail",
 ]
 
 #: Requests whose answers are the same but for the server's own part.
@@ -118,6 +171,14 @@ class Side(Monitored):
         gone = AskingClient(server, "c")
         gone.close()
         server.waitForLog("Client connection closed")
+        self.edge = Leafnode(server)
+        self.edge.send(b"LS+ edge.*\r\nLS+ edge.q q 1\r\nLMSG nobody 2\r\nhi\r\n")
+        self.edge.flush()
+        other = Leafnode(server, name="other")
+        other.send(b"LS+ other\r\n")
+        other.flush()
+        other.close()
+        server.waitForLog("Leafnode connection closed")
         self.id = self.answer("SERVER.PING.IDZ")["id"]
 
     def answer(self, subject: str, body: bytes = b"", by: AskingClient | None = None) -> Any:
@@ -126,6 +187,10 @@ class Side(Monitored):
         """
         subject = subject.replace("ID.", f"{self.id}.") if "ID." in subject else subject
         return (by or self.system).answers(f"$SYS.REQ.{subject}", body)
+
+    def close(self) -> None:
+        self.edge.close()
+        super().close()
 
 
 def _started(flavour: Flavour, directory: Path) -> Iterator[Side]:
@@ -161,6 +226,23 @@ def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -
     there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
     assert (there is None) == (here is None)
     assertSameShape(there, here, ABSENT, EXTRA)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages(path: str, real: Side, ours: Side) -> None:
+    """Pages show leafnodes and gateways as nats-server's do, to the order of rows."""
+    there, here = (fetched(side, path) for side in (real, ours))
+    assertSamePlaces({"data": there}, {"data": here}, ABSENT, EXTRA)
+    if path.startswith("/connz"):
+        kinds = [[row["kind"] for row in page["connections"]] for page in (there, here)]
+        assert kinds[1] == kinds[0]
+
+
+@pytest.mark.parametrize(("subject", "options"), UNSORTED, ids=lambda each: str(each))
+def test_unsorted(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
+    """The same of answers whose rows stand in any order."""
+    there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
+    assertSamePlaces(there, here, ABSENT, EXTRA)
 
 
 @pytest.mark.parametrize(("subject", "body"), SAME, ids=lambda each: str(each))
