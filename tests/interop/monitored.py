@@ -15,7 +15,24 @@ from tests.interop.pages import Difference, placesOf
 from tests.interop.plainclients import Client
 from tests.interop.servers import PATIENCE, Server
 
-__all__ = ["AskingClient", "Monitored", "assertSamePlaces", "assertSameShape", "fetched"]
+__all__ = [
+    "ABSENT",
+    "EXTRA",
+    "AskingClient",
+    "Monitored",
+    "assertSamePlaces",
+    "assertSameShape",
+    "fetched",
+]
+
+#: What nats-server shows and natsbroker does not, by its place in an answer.
+ABSENT = {
+    "data.git_commit": "of the Go program",
+    "data.disk_io_wait_stats": "of the semaphore in front of Go's disk operations",
+}
+
+#: What natsbroker shows and nats-server does not.
+EXTRA = {"data.natsbroker": "our own version; version is nats-server's"}
 
 #: The objects whose keys are data, such as names.
 DATA_PLACES = {

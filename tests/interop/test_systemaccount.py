@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from tests.interop.monitored import (
+    ABSENT,
+    EXTRA,
     AskingClient,
     Monitored,
     assertSamePlaces,
@@ -34,15 +36,6 @@ accounts {
   $SYS { users: [ { user: s, password: s } ] }
 }
 """
-
-#: What nats-server shows and natsbroker does not, by the last keys of its place.
-ABSENT = {
-    "data.git_commit": "of the Go program",
-    "data.disk_io_wait_stats": "of the semaphore in front of Go's disk operations",
-}
-
-#: What natsbroker shows and nats-server does not.
-EXTRA = {"data.natsbroker": "our own version; version is nats-server's"}
 
 #: Requests behind C{$SYS.REQ.}, where C{ID} is the server's.
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
@@ -124,6 +117,9 @@ PAGES = [
     "/subsz?acc=A&subs=1",
     "/routez?subs=detail",
 ]
+
+#: What nats-server answers and natsbroker does not.
+UNANSWERED = {"SERVER.PING.EXPVARZ": "the memory of the Go runtime, and the command line"}
 
 #: Requests whose answers are the same but for the server's own part.
 SAME: list[tuple[str, bytes]] = [
@@ -253,6 +249,13 @@ def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
         if each is not None:
             each.pop("server")
     assert answers[1] == answers[0]
+
+
+def test_unanswered(real: Side, ours: Side) -> None:
+    """What only nats-server answers stands in a table."""
+    for subject in UNANSWERED:
+        assert list(real.answer(subject)) == ["server", "data"]
+        assert ours.answer(subject) is None
 
 
 @pytest.mark.parametrize("subject", ["SERVER.PING.CONNZ", "ACCOUNT.PING.CONNZ", "USER.INFO"])
