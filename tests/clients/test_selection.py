@@ -217,7 +217,7 @@ class TestFilters:
         assert total(self.connections, user="a", state="all") == 6
 
     def test_mqttClient(self) -> None:
-        """Nobody is an MQTT client, but all count."""
+        """No connection is an MQTT client's, but all count."""
         assert cids(self.connections, mqtt_client="x", state="all") == []
         assert total(self.connections, mqtt_client="x", state="all") == 6
 

@@ -14,7 +14,7 @@ from tests.interop.servers import PATIENCE, Server
 
 __all__ = ["Client", "Leafnode"]
 
-#: What a leafnode says of itself.
+#: The options of a leafnode's CONNECT, but for its login.
 _LEAF = {"version": "2.15.1", "headers": True, "proto": 1}
 
 

@@ -119,7 +119,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     yield real, heard(OURS_FAST, tmp_path_factory.mktemp("ours"))
 
 
-def places(events: list[Any]) -> set[str]:
+def comparedPlaces(events: list[Any]) -> set[str]:
     """The places of events, without those that depend on the moment."""
     return {each for each in placesOf(events, NAMES) if each.partition(":")[0] not in LATER}
 
@@ -129,7 +129,7 @@ def test_sameKeys(subject: str, kind: str, both: tuple[Any, Any]) -> None:
     """An event has nats-server's keys and types."""
     there, here = (side[subject, kind] for side in both)
     assert there and here
-    assert places(here) == places(there)
+    assert comparedPlaces(here) == comparedPlaces(there)
 
 
 @pytest.mark.parametrize("kind", ["Client", "Leafnode"])

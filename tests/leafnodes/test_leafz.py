@@ -9,6 +9,7 @@ import pytest
 
 from natsbroker.leafnodes.leafz import Leafz
 from natsbroker.monitoring.answers import complete
+from natsbroker.wire.values import Message
 from tests.leafnodes.leaves import Broker, Wire
 from tests.leafnodes.pairs import HUB, SPOKE, Leafy
 from tests.monitoring.staging import Stage
@@ -146,6 +147,20 @@ def test_connz() -> None:
         ("Leafnode", "Client Closed"),
     ]
     assert (gone[1]["subscriptions"], gone[1]["subscriptions_list"]) == (2, ["foo", "bar"])
+
+
+def test_kicked() -> None:
+    """A leafnode is closed by its number, as a client is; others stay."""
+    host = Leafy(HUB).start()
+    host.client(b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\n')
+    peer = host.peer()
+    bus = host.broker.bus("$SYS")
+    subject = f"$SYS.REQ.SERVER.{host.broker.serverId}.KICK".encode()
+    bus.publish(Message(subject, b'{"cid":2}', reply=b"r"))
+    host.settle()
+    assert not peer.connected
+    rows = page(host, "/connz", state="all")["connections"]
+    assert [row.get("reason") for row in rows] == [None, "Kicked"]
 
 
 def test_dialledInConnz() -> None:
