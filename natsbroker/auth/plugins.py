@@ -224,7 +224,8 @@ def _url(url: str, insecure: bool) -> str:
     except ValueError:
         isWhole = False
     if not isWhole or parts.username is not None or parts.fragment:
-        text = f"url {url!r} is not one of https, or of http to this machine"
+        # It may have a password, which is why it is not repeated.
+        text = "url is not one of https, or of http to this machine"
         raise PluginOptionError("url", text)
     if parts.scheme == "http" and not insecure and not _isHere(parts.hostname or ""):
         raise PluginOptionError(

@@ -37,7 +37,7 @@ class PluginOptions:
     def text(self, name: str, default: str = "") -> str:
         value = self._options.pop(name, default)
         if not isinstance(value, str):
-            raise PluginOptionError(name, f"{name} must be a string, not {value!r}")
+            raise PluginOptionError(name, f"{name} must be a string")
         return value
 
     def texts(self, name: str) -> list[str]:

@@ -158,13 +158,16 @@ def _readers(connections: object) -> int:
     return min(connections - 2, 16)
 
 
+READY_MADE: tuple[Any, ...] = (MemoryOpener(), LMDBOpener(), PostgresOpener())
+
+
 def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
     """
     @param key: what names it, for the error; see L{natsbroker.config.model.Settings.at}.
     @raise natsbroker.server.plugins.PluginError: if there is no such store.
     """
-    for opener in (MemoryOpener(), LMDBOpener(), PostgresOpener()):
-        if name == opener.name or name in getattr(opener, "aliases", ()):
+    for opener in READY_MADE:
+        if name in getattr(opener, "aliases", ()):
             return opener
     found: IStoreOpener = plugins.named(IStoreOpener, name, key=key)
     return found
