@@ -158,7 +158,7 @@ def _readers(connections: object) -> int:
     return min(connections - 2, 16)
 
 
-READY_MADE: tuple[Any, ...] = (MemoryOpener(), LMDBOpener(), PostgresOpener())
+READY_MADE: tuple[IStoreOpener, ...] = (MemoryOpener(), LMDBOpener(), PostgresOpener())
 
 
 def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
