@@ -66,7 +66,7 @@ class Streaming(ChannelLimits):
     hb_fail_count: int = 10
     replace_durable: bool = False
     jetstream_accounts: Mapping[str, str] = field(default_factory=dict)
-    nats_server: str = ""
+    nats_server: str = field(default="", repr=False)
     username: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)

@@ -305,7 +305,7 @@ class TestOptions:
             ),
         ],
     )
-    def test_wrong(self, text: str, problem: str, folder: Path) -> None:
+    def test_wrongOption(self, text: str, problem: str, folder: Path) -> None:
         """A wrong option is reported at its place, a missing one at the name of the plugin."""
         lines = [each for each in found(f"{CLOSED}\n{text}") if "warning" not in each]
         assert lines and lines[0].startswith(problem)
@@ -322,7 +322,7 @@ class TestOptions:
             "authorization { plugin: http, url: 'https://a/', cache: '5s' }",
         ],
     )
-    def test_right(self, text: str, folder: Path) -> None:
+    def test_rightOptions(self, text: str, folder: Path) -> None:
         """Right options are no problem, and nothing is made."""
         assert found(f"{CLOSED}\n{text}") == []
         assert os.listdir(folder) == ["x.conf"]
