@@ -5,11 +5,13 @@ order with the same types, and the same refusals. Each difference has its reason
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import pytest
 
 from tests.interop.monitored import (
@@ -118,6 +120,12 @@ PAGES = [
     "/routez?subs=detail",
 ]
 
+#: Requests some of whose answers can be compressed.
+COMPRESSED = [
+    *("SERVER.PING", "SERVER.PING.STATSZ", "SERVER.PING.VARZ", "SERVER.PING.IDZ"),
+    *("ACCOUNT.A.CONNZ", "ACCOUNT.A.CONNS", "ACCOUNT.PING.STATZ"),
+]
+
 #: What nats-server answers and natsbroker does not.
 UNANSWERED = {"SERVER.PING.EXPVARZ": "the memory of the Go runtime, and the command line"}
 
@@ -130,6 +138,13 @@ SAME: list[tuple[str, bytes]] = [
     ("SERVER.PING.SUBSZ", b'{"test":"foo.*"}'),
     ("SERVER.PING.ROUTEZ", b'{"subscriptions":"x"}'),
     ("SERVER.PING.ROUTEZ", b"[]"),
+    ("SERVER.PING.GATEWAYZ", b'{"subscriptions":"x"}'),
+    ("SERVER.PING.GATEWAYZ", b'{"subscriptions_detail":1}'),
+    ("SERVER.PING.IPQUEUESZ", b'{"all":"x"}'),
+    ("SERVER.PING.RAFTZ", b'{"group":1}'),
+    ("SERVER.PING.CONNZ", b'{"tags":"x"}'),
+    ("SERVER.PING.VARZ", b'{"exact_match":"x"}'),
+    ("ACCOUNT.PING.STATZ", b'{"accounts":"A"}'),
     ("SERVER.PING.ROUTEZ", b" "),
     ("SERVER.PING.VARZ", b'{"acc'),
     ("SERVER.PING.ACCOUNTZ", b'{"account":"NO"}'),
@@ -249,6 +264,30 @@ def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
         if each is not None:
             each.pop("server")
     assert answers[1] == answers[0]
+
+
+@pytest.mark.parametrize("encoding", ["snappy", "s2", "gzip", "br"])
+@pytest.mark.parametrize("subject", COMPRESSED)
+def test_compressed(subject: str, encoding: str, real: Side, ours: Side) -> None:
+    """Answers that can be compressed are, if the request says which encodings it takes."""
+    asked = f"NATS/1.0\r\nAccept-Encoding: {encoding}\r\n\r\n".encode()
+    answers = []
+    for side in (real, ours):
+        inbox = side.system.subscribe(b"_INBOX.compressed")
+        topic = f"$SYS.REQ.{subject}".encode()
+        side.system.publish(topic, b"", b"_INBOX.compressed", asked)
+        ((_, headers, body),) = side.system.messages(inbox, 1)
+        side.system.unsubscribe(inbox)
+        answers.append((headers, json.loads(plain(headers, body))))
+    assert answers[1][0] == answers[0][0]
+    assertSamePlaces(answers[0][1], answers[1][1], ABSENT, EXTRA)
+
+
+def plain(headers: bytes, body: bytes) -> bytes:
+    """The answer before it was compressed."""
+    if b"gzip" in headers:
+        return gzip.decompress(body)
+    return bytes(cramjam.snappy.decompress(body)) if b"snappy" in headers else body
 
 
 def test_unanswered(real: Side, ours: Side) -> None:
