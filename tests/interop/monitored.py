@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.interop.pages import Difference, placesOf
 from tests.interop.plainclients import Client
+from tests.interop.readers import Reading
 from tests.interop.servers import PATIENCE, Server
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "assertSamePlaces",
     "assertSameShape",
     "fetched",
+    "readBy",
 ]
 
 #: What nats-server shows and natsbroker does not, by its place in an answer.
@@ -123,6 +125,25 @@ class Monitored:
         """
         for each in self._clients:
             each.close()
+
+
+def readBy(server: Server, reading: Reading) -> Any:
+    """
+    @return: the page or the answer that a tool reads; the server has a user C{s} in the system
+        account.
+    """
+    if reading.source.startswith("/"):
+        return server.monitor(reading.source)
+    # Others of a cluster answer a ping, too.
+    number = server.monitor("/varz")["server_id"]
+    subject = "SERVER.PING.STATSZ" if reading.source == "SERVER.PING" else reading.source
+    subject = subject.replace("SERVER.PING", f"SERVER.{number}")
+    body = json.dumps(reading.options).encode() if reading.options else b""
+    asker = AskingClient(server, "s")
+    try:
+        return asker.answers(f"$SYS.REQ.{subject}", body)
+    finally:
+        asker.close()
 
 
 def fetched(side: Monitored, path: str) -> Any:

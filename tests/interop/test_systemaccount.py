@@ -22,8 +22,10 @@ from tests.interop.monitored import (
     assertSamePlaces,
     assertSameShape,
     fetched,
+    readBy,
 )
 from tests.interop.plainclients import Leafnode
+from tests.interop.readers import PLAIN, Reading
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 CONFIG = """
@@ -237,6 +239,25 @@ def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -
     there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
     assert (there is None) == (here is None)
     assertSameShape(there, here, ABSENT, EXTRA)
+
+
+@pytest.mark.parametrize("reading", PLAIN, ids=str)
+def test_readers(reading: Reading, real: Side, ours: Side) -> None:
+    """What monitoring tools read is there, with the types that they expect."""
+    for side in (real, ours):
+        assert reading.problems(readBy(side.server, reading)) == []
+
+
+def test_readersNotice() -> None:
+    """A member that is missing, has another type, or has nothing in it is a problem."""
+    reading = Reading("tool", "/page", {"int": "a rows[].b each{}.c? d?", "uptime": "e"})
+    fine = {"a": 1, "rows": [{"b": 2}], "each": {"x": {"c": 3}, "y": [{}]}, "e": "1d2h3m4s"}
+    assert reading.problems(fine) == []
+    for wrong in (
+        *({"a": 1.0}, {"a": None}, {"rows": []}, {"rows": [{"b": 2}, {"b": "2"}]}, {"each": {}}),
+        *({"each": {"x": [{"c": True}]}}, {"d": "x"}, {"e": "1 day"}),
+    ):
+        assert len(reading.problems({**fine, **wrong})) == 1
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.interop.cluster.members import CONFIG, Mesh, formed
-from tests.interop.monitored import ABSENT, EXTRA, AskingClient, assertSamePlaces
+from tests.interop.monitored import ABSENT, EXTRA, AskingClient, assertSamePlaces, readBy
 from tests.interop.pages import Difference
+from tests.interop.readers import CLUSTER, Reading
 from tests.interop.servers import OURS_FAST, REAL
 
 TEMPLATE = CONFIG.replace("$TOP", 'http: "127.0.0.1:-1"').replace(
@@ -170,6 +171,13 @@ def test_statsz(mesh: Mesh) -> None:
         row["rid"]: row["remote_name"] for row in routes
     }
     assert sum(row["received"]["msgs"] for row in stats["routes"]) > 0
+
+
+@pytest.mark.parametrize("reading", CLUSTER, ids=str)
+def test_readers(reading: Reading, mesh: Mesh) -> None:
+    """What monitoring tools read of routes is there, with the types that they expect."""
+    for member in mesh.members:
+        assert reading.problems(readBy(member, reading)) == []
 
 
 def test_healthy(mesh: Mesh) -> None:

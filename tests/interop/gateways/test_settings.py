@@ -17,8 +17,9 @@ from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import showLogs
 from tests.interop.gateways.wires import FakeGateway, connect, info
 from tests.interop.gateways.worlds import Plan, Site, World, formed, started, until
-from tests.interop.monitored import AskingClient
+from tests.interop.monitored import AskingClient, readBy
 from tests.interop.pages import placesOf
+from tests.interop.readers import GATEWAYS
 from tests.interop.servers import OURS_FAST, REAL, Flavour
 
 BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
@@ -202,6 +203,8 @@ def test_pages(tmp_path: Path) -> None:
             optional = {"no_interest_count", "num_subs", "num_queue_subs", *EXTRA}
             strip = {each for each in mine | theirs if each.rpartition(".")[2] in optional}
             assert mine - strip == theirs - strip
+        for reading in GATEWAYS:
+            assert [reading.problems(readBy(site, reading)) for site in (ours, real)] == [[], []]
         stats = [keysOf(answered(site)) for site in (ours, real)]
         assert stats[0] == stats[1] >= {"gateways.gwid", "gateways.inbound_connections"}
         for path in ("/connz?auth=1", "/accountz?acc=A", "/accstatz", "/routez", "/leafz"):

@@ -19,10 +19,12 @@ from tests.interop.monitored import (
     assertSamePlaces,
     assertSameShape,
     fetched,
+    readBy,
 )
 from tests.interop.monitored import (
     EXTRA as ALWAYS,
 )
+from tests.interop.readers import JETSTREAM, Reading
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 CONFIG = """
@@ -190,6 +192,13 @@ def test_requests(subject: str, options: dict[str, Any], real: Monitored, ours: 
     allowed = {f"{head}.{each}" for each in EXTRA for head in ("data", "data.jetstream")}
     more = {*allowed, *ALWAYS, "statsz.jetstream.config.sync_always"}
     assertSamePlaces(there, here, ABSENT, more)
+
+
+@pytest.mark.parametrize("reading", JETSTREAM, ids=str)
+def test_readers(reading: Reading, real: Monitored, ours: Monitored) -> None:
+    """What monitoring tools read of JetStream is there, with the types that they expect."""
+    for side in (real, ours):
+        assert reading.problems(readBy(side.server, reading)) == []
 
 
 @pytest.mark.parametrize("path", SAME)
