@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.interop.pages import Difference, placesOf
 from tests.interop.plainclients import Client
-from tests.interop.readers import Reading
+from tests.interop.readers import ExpectedAnswer
 from tests.interop.servers import PATIENCE, Server
 
 __all__ = [
@@ -127,18 +127,18 @@ class Monitored:
             each.close()
 
 
-def readBy(server: Server, reading: Reading) -> Any:
+def readBy(server: Server, expected: ExpectedAnswer) -> Any:
     """
     @return: the page or the answer that a tool reads; the server has a user C{s} in the system
         account.
     """
-    if reading.source.startswith("/"):
-        return server.monitor(reading.source)
+    if expected.source.startswith("/"):
+        return server.monitor(expected.source)
     # Others of a cluster answer a ping, too.
     number = server.monitor("/varz")["server_id"]
-    subject = "SERVER.PING.STATSZ" if reading.source == "SERVER.PING" else reading.source
+    subject = "SERVER.PING.STATSZ" if expected.source == "SERVER.PING" else expected.source
     subject = subject.replace("SERVER.PING", f"SERVER.{number}")
-    body = json.dumps(reading.options).encode() if reading.options else b""
+    body = json.dumps(expected.options).encode() if expected.options else b""
     asker = AskingClient(server, "s")
     try:
         return asker.answers(f"$SYS.REQ.{subject}", body)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CLUSTER", "GATEWAYS", "JETSTREAM", "PLAIN", "STREAMING", "Reading"]
+__all__ = ["CLUSTER", "GATEWAYS", "JETSTREAM", "PLAIN", "STREAMING", "ExpectedAnswer"]
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 _SPAN = re.compile(r"(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+")
@@ -32,7 +32,7 @@ _TYPES: Mapping[str, Callable[[Any], object]] = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class ExpectedAnswer:
     """
     One page, or one request with its options, and what a tool reads of the answer.
 
@@ -97,7 +97,7 @@ _COUNTS = "sent.msgs sent.bytes received.msgs received.bytes"
 
 #: Of a server with clients and leafnodes.
 PLAIN = [
-    Reading(
+    ExpectedAnswer(
         "nats-top",
         "/varz",
         {
@@ -108,7 +108,7 @@ PLAIN = [
             "instant": "now",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "nats-top",
         "/connz?limit=1024&sort=cid&subs=1",
         {
@@ -119,7 +119,7 @@ PLAIN = [
             "texts": "connections[].subscriptions_list?",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/varz",
         {
@@ -132,7 +132,7 @@ PLAIN = [
             "number": "cpu auth_timeout tls_timeout",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/connz?auth=true",
         {
@@ -147,7 +147,7 @@ PLAIN = [
             "uptime": _below("connections[]", "uptime idle"),
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/subsz",
         {
@@ -155,7 +155,7 @@ PLAIN = [
             "number": "cache_hit_rate avg_fanout",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/leafz",
         {
@@ -166,7 +166,7 @@ PLAIN = [
             "texts": "leafs[].subscriptions_list?",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/accstatz?unused=1",
         {
@@ -176,8 +176,8 @@ PLAIN = [
             "text": "account_statz[].acc",
         },
     ),
-    Reading("exporter", "/accountz", {"texts": "accounts"}),
-    Reading(
+    ExpectedAnswer("exporter", "/accountz", {"texts": "accounts"}),
+    ExpectedAnswer(
         "exporter",
         "/accountz?acc=A",
         {
@@ -190,10 +190,10 @@ PLAIN = [
         },
     ),
     *(
-        Reading("exporter", f"/healthz{query}", {"text": "status"})
+        ExpectedAnswer("exporter", f"/healthz{query}", {"text": "status"})
         for query in ("", "?js-enabled-only=true", "?js-server-only=true")
     ),
-    Reading(
+    ExpectedAnswer(
         "surveyor",
         "SERVER.PING",
         {
@@ -208,7 +208,7 @@ PLAIN = [
             "flag": "server.jetstream",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "surveyor",
         "ACCOUNT.PING.STATZ",
         {
@@ -227,8 +227,8 @@ PLAIN = [
         },
         {"accounts": None, "include_unused": True},
     ),
-    Reading("surveyor", "SERVER.PING.RAFTZ", _SERVER, {"group": "_meta_"}),
-    Reading(
+    ExpectedAnswer("surveyor", "SERVER.PING.RAFTZ", _SERVER, {"group": "_meta_"}),
+    ExpectedAnswer(
         "nats server list",
         "SERVER.PING",
         {
@@ -238,8 +238,8 @@ PLAIN = [
             "flag": "server.jetstream",
         },
     ),
-    Reading("nats server ping", "SERVER.PING", {**_SERVER, "int": "statsz.active_servers"}),
-    Reading(
+    ExpectedAnswer("nats server ping", "SERVER.PING", {**_SERVER, "int": "statsz.active_servers"}),
+    ExpectedAnswer(
         "nats server info",
         "SERVER.PING.VARZ",
         {
@@ -259,7 +259,7 @@ PLAIN = [
         },
         {"server_name": "mon"},
     ),
-    Reading(
+    ExpectedAnswer(
         "nats server report connections",
         "SERVER.PING.CONNZ",
         {
@@ -291,13 +291,13 @@ PLAIN = [
             "domain": "",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "nats server report health",
         "SERVER.PING.HEALTHZ",
         {**_SERVER, "text": "server.name data.status", "int": "data.status_code"},
         {"js-enabled": False, "js-enabled-only": False, "js-server-only": False, "details": True},
     ),
-    Reading(
+    ExpectedAnswer(
         "nats server report leafnodes",
         "SERVER.PING.LEAFZ",
         {
@@ -312,7 +312,7 @@ PLAIN = [
 
 #: Of a member of a cluster.
 CLUSTER = [
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/routez",
         {
@@ -323,7 +323,7 @@ CLUSTER = [
             "uptime": "routes[].uptime",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "surveyor",
         "SERVER.PING",
         {
@@ -331,7 +331,7 @@ CLUSTER = [
             "text": "server.cluster statsz.routes[].name",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "nats server report routes",
         "SERVER.PING.ROUTEZ",
         {
@@ -349,7 +349,7 @@ _REMOTE = f"cid pending_bytes port subscriptions {_TRAFFIC}"
 
 #: Of a server with gateways.
 GATEWAYS = [
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/gatewayz",
         {
@@ -361,7 +361,7 @@ GATEWAYS = [
             "uptime": _below("outbound_gateways{}.connection", "uptime idle"),
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "surveyor",
         "SERVER.PING",
         {
@@ -369,7 +369,7 @@ GATEWAYS = [
             "text": "server.cluster statsz.gateways[].name",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "nats server report gateways",
         "SERVER.PING.GATEWAYZ",
         {
@@ -413,8 +413,8 @@ def _streams(head: str) -> dict[str, str]:
 
 #: Of a server with JetStream.
 JETSTREAM = [
-    Reading("exporter", "/jsz?consumers=true&config=true&raft=true", _streams("")),
-    Reading(
+    ExpectedAnswer("exporter", "/jsz?consumers=true&config=true&raft=true", _streams("")),
+    ExpectedAnswer(
         "exporter",
         "/varz",
         {
@@ -424,7 +424,7 @@ JETSTREAM = [
             + " jetstream.stats.accounts jetstream.stats.ha_assets",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "surveyor",
         "SERVER.PING",
         {
@@ -434,7 +434,7 @@ JETSTREAM = [
             "flag": "server.jetstream",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "surveyor",
         "SERVER.PING.JSZ",
         _streams("data."),
@@ -452,7 +452,7 @@ JETSTREAM = [
             "stream_leader_only": False,
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "nats server report jetstream",
         "SERVER.PING.JSZ",
         {
@@ -467,7 +467,7 @@ JETSTREAM = [
 
 #: Of a broker of NATS Streaming.
 STREAMING = [
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/streaming/serverz",
         {
@@ -475,7 +475,7 @@ STREAMING = [
             "text": "cluster_id server_id version go state role? start_time",
         },
     ),
-    Reading(
+    ExpectedAnswer(
         "exporter",
         "/streaming/channelsz?subs=1",
         {

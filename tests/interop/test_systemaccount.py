@@ -25,7 +25,7 @@ from tests.interop.monitored import (
     readBy,
 )
 from tests.interop.plainclients import Leafnode
-from tests.interop.readers import PLAIN, Reading
+from tests.interop.readers import PLAIN, ExpectedAnswer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 CONFIG = """
@@ -241,23 +241,24 @@ def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -
     assertSameShape(there, here, ABSENT, EXTRA)
 
 
-@pytest.mark.parametrize("reading", PLAIN, ids=str)
-def test_readers(reading: Reading, real: Side, ours: Side) -> None:
+@pytest.mark.parametrize("expected", PLAIN, ids=str)
+def test_readers(expected: ExpectedAnswer, real: Side, ours: Side) -> None:
     """What monitoring tools read is there, with the types that they expect."""
     for side in (real, ours):
-        assert reading.problems(readBy(side.server, reading)) == []
+        assert expected.problems(readBy(side.server, expected)) == []
 
 
 def test_readersNotice() -> None:
     """A member that is missing, has another type, or has nothing in it is a problem."""
-    reading = Reading("tool", "/page", {"int": "a rows[].b each{}.c? d?", "uptime": "e"})
+    expected = ExpectedAnswer("tool", "/page", {"int": "a rows[].b each{}.c? d?", "uptime": "e"})
     fine = {"a": 1, "rows": [{"b": 2}], "each": {"x": {"c": 3}, "y": [{}]}, "e": "1d2h3m4s"}
-    assert reading.problems(fine) == []
+    assert expected.problems(fine) == []
+    wrong: dict[str, Any]
     for wrong in (
         *({"a": 1.0}, {"a": None}, {"rows": []}, {"rows": [{"b": 2}, {"b": "2"}]}, {"each": {}}),
         *({"each": {"x": [{"c": True}]}}, {"d": "x"}, {"e": "1 day"}),
     ):
-        assert len(reading.problems({**fine, **wrong})) == 1
+        assert len(expected.problems({**fine, **wrong})) == 1
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -14,7 +14,7 @@ import pytest
 from natsbroker.monitoring.answers import complete
 from natsbroker.streaming.pages import limitsOf, openFiles, streamingPages, streamingSeries
 from natsbroker.streaming.settings import Streaming
-from tests.interop.readers import STREAMING, Reading
+from tests.interop.readers import STREAMING, ExpectedAnswer
 from tests.monitoring.staging import Stage as MonitoringStage
 from tests.streaming.support import Stage
 
@@ -147,12 +147,12 @@ def test_channelsz(pages: StagedPages) -> None:
     assert "subscriptions" not in rows[1]
 
 
-@pytest.mark.parametrize("reading", STREAMING, ids=str)
-def test_readers(reading: Reading, pages: StagedPages) -> None:
+@pytest.mark.parametrize("expected", STREAMING, ids=str)
+def test_readers(expected: ExpectedAnswer, pages: StagedPages) -> None:
     """What the Prometheus exporter reads is there, with the types that it expects."""
-    name, _, query = reading.source.removeprefix("/streaming/").partition("?")
+    name, _, query = expected.source.removeprefix("/streaming/").partition("?")
     page = pages.page(name, **dict(parse_qsl(query)))
-    assert reading.problems(page) == []
+    assert expected.problems(page) == []
 
 
 def test_oneChannel(pages: StagedPages) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.interop.cluster.members import CONFIG, Mesh, formed
 from tests.interop.monitored import ABSENT, EXTRA, AskingClient, assertSamePlaces, readBy
 from tests.interop.pages import Difference
-from tests.interop.readers import CLUSTER, Reading
+from tests.interop.readers import CLUSTER, ExpectedAnswer
 from tests.interop.servers import OURS_FAST, REAL
 
 TEMPLATE = CONFIG.replace("$TOP", 'http: "127.0.0.1:-1"').replace(
@@ -173,11 +173,11 @@ def test_statsz(mesh: Mesh) -> None:
     assert sum(row["received"]["msgs"] for row in stats["routes"]) > 0
 
 
-@pytest.mark.parametrize("reading", CLUSTER, ids=str)
-def test_readers(reading: Reading, mesh: Mesh) -> None:
+@pytest.mark.parametrize("expected", CLUSTER, ids=str)
+def test_readers(expected: ExpectedAnswer, mesh: Mesh) -> None:
     """What monitoring tools read of routes is there, with the types that they expect."""
     for member in mesh.members:
-        assert reading.problems(readBy(member, reading)) == []
+        assert expected.problems(readBy(member, expected)) == []
 
 
 def test_healthy(mesh: Mesh) -> None:

@@ -203,8 +203,8 @@ def test_pages(tmp_path: Path) -> None:
             optional = {"no_interest_count", "num_subs", "num_queue_subs", *EXTRA}
             strip = {each for each in mine | theirs if each.rpartition(".")[2] in optional}
             assert mine - strip == theirs - strip
-        for reading in GATEWAYS:
-            assert [reading.problems(readBy(site, reading)) for site in (ours, real)] == [[], []]
+        for expected in GATEWAYS:
+            assert [expected.problems(readBy(site, expected)) for site in (ours, real)] == [[], []]
         stats = [keysOf(answered(site)) for site in (ours, real)]
         assert stats[0] == stats[1] >= {"gateways.gwid", "gateways.inbound_connections"}
         for path in ("/connz?auth=1", "/accountz?acc=A", "/accstatz", "/routez", "/leafz"):

@@ -24,7 +24,7 @@ from tests.interop.monitored import (
 from tests.interop.monitored import (
     EXTRA as ALWAYS,
 )
-from tests.interop.readers import JETSTREAM, Reading
+from tests.interop.readers import JETSTREAM, ExpectedAnswer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 CONFIG = """
@@ -194,11 +194,11 @@ def test_requests(subject: str, options: dict[str, Any], real: Monitored, ours: 
     assertSamePlaces(there, here, ABSENT, more)
 
 
-@pytest.mark.parametrize("reading", JETSTREAM, ids=str)
-def test_readers(reading: Reading, real: Monitored, ours: Monitored) -> None:
+@pytest.mark.parametrize("expected", JETSTREAM, ids=str)
+def test_readers(expected: ExpectedAnswer, real: Monitored, ours: Monitored) -> None:
     """What monitoring tools read of JetStream is there, with the types that they expect."""
     for side in (real, ours):
-        assert reading.problems(readBy(side.server, reading)) == []
+        assert expected.problems(readBy(side.server, expected)) == []
 
 
 @pytest.mark.parametrize("path", SAME)
