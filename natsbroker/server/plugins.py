@@ -27,7 +27,6 @@ from natsbroker.interfaces import (
     IGatewayPolicyPlugin,
     IOptionsCheck,
     IRouterPlugin,
-    IStoreOpener,
     ISubjectRouter,
 )
 from natsbroker.server.pluginoptions import PluginOptionError
@@ -39,7 +38,6 @@ _Made = TypeVar("_Made")
 BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
     IAuthorizerPlugin: lambda: import_module("natsbroker.auth.plugins").READY_MADE,
     IGatewayPolicyPlugin: lambda: import_module("natsbroker.gateways.policies").READY_MADE,
-    IStoreOpener: lambda: import_module("natsbroker.storage.stores").READY_MADE,
     IBrokerService: lambda: [
         each
         for module in ("spans", "trafficservice")
