@@ -367,6 +367,17 @@ class ISubjectIndexedLog(IStreamLog):
         """
 
 
+class ICountedLog(ISubjectIndexedLog):
+    """
+    A log that knows how many subjects it has, without looking at each of them.
+    """
+
+    def countSubjects() -> Deferred[int]:
+        """
+        The number of subjects of the records that are durable when this is called.
+        """
+
+
 class IShortcutLog(ISubjectIndexedLog):
     """
     A log with shorter ways to what the other methods give, for services that use them where a log

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -17,13 +17,13 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from natsbroker.interfaces import (
+    ICountedLog,
     IExportableLog,
     IHeldLog,
     IStateStore,
     IStoreWatcher,
     IStreamLog,
     IStreamStore,
-    ISubjectIndexedLog,
 )
 from natsbroker.interfaces.records import (
     Entry,
@@ -35,31 +35,90 @@ from natsbroker.interfaces.records import (
     StoreClosed,
     StoreError,
     StoreFull,
+    SubjectTallies,
     SubjectTally,
 )
 from natsbroker.storage.checks import checkChanges, checkHold, checkLogName, checkSkip, checkSpace
-from natsbroker.storage.exports import Page, StoredLog
+from natsbroker.storage.exports import Page, StoredLog, beginning
 from natsbroker.storage.policy import Aging, Policy
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
 from natsbroker.storage.watching import StoreHealth
-from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.verdicts import SubjectVerdicts, subjectTest
+
+LONGEST = 2048
+"""How many subjects are in one of several lists."""
+
+SCANNED = 4096
+"""How many records one call looks at in search of subjects."""
+
+FEW = 64
+"""Up to how many records of a subject are looked at, and no others, in search of that subject."""
 
 
 def _sizeOf(record: Record) -> int:
     return len(record.subject) + len(record.headers) + len(record.payload)
 
 
+class _Subjects:
+    """
+    Subjects in byte order, in lists of which none is long, so that one more costs little.
+    """
+
+    def __init__(self) -> None:
+        self._lists: list[list[bytes]] = [[]]
+
+    def _place(self, subject: bytes) -> int:
+        """
+        Which list a subject is in, or belongs into.
+        """
+        return max(
+            bisect_right(self._lists, subject, key=lambda each: each[0] if each else b"") - 1, 0
+        )
+
+    def add(self, subject: bytes) -> None:
+        place = self._place(subject)
+        part = self._lists[place]
+        insort(part, subject)
+        if len(part) > LONGEST:
+            self._lists[place : place + 1] = [part[: LONGEST // 2], part[LONGEST // 2 :]]
+
+    def remove(self, subject: bytes) -> None:
+        place = self._place(subject)
+        part = self._lists[place]
+        del part[bisect_left(part, subject)]
+        if not part and len(self._lists) > 1:
+            del self._lists[place]
+
+    def behind(self, subject: bytes, beginning: bytes) -> Iterator[bytes]:
+        """
+        The subjects behind one that begin with some bytes.
+        """
+        start = max(subject + b"\0", beginning) if subject else beginning
+        place = self._place(start)
+        index = bisect_left(self._lists[place], start)
+        while place < len(self._lists):
+            for each in islice(self._lists[place], index, None):
+                if not each.startswith(beginning):
+                    return
+                yield each
+            place, index = place + 1, 0
+
+
 class _Records:
     """
-    Records by sequence and by subject. What was deleted leaves its sequence in C{_order} until
-    that is mostly such leftovers; C{_head} is where to look for the oldest record.
+    Records by sequence and by subject. What was deleted leaves its sequence in C{_order}, and its
+    time in C{_times}, until they are mostly such leftovers; C{_head} is where to look for the
+    oldest record.
     """
 
     def __init__(self) -> None:
         self._records: dict[int, Record] = {}
         self._order: list[int] = []
+        self._times: list[int] = []
         self._head = 0
         self.bySubject: dict[bytes, dict[int, None]] = {}
+        self.subjects = _Subjects()
         self.size = 0
 
     def __len__(self) -> int:
@@ -71,7 +130,12 @@ class _Records:
         """
         self._records[record.sequence] = record
         self._order.append(record.sequence)
-        self.bySubject.setdefault(record.subject, {})[record.sequence] = None
+        self._times.append(record.timestamp)
+        same = self.bySubject.get(record.subject)
+        if same is None:
+            same = self.bySubject[record.subject] = {}
+            self.subjects.add(record.subject)
+        same[record.sequence] = None
         self.size += _sizeOf(record)
 
     def remove(self, sequence: int) -> bool:
@@ -82,9 +146,11 @@ class _Records:
         del same[sequence]
         if not same:
             del self.bySubject[record.subject]
+            self.subjects.remove(record.subject)
         self.size -= _sizeOf(record)
         if len(self._order) > 64 and len(self._order) > 2 * len(self._records):
             self._order = [each for each in self._order if each in self._records]
+            self._times = [self._records[each].timestamp for each in self._order]
             self._head = 0
         return True
 
@@ -92,8 +158,11 @@ class _Records:
         return self._records[sequence]
 
     def fromSequence(self, sequence: int) -> Iterator[Record]:
+        return self._living(bisect_left(self._order, sequence, self._head))
+
+    def _living(self, start: int) -> Iterator[Record]:
         order, records = self._order, self._records
-        for index in range(bisect_left(order, sequence, self._head), len(order)):
+        for index in range(start, len(order)):
             record = records.get(order[index])
             if record is not None:
                 yield record
@@ -108,9 +177,8 @@ class _Records:
         return None
 
     def sequenceAt(self, timestamp: int) -> int | None:
-        live = [each for each in self._order if each in self._records]
-        index = bisect_left(live, timestamp, key=lambda each: self._records[each].timestamp)
-        return live[index] if index < len(live) else None
+        found = next(self._living(bisect_left(self._times, timestamp, self._head)), None)
+        return None if found is None else found.sequence
 
 
 def _checkEntries(batch: Sequence[Entry]) -> int:
@@ -125,7 +193,7 @@ def _checkEntries(batch: Sequence[Entry]) -> int:
     return total
 
 
-@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+@implementer(IHeldLog, ICountedLog, IExportableLog)
 class MemoryLog(StoredLog):
     def __init__(
         self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
@@ -267,16 +335,26 @@ class MemoryLog(StoredLog):
     ) -> Deferred[dict[bytes, SubjectTally]]:
         if self.closed is not None:
             return fail(self.closed)
-        found = sorted(
-            each for each in self._rows.bySubject if each > after and matches(pattern, each)
-        )
-        tallies = {}
-        for subject in found[:limit] if limit else found:
+        tallies: SubjectTallies = {}
+        for subject in self._matching(pattern, after):
             sequences = self._rows.bySubject[subject]
             tallies[subject] = SubjectTally(
                 len(sequences), next(iter(sequences)), next(reversed(sequences))
             )
+            if len(tallies) == limit:
+                break
         return succeed(tallies)
+
+    def _matching(self, pattern: bytes, after: bytes) -> Iterator[bytes]:
+        if not hasWildcard(pattern):
+            return iter([pattern] if pattern > after and pattern in self._rows.bySubject else [])
+        isWanted = subjectTest(pattern)
+        return filter(isWanted, self._rows.subjects.behind(after, beginning(pattern)))
+
+    def countSubjects(self) -> Deferred[int]:
+        if self.closed is not None:
+            return fail(self.closed)
+        return succeed(len(self._rows.bySubject))
 
     def readMatching(
         self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
@@ -284,13 +362,25 @@ class MemoryLog(StoredLog):
         if self.closed is not None:
             return fail(self.closed)
         found: list[Record] = []
-        for record in self._rows.fromSequence(sequence):
-            if len(found) >= limit or maxBytes <= 0:
+        wanted = SubjectVerdicts(patterns)
+        for looked, record in enumerate(self._candidates(patterns, sequence)):
+            if len(found) >= limit or maxBytes <= 0 or looked >= SCANNED:
                 return succeed(Matching(found, record.sequence))
-            if any(matches(each, record.subject) for each in patterns):
+            if wanted[record.subject]:
                 found.append(record)
                 maxBytes -= _sizeOf(record)
         return succeed(Matching(found, self.nextSequence))
+
+    def _candidates(self, patterns: Sequence[bytes], sequence: int) -> Iterator[Record]:
+        """
+        The records from a sequence on that may match: only its own of a subject that has few.
+        """
+        rows = self._rows
+        if len(patterns) == 1 and not hasWildcard(patterns[0]):
+            same = rows.bySubject.get(patterns[0], {})
+            if len(same) <= FEW:
+                return (rows.at(each) for each in list(same) if each >= sequence)
+        return rows.fromSequence(sequence)
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
         if self.closed is not None:

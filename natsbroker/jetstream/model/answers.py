@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
+from natsbroker.interfaces.records import SubjectTallies
 from natsbroker.jetstream.model.configjson import (
     EXTERNAL,
     SUBJECT_TRANSFORM,
@@ -253,16 +255,40 @@ def page(
     }
 
 
-def subjectsPage(subjects: Mapping[str, int], offset: int) -> tuple[dict[str, Any], dict[str, int]]:
+class SubjectsPage:
     """
-    @param subjects: the number of messages of each subject that matches.
-    @return: the paging keys of STREAM.INFO, all zero if nothing matches, and the subjects shown.
+    The subjects that one answer to STREAM.INFO shows, of those that match.
+
+    @ivar shown: the number of messages of each.
     """
-    if not subjects:
-        return {"total": 0, "offset": 0, "limit": 0}, {}
-    names = sorted(subjects)[offset : offset + SUBJECTS_LIMIT]
-    paging = {"total": len(subjects), "offset": offset, "limit": SUBJECTS_LIMIT}
-    return paging, {name: subjects[name] for name in names}
+
+    def __init__(self, offset: int) -> None:
+        """
+        @param offset: the number of subjects before those that are shown.
+        """
+        self._offset = offset
+        self._total = 0
+        self.shown: dict[str, int] = {}
+
+    def add(self, tallies: SubjectTallies) -> None:
+        """
+        Take the next subjects that match, in order.
+        """
+        start = self._offset - self._total
+        self._total += len(tallies)
+        stop = start + SUBJECTS_LIMIT
+        if stop > 0 and start < len(tallies):
+            for subject, tally in islice(tallies.items(), max(start, 0), stop):
+                self.shown[subject.decode("utf-8", "surrogateescape")] = tally.count
+
+    @property
+    def paging(self) -> dict[str, Any]:
+        """
+        The paging keys, all zero if nothing matches.
+        """
+        if not self._total:
+            return {"total": 0, "offset": 0, "limit": 0}
+        return {"total": self._total, "offset": self._offset, "limit": SUBJECTS_LIMIT}
 
 
 def storedMessage(

@@ -5,9 +5,11 @@ The answers of the API, key by key as nats-server sends them.
 from __future__ import annotations
 
 from natsbroker import NATS_VERSION
+from natsbroker.interfaces.records import SubjectTally
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import (
     SUBJECTS_LIMIT,
+    SubjectsPage,
     accountInfo,
     consumerInfo,
     enveloped,
@@ -19,7 +21,6 @@ from natsbroker.jetstream.model.answers import (
     storedMessage,
     streamInfo,
     streamState,
-    subjectsPage,
     tiersInfo,
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
@@ -181,11 +182,16 @@ def test_page() -> None:
 
 def test_subjectsPage() -> None:
     """The offset of subjects is shown as given; without a match all is zero."""
-    assert subjectsPage({}, 7) == ({"total": 0, "offset": 0, "limit": 0}, {})
-    paging, shown = subjectsPage({"b": 1, "a": 2}, 1)
-    assert paging == {"total": 2, "offset": 1, "limit": SUBJECTS_LIMIT}
-    assert shown == {"b": 1}
-    assert subjectsPage({"a": 2}, 9) == ({"total": 1, "offset": 9, "limit": SUBJECTS_LIMIT}, {})
+    nothing = SubjectsPage(7)
+    assert (nothing.paging, nothing.shown) == ({"total": 0, "offset": 0, "limit": 0}, {})
+    page = SubjectsPage(2)
+    for names in (b"a", b"bc", b"d"):
+        page.add({bytes((each,)): SubjectTally(each, 1, 2) for each in names})
+    assert page.paging == {"total": 4, "offset": 2, "limit": SUBJECTS_LIMIT}
+    assert page.shown == {"c": 99, "d": 100}
+    behind = SubjectsPage(9)
+    behind.add({b"a": SubjectTally(2, 1, 2)})
+    assert (behind.paging["total"], behind.shown) == (1, {})
 
 
 def test_storedMessage() -> None:

@@ -53,7 +53,7 @@ def test_order() -> None:
     assert place.passes(0.5) == []
     assert place.passes(0.5) == [[2, 3]]
     assert place.passes(1) == [[1]]
-    assert place.passes(LONGEST_WAIT) == [[]]
+    assert place.passes(LONGEST_WAIT) == []
     assert place.passes(5) == [[4]]
 
 

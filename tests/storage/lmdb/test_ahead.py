@@ -12,6 +12,7 @@ import pytest
 
 from natsbroker.interfaces.records import Retention, SubjectTally
 from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
+from natsbroker.storage.lmdb.environment import SLOW, QuickReads
 from natsbroker.storage.lmdb.layout import Tally
 from natsbroker.storage.lmdb.reading import TallyPage
 from natsbroker.storage.lmdb.store import openLMDB
@@ -27,6 +28,7 @@ class Stage:
     def __init__(self, path: Path) -> None:
         self.reactor = PumpedReactor()
         self.store: Any = self.wait(openLMDB(self.reactor, path))
+        self.store._quickReads = QuickReads(lambda: 0)
         self.log: Any = self.wait(self.store.open("log"))
         self.put(b"a", b"b")
 
@@ -163,11 +165,19 @@ class TestRecalled:
         return found
 
     def test_journal(self, stage: Stage) -> None:
-        """Records of the journal are in memory; those of the database once they were read."""
+        """Records are at hand that are in the journal, or that the database gives at once."""
         stage.put(b"a", b"b")
         assert stage.isAhead
-        assert self.find(stage, 0, 1, 3, 4, 5) == [None, None, (3, b"3"), (4, b"4"), None]
-        stage.wait(stage.log.read(1))
+        found = [None, (1, b"1"), (3, b"3"), (4, b"4"), None]
+        assert self.find(stage, 0, 1, 3, 4, 5) == found
+        assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
+
+    def test_leftToThreads(self, stage: Stage) -> None:
+        """While reads wait for the disk, records are at hand once a thread has read them."""
+        times = iter(range(0, 10**12, 2 * SLOW))
+        stage.store._quickReads = QuickReads(lambda: next(times))
+        assert self.find(stage, 1, 2) == [(1, b"1"), None]
+        assert stage.wait(stage.log.lastFor(b"b")).payload == b"2"
         assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
 
     def test_gone(self, stage: Stage) -> None:
@@ -190,6 +200,21 @@ class TestRecalled:
         stage.put(b"a")
         assert stage.log.recallLast(b"a") == 3
         assert stage.wait(stage.log.lastFor(b"a")).payload == b"3"
+
+    def test_lastWhenGone(self, stage: Stage) -> None:
+        """A record that was read with its sequence is not given once it is gone."""
+        assert stage.log.recallLast(b"a") == 1
+        stage.wait(stage.log.delete([1]))
+        assert self.find(stage, 1) == [None]
+        assert stage.log.recallLast(b"a") == 0
+
+    def test_askedAgain(self, stage: Stage) -> None:
+        """The block is kept of which a second record is asked for."""
+        assert stage.store.cache.find(stage.log.identity, 1) is None
+        assert self.find(stage, 1) == [(1, b"1")]
+        assert stage.store.cache.find(stage.log.identity, 1) is None
+        assert self.find(stage, 2) == [(2, b"2")]
+        assert stage.store.cache.find(stage.log.identity, 1) is not None
 
     def test_closed(self, stage: Stage) -> None:
         """A closed log gives nothing."""
