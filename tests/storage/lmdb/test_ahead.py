@@ -78,11 +78,15 @@ def test_severalSubjects(stage: Stage) -> None:
     assert wait(log.subjects(b"*")) == {each: tallies[each] for each in (b"a", b"b", b"c")}
     assert wait(log.subjects(b"d.e")) == {b"d.e": tallies[b"d.e"]}
     assert wait(log.subjects(b"x")) == {}
+    assert wait(log.countSubjects()) == 4
     assert wait(log.lastFor(b"a")).sequence == 6
     assert wait(log.lastFor(b"b")).sequence == 2
     assert wait(log.lastFor(b"x")) is None
     found = wait(log.readMatching([b"a", b"d.>"], 2))
     assert [each.sequence for each in found.records] == [4, 5, 6]
+    few = wait(log.readMatching([b"a"], 2, 1))
+    assert ([each.sequence for each in few.records], few.next) == ([4], 6)
+    assert [each.sequence for each in wait(log.readMatching([b"a"], 5)).records] == [6]
     assert wait(log.sequenceAt(3500)) == 4
     assert wait(log.exportRange(2, 6)).next == 3
     assert wait(log.exportRange(3, 6)).sequences.tolist() == [3, 4, 5]
@@ -109,6 +113,16 @@ def test_caughtUp(stage: Stage) -> None:
     stage.wait(stage.log.delete([]))
     assert not stage.isAhead
     assert stage.wait(stage.log.subjects(b">")) == before
+    assert stage.wait(stage.log.countSubjects()) == 2
+
+
+def test_countedMeanwhile(stage: Stage) -> None:
+    """Subjects are counted anew when the database catches up with the journal meanwhile."""
+    stage.put(b"c")
+    counting = stage.log.countSubjects()
+    stage.wait(stage.log.delete([]))
+    assert not stage.isAhead
+    assert stage.wait(counting) == 3
 
 
 def test_databaseCaughtUpBefore() -> None:
