@@ -1,6 +1,7 @@
 """
 The store that forgets: logs in memory, for tests and for streams that need not survive. Each
-Deferred has fired when it is returned. What was appended is not copied: the bytes objects are kept.
+Deferred has fired when it is returned, but for a search among thousands of subjects. What was
+appended is not copied: the bytes objects are kept.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from natsbroker.interfaces import (
@@ -50,7 +53,7 @@ LONGEST = 2048
 """How many subjects are in one of several lists."""
 
 SCANNED = 4096
-"""How many records one call looks at in search of subjects."""
+"""How many records one call looks at in search of subjects, and how many subjects one turn does."""
 
 FEW = 64
 """Up to how many records of a subject are looked at, and no others, in search of that subject."""
@@ -154,6 +157,10 @@ class _Records:
             self._head = 0
         return True
 
+    def tally(self, subject: bytes) -> SubjectTally:
+        sequences = self.bySubject[subject]
+        return SubjectTally(len(sequences), next(iter(sequences)), next(reversed(sequences)))
+
     def at(self, sequence: int) -> Record:
         return self._records[sequence]
 
@@ -196,12 +203,21 @@ def _checkEntries(batch: Sequence[Entry]) -> int:
 @implementer(IHeldLog, ICountedLog, IExportableLog)
 class MemoryLog(StoredLog):
     def __init__(
-        self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
+        self,
+        name: str,
+        hasRoom: Callable[[int], bool],
+        now: Callable[[], int],
+        aging: Aging,
+        turn: Callable[[], Deferred[None]],
     ) -> None:
+        """
+        @param turn: waits for another turn of the reactor.
+        """
         super().__init__(name, int.from_bytes(os.urandom(8), "little"), Policy())
         self._hasRoom = hasRoom
         self._now = now
         self._aging = aging
+        self._turn = turn
         self.nextSequence = 1
         self._rows = _Records()
         self._lastTime = 0
@@ -330,26 +346,28 @@ class MemoryLog(StoredLog):
             return succeed(None)
         return succeed(self._rows.at(next(reversed(sequences))))
 
+    @inlineCallbacks
     def subjects(
         self, pattern: bytes, after: bytes = b"", limit: int = 0
-    ) -> Deferred[dict[bytes, SubjectTally]]:
+    ) -> Generator[Deferred[None], None, dict[bytes, SubjectTally]]:
         if self.closed is not None:
-            return fail(self.closed)
-        tallies: SubjectTallies = {}
-        for subject in self._matching(pattern, after):
-            sequences = self._rows.bySubject[subject]
-            tallies[subject] = SubjectTally(
-                len(sequences), next(iter(sequences)), next(reversed(sequences))
-            )
-            if len(tallies) == limit:
-                break
-        return succeed(tallies)
-
-    def _matching(self, pattern: bytes, after: bytes) -> Iterator[bytes]:
+            raise self.closed
+        rows = self._rows
         if not hasWildcard(pattern):
-            return iter([pattern] if pattern > after and pattern in self._rows.bySubject else [])
-        isWanted = subjectTest(pattern)
-        return filter(isWanted, self._rows.subjects.behind(after, beginning(pattern)))
+            isThere = pattern > after and pattern in rows.bySubject
+            return {pattern: rows.tally(pattern)} if isThere else {}
+        tallies: SubjectTallies = {}
+        isWanted, start = subjectTest(pattern), beginning(pattern)
+        while some := list(islice(rows.subjects.behind(after, start), SCANNED)):
+            for subject in filter(isWanted, some):
+                tallies[subject] = rows.tally(subject)
+                if len(tallies) == limit:
+                    return tallies
+            if len(some) < SCANNED:
+                break
+            after = some[-1]
+            yield self._turn()
+        return tallies
 
     def countSubjects(self) -> Deferred[int]:
         if self.closed is not None:
@@ -439,6 +457,7 @@ class MemoryStore:
         """
         self.now = now
         self._aging = Aging(reactor)
+        self._turn = partial(deferLater, reactor, 0)
         self.closed: StoreError | None = None
         self._maxSize = maxSize
         self._logs: dict[str, MemoryLog] = {}
@@ -461,7 +480,8 @@ class MemoryStore:
         if log is None:
             if not create:
                 return fail(NoSuchLog(f"there is no log {name}"))
-            log = self._logs[name] = MemoryLog(name, self._hasRoom, self.now, self._aging)
+            log = MemoryLog(name, self._hasRoom, self.now, self._aging, self._turn)
+            self._logs[name] = log
         return succeed(log)
 
     def drop(self, name: str) -> Deferred[None]:

@@ -292,10 +292,9 @@ class LMDBLog(OwnedLog):
         return newestIn(self._owner, self.identity, self._bounds)
 
     def recall(self, sequence: int) -> EncodedRecord | None:
-        bounds = self._bounds
+        bounds, ahead = self._bounds, self._ahead
         if self.closed is not None or not bounds.first <= sequence <= bounds.last:
             return None
-        ahead = self._ahead
         known = ahead.recall(sequence) or self._cache.recall(self.identity, sequence)
         if known is None and sequence <= self._lastInDatabase and sequence not in ahead.gone:
             return self._quick.find(sequence, ahead, self.version)

@@ -136,7 +136,7 @@ class TestWork:
             patch.setattr(reading, "SLICE", 10**6)
             patch.setattr(reading, "SUBJECTS", 10**6)
             patch.setattr(memory, "SCANNED", 10**6)
-            expected = look(stream).result  # type: ignore[attr-defined]
+            expected = look(stream).result
         found, busiest = stage.busiest(stream, lambda: look(stream))
         assert found == expected
         assert 0 < busiest <= self.LIMIT
@@ -203,7 +203,8 @@ class TestWork:
         """What a stream already has is read some at a time when times begin to be heeded."""
         stage = Stage()
         stream = self.filled(stage)
-        config = replace(stream.config, **{key: True})
+        changes: dict[str, Any] = {key: True}
+        config = replace(stream.config, **changes)
         _, busiest = stage.busiest(stream, lambda: stream.configured(config))
         assert 0 < busiest <= self.LIMIT
 
