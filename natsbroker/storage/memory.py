@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -45,12 +45,10 @@ from natsbroker.storage.checks import checkChanges, checkHold, checkLogName, che
 from natsbroker.storage.exports import Page, StoredLog, beginning
 from natsbroker.storage.policy import Aging, Policy
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
+from natsbroker.storage.sortedsubjects import SortedSubjects
 from natsbroker.storage.watching import StoreHealth
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.verdicts import SubjectVerdicts, subjectTest
-
-LONGEST = 2048
-"""How many subjects are in one of several lists."""
 
 SCANNED = 4096
 """How many records one call looks at in search of subjects, and how many subjects one turn does."""
@@ -61,51 +59,6 @@ FEW = 64
 
 def _sizeOf(record: Record) -> int:
     return len(record.subject) + len(record.headers) + len(record.payload)
-
-
-class _Subjects:
-    """
-    Subjects in byte order, in lists of which none is long, so that one more costs little.
-    """
-
-    def __init__(self) -> None:
-        self._lists: list[list[bytes]] = [[]]
-
-    def _place(self, subject: bytes) -> int:
-        """
-        Which list a subject is in, or belongs into.
-        """
-        return max(
-            bisect_right(self._lists, subject, key=lambda each: each[0] if each else b"") - 1, 0
-        )
-
-    def add(self, subject: bytes) -> None:
-        place = self._place(subject)
-        part = self._lists[place]
-        insort(part, subject)
-        if len(part) > LONGEST:
-            self._lists[place : place + 1] = [part[: LONGEST // 2], part[LONGEST // 2 :]]
-
-    def remove(self, subject: bytes) -> None:
-        place = self._place(subject)
-        part = self._lists[place]
-        del part[bisect_left(part, subject)]
-        if not part and len(self._lists) > 1:
-            del self._lists[place]
-
-    def behind(self, subject: bytes, beginning: bytes) -> Iterator[bytes]:
-        """
-        The subjects behind one that begin with some bytes.
-        """
-        start = max(subject + b"\0", beginning) if subject else beginning
-        place = self._place(start)
-        index = bisect_left(self._lists[place], start)
-        while place < len(self._lists):
-            for each in islice(self._lists[place], index, None):
-                if not each.startswith(beginning):
-                    return
-                yield each
-            place, index = place + 1, 0
 
 
 class _Records:
@@ -121,7 +74,7 @@ class _Records:
         self._times: list[int] = []
         self._head = 0
         self.bySubject: dict[bytes, dict[int, None]] = {}
-        self.subjects = _Subjects()
+        self.subjects = SortedSubjects()
         self.size = 0
 
     def __len__(self) -> int:

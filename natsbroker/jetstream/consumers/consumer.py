@@ -273,10 +273,9 @@ class Consumer:
         core.cursor.removed(sequences, before)
         pending = core.pending
         count = len(pending)
-        if pending.entries or pending.counts:
-            for each in sequences:
-                if each in pending.entries or each in pending.counts:
-                    core.gone(each)
+        for each in sequences if pending.entries or pending.counts else ():
+            if each in pending.entries or each in pending.counts:
+                core.gone(each)
         core.goneBefore(before, isPurge)
         core.writer.touched()
         if core.isServing and len(pending) < count:

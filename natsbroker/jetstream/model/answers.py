@@ -60,7 +60,7 @@ def streamState(
 ) -> dict[str, Any]:
     """
     @param numDeleted: the gaps between the first and the last message.
-    @param subjects: the number of messages of each subject, if the request asks for it.
+    @param subjects: the number of messages of each subject, in order, if the request asks for it.
     @param deleted: the sequences of the gaps, if the request asks for them.
     @return: the state of a stream.
     """
@@ -75,7 +75,7 @@ def streamState(
     if numSubjects:
         state["num_subjects"] = numSubjects
     if subjects:
-        state["subjects"] = {key: subjects[key] for key in sorted(subjects)}
+        state["subjects"] = subjects
     if numDeleted:
         state["num_deleted"] = numDeleted
     if deleted:

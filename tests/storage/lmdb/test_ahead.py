@@ -117,7 +117,7 @@ def test_caughtUp(stage: Stage) -> None:
 
 
 def test_countedMeanwhile(stage: Stage) -> None:
-    """Subjects are counted anew when the database catches up with the journal meanwhile."""
+    """Subjects are counted again when the database catches up with the journal meanwhile."""
     stage.put(b"c")
     counting = stage.log.countSubjects()
     stage.wait(stage.log.delete([]))
