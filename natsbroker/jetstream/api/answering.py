@@ -12,6 +12,7 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import streamInfo, streamState
 from natsbroker.jetstream.model.configjson import consumerConfigJSON
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.streams.stream import Stream
@@ -55,7 +56,7 @@ def findConsumer(account: JetStreamAccount, stream: str, name: str) -> Consumer:
 
 
 async def shownState(
-    stream: Stream, subjects: dict[str, int] | None = None, showsDeleted: bool = False
+    stream: Stream, subjects: EncodedObject | None = None, showsDeleted: bool = False
 ) -> dict[str, Any]:
     """
     The state of a stream, when everything before is durable.

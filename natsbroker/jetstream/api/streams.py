@@ -23,6 +23,7 @@ from natsbroker.jetstream.model.answers import (
     tiersInfo,
 )
 from natsbroker.jetstream.model.bodies import MessageGetRequest
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import NOTHING
 from natsbroker.jetstream.model.names import subjectsOverlap
 from natsbroker.jetstream.model.requests import (
@@ -138,7 +139,7 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     parsed = parseInfo(request.body, account.strict)
     stream = findStream(account, request.names[0])
     paging: dict[str, Any] = _NO_PAGE
-    subjects: dict[str, int] | None = None
+    subjects: EncodedObject | None = None
     if parsed.subjects_filter:
         await stream.settle()
         matching = SubjectsPage(parsed.offset)

@@ -20,6 +20,7 @@ from natsbroker.jetstream.model.configjson import (
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.metadata import API_LEVEL, withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
@@ -53,7 +54,7 @@ def streamState(
     lastSeq: int = 0,
     lastTime: int = ZERO_TIME,
     numSubjects: int = 0,
-    subjects: Mapping[str, int] | None = None,
+    subjects: EncodedObject | None = None,
     numDeleted: int = 0,
     deleted: Sequence[int] = (),
     consumers: int = 0,
@@ -268,7 +269,7 @@ class SubjectsPage:
         """
         self._offset = offset
         self._total = 0
-        self.shown: dict[str, int] = {}
+        self.shown = EncodedObject()
 
     def add(self, tallies: SubjectTallies) -> None:
         """
@@ -278,8 +279,10 @@ class SubjectsPage:
         self._total += len(tallies)
         stop = start + SUBJECTS_LIMIT
         if stop > 0 and start < len(tallies):
-            for subject, tally in islice(tallies.items(), max(start, 0), stop):
-                self.shown[subject.decode("utf-8", "surrogateescape")] = tally.count
+            chosen = islice(tallies.items(), max(start, 0), stop)
+            self.shown.add(
+                {key.decode("utf-8", "surrogateescape"): each.count for key, each in chosen}
+            )
 
     @property
     def paging(self) -> dict[str, Any]:
