@@ -23,7 +23,7 @@ SLICE = 1024
 """Records of one read when a stream is walked, and those that are looked at in one turn of the
 reactor: who reads on then waits for the next turn, so that a long walk keeps nobody waiting."""
 
-SUBJECTS = 1000
+SUBJECTS = 2000
 """The subjects whose tallies are read in one turn of the reactor."""
 
 
