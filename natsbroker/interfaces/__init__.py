@@ -77,6 +77,7 @@ from natsbroker.interfaces.services import (
     IRouterPlugin,
 )
 from natsbroker.interfaces.storage import (
+    ICountedLog,
     IExportableLog,
     IHeldLog,
     ILeasedStore,
@@ -112,6 +113,7 @@ __all__ = [
     "IClusterInterestWatcher",
     "IConnectionKind",
     "IConnectionService",
+    "ICountedLog",
     "IExportableLog",
     "IGatewayInterestPolicy",
     "IGatewayPolicyPlugin",
