@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from natsbroker import API_LEVEL
 from natsbroker.jetstream.model.configjson import (
     EXTERNAL,
     SUBJECT_TRANSFORM,
@@ -19,7 +20,7 @@ from natsbroker.jetstream.model.configjson import (
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
-from natsbroker.jetstream.model.metadata import API_LEVEL, withServer
+from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 
