@@ -92,8 +92,8 @@ MAP: dict[str, Row] = {
     ),
 }
 """
-The whole map. Every module may also read C{natsbroker.__version__}, C{NATS_VERSION} and C{API_LEVEL},
-because C{natsbroker/__init__.py} imports nothing.
+The whole map. Every module may also read C{__version__}, C{NATS_VERSION} and C{API_LEVEL} of
+C{natsbroker}, because C{natsbroker/__init__.py} imports nothing.
 docs/topics/architecture.md gives the reasons.
 """
 
