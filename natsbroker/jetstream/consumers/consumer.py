@@ -33,7 +33,6 @@ ENDINGS = {
 }
 
 _RANDOM = Random()
-
 #: What a subscription receives.
 _ACKS, _PULLS, _FLOW = range(3)
 
