@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from zope.interface import implementer
 
+from natsbroker import API_LEVEL
 from natsbroker.interfaces import IAckSubscriber, ISubscription
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
@@ -20,7 +21,7 @@ from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.metadata import API_LEVEL, withLevel
+from natsbroker.jetstream.model.metadata import withLevel
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
 from natsbroker.wire.values import AckRun, Message
 
@@ -32,7 +33,6 @@ ENDINGS = {
 }
 
 _RANDOM = Random()
-
 #: What a subscription receives.
 _ACKS, _PULLS, _FLOW = range(3)
 
