@@ -178,22 +178,56 @@ cdef inline Py_ssize_t frameHeader(char* target, Py_ssize_t length) noexcept nog
     return 2 + width
 
 
+cdef Py_ssize_t sendFrame(Outbox below, const char* head, Py_ssize_t headLength, Outbox above) noexcept:
+    """
+    Send a frame at once if nothing waits before it: its payload is not copied then.
+
+    @return: how many bytes of it were sent. An error is told to the next who sends.
+    """
+    cdef iovec pieces[2]
+    cdef msghdr message
+    cdef Py_ssize_t sent
+    if below.fd < 0 or below.stop > below.start or below.loanCount or below.blocked or below.isPaused:
+        return 0
+    pieces[0].iov_base = <void*> head
+    pieces[0].iov_len = headLength
+    pieces[1].iov_base = above.data + above.start
+    pieces[1].iov_len = above.stop - above.start
+    memset(&message, 0, sizeof(msghdr))
+    message.msg_iov = pieces
+    message.msg_iovlen = 2
+    with nogil:
+        sent = sendmsg(below.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
+    if sent <= 0:
+        return 0
+    below.sentBytes += sent
+    return sent
+
+
 cdef int framesBelow(Outbox above) except -1:
     """
-    Put what waits into the outbox below, as one frame.
+    Send what waits as one frame, or put it into the outbox below.
     """
     cdef Outbox below = above.below
     cdef Py_ssize_t count = above.stop - above.start
-    cdef Py_ssize_t head
+    cdef Py_ssize_t sent, rest = 0
+    cdef char[LONGEST_HEAD] head
+    cdef Py_ssize_t headLength = frameHeader(head, count)
     cdef char* out
     if not below.closed:
-        out = below.reserve(count + LONGEST_HEAD)
-        if out == NULL:
-            return 0
-        head = frameHeader(out, count)
-        memcpy(out + head, above.data + above.start, count)
+        sent = sendFrame(below, head, headLength, above)
+        rest = headLength + count - sent
+        if rest:
+            out = below.reserve(rest)
+            if out == NULL:
+                return 0
+            if sent < headLength:
+                memcpy(out, head + sent, headLength - sent)
+                memcpy(out + headLength - sent, above.data + above.start, count)
+            else:
+                memcpy(out, above.data + above.stop - rest, rest)
     above.sentBytes += count
     above.giveBack()
-    if not below.closed:
-        below.grown(head + count)
+    if rest and not below.closed:
+        below.grown(rest)
     return 0

@@ -176,6 +176,36 @@ def test_output(size: int) -> None:
         assert end.outbox.sent == size
 
 
+def test_behindWhatWaits() -> None:
+    """A frame waits behind one of which the socket took only a part."""
+    with framed() as (end, theirs):
+        reader = FrameReader(False)
+        for data in (bytes(1_500_000), b"behind"):
+            end.batch.enter()
+            end.outbox.write(data)
+            end.batch.leave()
+        assert 0 < end.below.sent < 1_500_000
+        came = b""
+        while len(came) < 1_500_006:
+            reader.feed(theirs.recv(1 << 20))
+            while (found := reader.next()) is not None:
+                assert isinstance(found, bytes)
+                came += found
+            end.poller.run()
+        assert came == bytes(1_500_000) + b"behind"
+        assert end.below.pending == 0
+
+
+def test_peerGone() -> None:
+    """A frame to a peer that is gone closes the outbox of the socket."""
+    with framed() as (end, theirs):
+        theirs.close()
+        end.batch.enter()
+        end.outbox.write(b"a")
+        end.batch.leave()
+        assert end.below.closed
+
+
 def test_header() -> None:
     """A frame has the shortest header."""
     with framed() as (end, theirs):
