@@ -293,7 +293,9 @@ class Consumer:
         previous = core.config
         until = previous.pause_until
         shown = None if until is None else Timestamp(until)
-        core.configured(withLevel(replace(config, pause_until=shown)))
+        if shown != config.pause_until:
+            config = withLevel(replace(config, pause_until=shown))
+        core.configured(config)
         self._deliverer.configured()
         self._acks.configured()
         if previous.ack_wait != config.ack_wait and not (previous.backoff or config.backoff):

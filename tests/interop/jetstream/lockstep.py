@@ -34,7 +34,7 @@ from tests.interop.jetstream.histories import (
 from tests.interop.plainclients import Client
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server
 
-__all__ = ["Lockstep", "Side", "together"]
+__all__ = ["Lockstep", "Side", "normalAnswer", "together"]
 
 T = TypeVar("T")
 
@@ -141,13 +141,13 @@ class Side:
         self.client.publish(b"$JS.API." + request.subject.encode(), request.body, reply)
         self.client.wait(sid, 1, _SILENCE if request.isSilent else PATIENCE)
         found = self._finished(sid)
-        return [_normalAnswer(*each[2:]) for each in found]
+        return [normalAnswer(*each[2:]) for each in found]
 
     def _publish(self, message: Publish) -> Any:
         reply, sid = self._inbox()
         self.client.publish(message.subject.encode(), message.payload, reply, message.headers)
         self.client.wait(sid, 1, PATIENCE)
-        return [_normalAnswer(*each[2:]) for each in self._finished(sid)]
+        return [normalAnswer(*each[2:]) for each in self._finished(sid)]
 
     def _pull(self, pull: Pull) -> Any:
         reply, sid = self._inbox()
@@ -227,7 +227,10 @@ def _heartbeats(messages: list[tuple[bytes, bytes, bytes]]) -> int:
     return sum(_status(each) == b"100" for each in messages)
 
 
-def _normalAnswer(headers: bytes, body: bytes) -> Any:
+def normalAnswer(headers: bytes, body: bytes) -> Any:
+    """
+    @return: an answer without what differs by chance.
+    """
     if headers or not body:
         return [headers, body]
     return json.dumps(_normal(json.loads(body)))

@@ -24,12 +24,12 @@ from tests.interop.jetstream.generated import (
     streamBody,
 )
 from tests.interop.jetstream.histories import Ask
-from tests.interop.jetstream.lockstep import Lockstep, Side, together
+from tests.interop.jetstream.lockstep import Lockstep, Side, normalAnswer, together
 
 __all__ = ["EACH", "compareRound"]
 
-EACH = 100
-"""The requests of a round."""
+EACH = 25
+"""The requests of a round. A consumer without a durable name ends after five seconds."""
 
 _RANDOM = "RANDOM"
 
@@ -135,7 +135,10 @@ def _shown(value: Any) -> Any:
     if "config" in value and "state" in value:
         # What mirrors and sources received is a matter of time, and nats-server lists sources in
         # any order.
-        value = {key: each for key, each in value.items() if key not in ("mirror", "sources")}
+        hidden = {"mirror", "sources"}
+        if "$JS.EVENT" in str(value["config"].get("subjects")):
+            hidden.add("state")  # Advisories are stored a moment later.
+        value = {key: each for key, each in value.items() if key not in hidden}
     return {key: _shown(each) for key, each in value.items()}
 
 
@@ -143,8 +146,11 @@ def _answered(side: Side, request: Ask) -> Any:
     """
     Ask, and delete a consumer whose name the server chose, because it would end by itself.
     """
-    [text] = side.ask(request)
-    answer = _shown(json.loads(text))
+    [found] = side.ask(request)
+    if isinstance(found, list):
+        # Of a consumer for sources, with headers that name it.
+        found = normalAnswer(b"", found[1])
+    answer = _shown(json.loads(found))
     name = answer.get("name", "")
     if "stream_name" in answer and name not in CONSUMERS:
         side.ask(Ask(f"CONSUMER.DELETE.{answer['stream_name']}.{name}"))
@@ -181,9 +187,9 @@ def main() -> None:
     The command.
     """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=50, help=f"of {EACH} requests each")
+    parser.add_argument("--rounds", type=int, default=200, help=f"of {EACH} requests each")
     parser.add_argument("--first", type=int, default=0, help="the first one's number")
-    parser.add_argument("--accounts", type=int, default=8, help="how many go on at a time")
+    parser.add_argument("--accounts", type=int, default=4, help="how many go on at a time")
     options = parser.parse_args()
     chosen = range(options.first, options.first + options.rounds)
     raise SystemExit(bool(together(compareRound, chosen, options.accounts)))

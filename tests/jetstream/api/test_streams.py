@@ -168,6 +168,14 @@ def test_firstOfEmpty() -> None:
         assert stage.ask(f"STREAM.INFO.{name}")["state"]["first_seq"] == 1
 
 
+def test_firstOfUpdated() -> None:
+    """Only the creation of a stream says where it begins, and no later change."""
+    stage = ApiStage()
+    stage.make()
+    changed = stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "first_seq": 50})
+    assert (changed["config"]["first_seq"], changed["state"]["first_seq"]) == (50, 0)
+
+
 def test_permissions() -> None:
     """A stream can refuse that messages are removed."""
     stage = ApiStage()
