@@ -168,6 +168,18 @@ def test_firstOfEmpty() -> None:
         assert stage.ask(f"STREAM.INFO.{name}")["state"]["first_seq"] == 1
 
 
+@pytest.mark.parametrize("transform", [{}, {"src": "s.*"}])
+def test_transformWithoutDestination(transform: dict[str, str]) -> None:
+    """A subject transform without a destination changes nothing."""
+    stage = ApiStage()
+    made = stage.make(subject_transform=transform)
+    assert made["config"]["subject_transform"] == {"src": "", "dest": "", **transform}
+    stage.publish(b"s.a")
+    assert stage.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]["subject"] == "s.a"
+    changed = stage.ask("STREAM.UPDATE.S", {**made["config"], "description": "d"})
+    assert changed["config"]["description"] == "d"
+
+
 def test_firstOfUpdated() -> None:
     """Only the creation of a stream says where it begins, and no later change."""
     stage = ApiStage()
