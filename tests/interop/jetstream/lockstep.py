@@ -260,7 +260,7 @@ class Lockstep:
     @ivar histories: the number of histories.
     """
 
-    def __init__(self, ours: Server, real: Server, user: str = "a") -> None:
+    def __init__(self, ours: Server, real: Server, *, user: str = "a") -> None:
         """
         @param user: of the account, where servers have several.
         """
@@ -359,7 +359,7 @@ def together(work: Callable[[Lockstep, int], str], chosen: range, accounts: int)
             server = Server(flavour, Path(directory), storageOf(users)).start()
             stack.callback(server.stop)
             servers.append(server)
-        locksteps = [Lockstep(*servers, user) for user in users]
+        locksteps = [Lockstep(*servers, user=user) for user in users]
         with ThreadPoolExecutor(accounts) as workers:
             list(workers.map(workAll, locksteps))
     requests = sum(each.requests for each in locksteps)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -165,14 +166,14 @@ def compareRound(lockstep: Lockstep, seed: int) -> str:
     random = Random(seed)
     state, isOfStreams = _Round(random), seed % 2 == 0
     for name in (*NAMES, *(each["name"] for each in QUEUES)):
-        lockstep.both(lambda side, name=name: side.ask(Ask(f"STREAM.DELETE.{name}")))
+        lockstep.both(partial(Side.ask, request=Ask(f"STREAM.DELETE.{name}")))
     for each in () if isOfStreams else QUEUES:
         made = Ask(f"STREAM.CREATE.{each['name']}", _json(each))
-        lockstep.both(lambda side, made=made: side.ask(made))
+        lockstep.both(partial(Side.ask, request=made))
     for number in range(EACH):
         request = state.nextStream() if isOfStreams else state.nextConsumer()
         lockstep.requests += 1
-        ours, real = lockstep.both(lambda side, request=request: _answered(side, request))
+        ours, real = lockstep.both(partial(_answered, request=request))
         if json.dumps(ours) != json.dumps(real):
             shown = Ask(request.subject, request.body[:2000])
             return f"request {number}: {shown}\n ours {ours}\n real {real}"
