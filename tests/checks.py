@@ -349,7 +349,9 @@ class Checks:
         for run in broken:
             run.explain()
         names = [(run, name) for run in broken for name in run.failed]
-        repeatable = all(each.code == 1 and all(each.failed.values()) for each in broken)
+        repeatable = all(
+            each.code == 1 and each.failed and all(each.failed.values()) for each in broken
+        )
         repeated: list[str] = []
         # A part that did not even start, because its program is missing, has no run.
         complete = len(self.runs) == sum(len(each) for each in self._lanes)

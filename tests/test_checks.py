@@ -133,6 +133,11 @@ class TestRepeating:
         assert (work / "repeated.txt").read_text().endswith(f"passed {name}\n")
         assert f"1 of them repeated alone: {name}" in capsys.readouterr().err.splitlines()[-1]
 
+    def test_otherCheckCounts(self, work: Path) -> None:
+        """What is no test fails the run, also when a realtime test passed in the end."""
+        text = FLAKY.format(mark="@pytest.mark.realtime", marker=str(work / "was"))
+        assert not Checks([[partOf(work, text)], [Part("types", 1, ("false",))]]).run()
+
     def test_otherTestIsNotRepeated(self, work: Path) -> None:
         """A test without the mark fails the run, whether or not it would pass again."""
         assert not self.run(work, "")

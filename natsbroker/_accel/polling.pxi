@@ -1,24 +1,4 @@
-# Plain TCP connections without a Python call for each event: an epoll set of our own, which is one
-# file descriptor for the reactor.
-
-cdef extern from "sys/epoll.h" nogil:
-    ctypedef union epoll_data_t:
-        int fd
-    struct epoll_event:
-        uint32_t events
-        epoll_data_t data
-    int epoll_create1(int)
-    int epoll_ctl(int, int, int, epoll_event*)
-    int epoll_wait(int, epoll_event*, int, int)
-    int EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD
-    int EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP
-
-cdef extern from "time.h" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int clock_gettime(int, timespec*)
-    int CLOCK_REALTIME
+# An epoll set of our own, which is one file descriptor for the reactor, and all that waits for it.
 
 cdef extern from "unistd.h" nogil:
     int close(int)
@@ -46,207 +26,6 @@ cdef double[BOUNDS] BOUND = [
 
 
 @cython.final
-cdef class Connection:
-    """
-    A socket in a L{Poller}.
-
-    @ivar lane: the fast lane of the connection, while it may take it.
-    @ivar framing: takes WebSocket frames apart for the lane; C{None} for a connection without.
-    @ivar seal: decrypts input; C{None} for a connection without TLS, or before that is ready.
-    """
-
-    cdef Poller poller
-    cdef readonly int fd
-    cdef Decoder decoder
-    cdef Outbox outbox
-    cdef public Lane lane
-    cdef public FrameLane framing
-    cdef public Seal seal
-    cdef object proceed, blocked, unblocked, ended, lost, failed
-    cdef bint wantsRead, wantsWrite, isWatched
-    # Whether the socket is in the epoll set. One that hung up while reading is paused is not: the set
-    # would report it all the time.
-    cdef bint isListed
-    # Where in the outbox's count of sent bytes those end that the socket did not take.
-    cdef long long mark
-
-    def __init__(
-        self, Poller poller not None, int fd, Decoder decoder not None, Outbox outbox not None,
-        proceed, blocked, unblocked, ended, lost, failed,
-    ):
-        """
-        @param proceed: called when there is input that the lane did not take.
-        @param blocked: called when the socket takes no more output; and again for what came to wait
-            meanwhile, when it has taken what waited then.
-        @param failed: called while an exception is handled that an event of the socket caused.
-        """
-        self.poller = poller
-        self.fd = fd
-        self.decoder = decoder
-        self.outbox = outbox
-        self.proceed = proceed
-        self.blocked = blocked
-        self.unblocked = unblocked
-        self.ended = ended
-        self.lost = lost
-        self.failed = failed
-        outbox.attach(fd, self.outputBlocked)
-
-    def relay(
-        self, Decoder decoder not None, Outbox outbox not None, proceed, blocked
-    ):
-        """
-        Read into another decoder and send from another outbox from now on. What the one before has
-        not sent stays in it, for its C{write} to take. The arguments are those of L{__init__}.
-        """
-        self.outbox.attach(-1, None)
-        self.decoder = decoder
-        self.outbox = outbox
-        self.proceed = proceed
-        self.blocked = blocked
-        self.lane = None
-        self.seal = None
-        self.mark = 0
-        outbox.attach(self.fd, self.outputBlocked)
-
-    def watch(self):
-        self.isWatched = True
-        self.wantsRead = True
-        self.poller.connections[self.fd] = self
-        self.poller.control(EPOLL_CTL_ADD, self)
-
-    def forget(self):
-        """
-        End; the socket may be closed afterwards.
-        """
-        if self.isWatched:
-            self.isWatched = False
-            del self.poller.connections[self.fd]
-            self.outbox.attach(-1, None)
-            self.outbox.close()
-            self.delist()
-
-    def setReading(self, bint wanted):
-        if self.isWatched and wanted != self.wantsRead:
-            self.wantsRead = wanted
-            self.poller.control(EPOLL_CTL_MOD, self)
-
-    def outputBlocked(self):
-        if not self.isWatched:
-            return
-        if not self.wantsWrite:
-            self.wantsWrite = True
-            self.poller.control(EPOLL_CTL_MOD, self)
-        elif self.outbox.sentBytes < self.mark:
-            return
-        self.mark = self.outbox.sentBytes + self.outbox.waiting()
-        self.blocked()
-
-    cdef int delist(self) except -1:
-        if self.isListed:
-            self.isListed = False
-            self.poller.control(EPOLL_CTL_DEL, self)
-        return 0
-
-    cdef int handle(self, uint32_t events, double now, Py_ssize_t most) except -1:
-        """
-        Handle what the epoll set reports. Input stays in the socket while reading is paused, also
-        that of a peer that hung up: whatever it sent is read when reading goes on.
-        """
-        if events & EPOLLOUT:
-            self.writable()
-        if not self.isWatched:
-            return 0
-        if self.wantsRead:
-            if events & (EPOLLIN | EPOLLHUP | EPOLLERR):
-                self.readInput(now, events & (EPOLLHUP | EPOLLERR) != 0, most)
-        elif events & (EPOLLHUP | EPOLLERR) and not self.wantsWrite:
-            self.delist()
-        return 0
-
-    cdef int readInput(self, double now, bint isGone, Py_ssize_t most) except -1:
-        # What comes may have another decoder take over.
-        cdef Decoder decoder = self.decoder
-        cdef Py_ssize_t count = decoder.receive(self.fd, most)
-        cdef Lane lane
-        cdef Py_ssize_t forwarded
-        try:
-            if count > 0:
-                self.poller.came += count
-                lane = self.lane
-                if self.seal is not None:
-                    self.readSealed(now)
-                    return 0
-                if self.framing is not None:
-                    if self.readFramed(decoder, now):
-                        return 0
-                elif lane is not None:
-                    forwarded = lane.run()
-                    if forwarded:
-                        decoder.heard = now
-                    if lane.isShort and lane.batch.congested is None:
-                        return 0
-                self.proceed()
-            elif count == GONE or (isGone and count != LATER):
-                self.lost()
-            elif count == 0:
-                self.ended()
-        finally:
-            decoder.leaveShared()
-        return 0
-
-    cdef int readSealed(self, double now) except -1:
-        cdef Seal seal = self.seal
-        cdef Decoder plain = seal.target
-        cdef bint isQuiet = seal.open(self.decoder)
-        try:
-            if plain.stop > plain.start and not self.handledPlain(plain, now):
-                seal.proceed()
-        finally:
-            plain.leaveShared()
-        if not isQuiet:
-            seal.attend()
-        return 0
-
-    cdef bint handledPlain(self, Decoder plain, double now) except -1:
-        """
-        @param plain: what was decrypted.
-        @return: whether nothing is left for the readable path.
-        """
-        cdef Lane lane = self.lane
-        if self.framing is not None:
-            return self.readFramed(plain, now)
-        if lane is None:
-            return False
-        if lane.run():
-            plain.heard = now
-        return lane.isShort and lane.batch.congested is None
-
-    cdef bint readFramed(self, Decoder source, double now) except -1:
-        """
-        @return: whether nothing is left for the readable path.
-        """
-        cdef FrameLane framing = self.framing
-        cdef Decoder target = framing.target
-        cdef Lane lane = self.lane
-        if not framing.isOn or framing.move(source) or lane is None:
-            return False
-        if lane.run():
-            target.heard = now
-        if not lane.isShort or lane.batch.congested is not None:
-            return False
-        target.leaveShared()
-        return True
-
-    cdef int writable(self) except -1:
-        if self.outbox.unblock() and self.isWatched and self.wantsWrite:
-            self.wantsWrite = False
-            self.poller.control(EPOLL_CTL_MOD, self)
-            self.unblocked()
-        return 0
-
-
-@cython.final
 cdef class Poller:
     """
     An epoll set and the connections in it. Everything that one round brings is one batch.
@@ -263,7 +42,9 @@ cdef class Poller:
     # be readable soon.
     cdef int outer
     cdef object timeout
-    cdef bint isExpecting
+    cdef bint isExpecting, isRunning
+    # What is to be written as soon as there is nothing else to do.
+    cdef SyncedWriter held
     # How many turns took how long, and all of them.
     cdef uint64_t[BOUNDS + 1] turns
     cdef double turning
@@ -328,11 +109,19 @@ cdef class Poller:
         self.outer = outer
         self.timeout = timeout
 
-    def expect(self):
+    def expect(self, SyncedWriter writer=None):
         """
         Something that was given to L{watch} will be readable soon.
+
+        @param writer: what holds a piece, perhaps. It is given to C{watch} too.
         """
         self.isExpecting = True
+        if writer is None or not writer.isHeld:
+            return
+        if self.isRunning and self.outer >= 0:
+            self.held = writer
+        else:
+            writer.release()
 
     cdef int control(self, int operation, Connection connection) except -1:
         cdef epoll_event event
@@ -356,17 +145,40 @@ cdef class Poller:
         cdef int round
         cdef double start = self.clock()
         cdef double deadline = start + LONGEST_RUN
-        self.batch.renew()
-        for round in range(ROUNDS):
-            self.came = 0
-            self.runOnce()
-            if self.came < BUSY or self.clock() > deadline or self.batch.work >= self.batch.round:
-                break
-        self.turned(self.clock() - start)
-        if self.isExpecting:
-            self.isExpecting = False
-            if self.outer >= 0:
-                self.linger(deadline)
+        self.isRunning = True
+        try:
+            self.batch.renew()
+            for round in range(ROUNDS):
+                self.came = 0
+                self.runOnce()
+                if self.came < BUSY or self.clock() > deadline or self.batch.work >= self.batch.round:
+                    break
+            self.turned(self.clock() - start)
+            if self.isExpecting:
+                self.isExpecting = False
+                if self.outer >= 0:
+                    self.linger(deadline)
+        finally:
+            self.isRunning = False
+            self.releaseHeld()
+
+    cdef int releaseHeld(self) except -1:
+        cdef SyncedWriter held = self.held
+        if held is not None:
+            self.held = None
+            held.release()
+        return 0
+
+    cdef int writeHeld(self) except -1:
+        cdef SyncedWriter held = self.held
+        self.held = None
+        held.writeHeld()
+        self.batch.enter()
+        try:
+            self.batch.contain(self.watched[held.orders.done])
+        finally:
+            self.batch.leave()
+        return 0
 
     cdef void turned(self, double seconds) noexcept:
         """
@@ -395,13 +207,21 @@ cdef class Poller:
         batch. Ends as soon as there is anything for the reactor, or nothing comes.
         """
         cdef epoll_event events[2]
-        cdef int count
+        cdef int count = 0
         while not self.left:
             pause = self.timeout()
             if pause is not None and pause < LONGEST_WAIT:
                 break
-            with nogil:
-                count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
+            if self.held is not None:
+                count = epoll_wait(self.outer, events, 2, 0)
+                if count == 0:
+                    self.batch.renew()
+                    self.writeHeld()
+                    continue
+                self.releaseHeld()
+            else:
+                with nogil:
+                    count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
             if count != 1 or events[0].data.fd != self.epoll:
                 break
             self.batch.renew()

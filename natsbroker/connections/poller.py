@@ -81,12 +81,15 @@ class SocketPoller:
         """
         self.sockets.watch(reader.fileno(), reader.doRead)
 
-    def expectReader(self) -> None:
+    def expectReader(self, writer: Any = None) -> None:
         """
         What L{addReader} was given will be readable within about a millisecond: wait for it in the
         reactor's place, as long as there is nothing else for the reactor.
+
+        @param writer: a L{hot.SyncedWriter} that was given to L{addReader} and may hold a piece,
+            which is written here if there is nothing else to do, or else by the writer's thread.
         """
-        self.sockets.expect()
+        self.sockets.expect(writer)
 
     def removeReader(self, reader: IReadDescriptor) -> None:
         self.sockets.unwatch(reader.fileno())

@@ -23,6 +23,10 @@ PAUSE, LONGEST_PAUSE = 8, 1024
 """How many groups do not wait in a pause: twice as many in each that follows without success."""
 
 
+ALONE = 16
+"""How many groups of one record each, one after another, make a publisher that is alone."""
+
+
 class GroupPatience:
     """
     Decides by what came of the last waits.
@@ -35,11 +39,19 @@ class GroupPatience:
         self._began = 0
         self._ended = 0
         self._stored = 0
+        self._alone = 0
         self._misses = 0
         self._pause = 0
         self._nextPause = PAUSE
         self._least = 0
         self._expected = 0
+
+    @property
+    def isAlone(self) -> bool:
+        """
+        Whether one publisher waits for each of its answers, and nobody else publishes.
+        """
+        return self._alone >= ALONE
 
     def writes(self, now: int) -> None:
         """
@@ -56,6 +68,7 @@ class GroupPatience:
         recent = (7 * self.nanoseconds + now - self._began) // 8
         self.nanoseconds = min(max(recent, LEAST), LONGEST)
         self._stored, self._ended = records, now
+        self._alone = self._alone + 1 if records == 1 else 0
 
     def begin(self, waiting: int, wereWaiting: bool, now: int) -> bool:
         """

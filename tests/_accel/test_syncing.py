@@ -37,15 +37,17 @@ def kernel() -> tuple[int, ...]:
 class Files:
     """A file for pieces and one for notes, and a writer for them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, most: int = 0) -> None:
         self.pieces, self.notes = directory / "pieces", directory / "notes"
         flags = os.O_RDWR | os.O_CREAT | os.O_DSYNC
         self.descriptors = [os.open(each, flags, 0o600) for each in (self.pieces, self.notes)]
-        self.writer: Any = hot.SyncedWriter(8192)
+        self.writer: Any = hot.SyncedWriter(8192, most)
 
-    def write(self, piece: bytes, offset: int, note: bytes = b"note") -> None:
+    def write(
+        self, piece: bytes, offset: int, note: bytes = b"note", mayHold: bool = False
+    ) -> None:
         """Hand over a piece."""
-        self.writer.write(self.descriptors[0], piece, offset, self.descriptors[1], note, 0)
+        self.writer.write(self.descriptors[0], piece, offset, self.descriptors[1], note, 0, mayHold)
 
     def wait(self) -> tuple[int, int]:
         """What became of it."""
@@ -187,6 +189,30 @@ def test_closeWhileWriting(tmp_path: Path) -> None:
         assert files.writer.fileno() == -1
         assert files.notes.read_bytes() == b"%d" % each
     assert files.pieces.read_bytes() == PIECE * 50
+
+
+def test_held(tmp_path: Path) -> None:
+    """After enough quick writes a piece may be held; closing the writer has it written."""
+    files = Files(tmp_path, most=10**11)
+    for each in range(16):
+        files.write(PIECE, each * len(PIECE), mayHold=True)
+        assert not files.writer.isHeld
+        assert files.wait() == (0, 0)
+    files.write(PIECE, 16 * len(PIECE), b"held", mayHold=True)
+    assert files.writer.isHeld
+    assert files.writer.isBusy
+    assert files.writer.result() is None
+    files.close()
+    assert files.pieces.read_bytes() == PIECE * 17
+    assert files.notes.read_bytes() == b"held"
+
+
+def test_neverHeld(files: Files) -> None:
+    """A piece is not held for a disk that is slow."""
+    for _ in range(20):
+        files.write(PIECE, 0, mayHold=True)
+        assert not files.writer.isHeld
+        assert files.wait() == (0, 0)
 
 
 def test_closedTakesNothing(files: Files) -> None:

@@ -4,10 +4,12 @@ Plain TCP connections with compiled buffers, over real sockets and a reactor of 
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -461,6 +463,43 @@ class Reader:
         self.theirs.close()
 
 
+class HeldPiece:
+    """
+    A writer to a disk that counts as quick.
+
+    @ivar byThread: for each piece that was written, whether the writer's thread did it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = path.open("wb")
+        self.writer: Any = hot.SyncedWriter(4096, 10**11)
+        self.byThread: list[bool] = []
+        for _ in range(16):
+            self.write()
+            select.select([self.writer], [], [])
+            assert self.writer.result() == (0, 0)
+
+    def write(self) -> None:
+        """Have the piece written."""
+        file = self.file.fileno()
+        self.writer.write(file, b"piece", 0, file, b"", 0, True)
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return int(self.writer.fileno())
+
+    def doRead(self) -> None:
+        """A piece is written."""
+        self.byThread.append(bool(select.select([self.writer], [], [], 0)[0]))
+        assert self.writer.result() == (0, 0)
+
+    def close(self) -> None:
+        """End."""
+        self.writer.close()
+        self.file.close()
+
+
 def test_readerIsCalledInATurn(server: Server) -> None:
     """What a reader writes to a client is sent when it returns, without a timer."""
     client = server.client()
@@ -539,6 +578,43 @@ class TestExpectedReaders:
         assert self.reads(server, server.poller.expectReader) == [b"a"]
         server.reactor.removeReader(other)
         other.close()
+
+    @pytest.mark.parametrize("isBusy", [False, True])
+    def test_heldPiece(self, server: Server, tmp_path: Path, isBusy: bool) -> None:
+        """A held piece is written by the poller, or by the thread if there is something else."""
+        held, other = HeldPiece(tmp_path / "pieces"), Reader(lambda: None)
+
+        def then() -> None:
+            held.write()
+            assert held.writer.isHeld
+            server.poller.expectReader(held.writer)
+            if isBusy:
+                other.theirs.send(b"x")
+
+        reader = Reader(then)
+        for each in (reader, held, other):
+            server.poller.addReader(each)  # type: ignore[arg-type]
+        reader.theirs.send(b"a")
+        server.poller.doRead()
+        assert not held.writer.isHeld
+        server.until(lambda: held.byThread)
+        assert held.byThread == [isBusy]
+        assert held.path.read_bytes() == b"piece"
+        for each in (reader, held, other):
+            server.poller.removeReader(each)  # type: ignore[arg-type]
+            each.close()
+
+    def test_heldOutsideATurn(self, server: Server, tmp_path: Path) -> None:
+        """What is held while the poller does nothing is for the thread."""
+        held = HeldPiece(tmp_path / "pieces")
+        server.poller.addReader(held)  # type: ignore[arg-type]
+        held.write()
+        server.poller.expectReader(held.writer)
+        assert not held.writer.isHeld
+        server.until(lambda: held.byThread)
+        assert held.byThread == [True]
+        server.poller.removeReader(held)  # type: ignore[arg-type]
+        held.close()
 
     def test_nothingComes(self, server: Server) -> None:
         """The wait ends if nothing comes."""

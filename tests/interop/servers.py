@@ -16,10 +16,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 from urllib.request import urlopen
 
 import pytest
+
+from tests.interop.forkserver import ForkedProcess, forkServer
 
 #: How long a server may take to start or stop on a busy machine, in seconds.
 PATIENCE = 30.0
@@ -31,6 +33,9 @@ OLD_SERVER = Path("/usr/sbin/nats-server")
 OLDEST_ORACLE = (2, 14)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+_Process: TypeAlias = subprocess.Popen[str] | ForkedProcess
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,24 @@ class Flavour:
         if self.path:
             return [self.path]
         return [sys.executable, "-m", "natsbroker"]
+
+    def run(self, arguments: Sequence[str]) -> _Process:
+        """
+        @return: a process of it, whose C{stderr} is to be read.
+        """
+        environment = {**os.environ, **self.environment}
+        if self in OURS:
+            return forkServer(self.environment["NATSBROKER_PURE"]).start(arguments, environment)
+        return subprocess.Popen(
+            [*self.command(), *arguments],
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+        )
 
 
 REAL = Flavour("real")
@@ -152,8 +175,8 @@ class Server:
         self._config = config
         self._lines: list[str] = []
         self._change = threading.Condition()
-        self._process: subprocess.Popen[str] | None = None
-        self._readToEnd: subprocess.Popen[str] | None = None
+        self._process: _Process | None = None
+        self._readToEnd: _Process | None = None
 
     @property
     def url(self) -> str:
@@ -175,32 +198,16 @@ class Server:
 
         @raise RuntimeError: with the log, when it does not start.
         """
-        command = [
-            *self.flavour.command(),
-            "-a",
-            "127.0.0.1",
-            "-p",
-            str(self.port),
-            *self._arguments,
-        ]
+        arguments = ["-a", "127.0.0.1", "-p", str(self.port), *self._arguments]
         if self._config is not None:
-            command += ["-c", str(self.writeConfig(self._config))]
-        self._process = subprocess.Popen(
-            command,
-            cwd=CHECKOUT,
-            env={**os.environ, **self.flavour.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="backslashreplace",
-        )
+            arguments += ["-c", str(self.writeConfig(self._config))]
+        self._process = self.flavour.run(arguments)
         threading.Thread(target=self._readLog, args=[self._process], daemon=True).start()
         try:
             self.waitForLog(r"Server is ready", fromStart=True)
         except TimeoutError as error:
             self.stop()
-            raise RuntimeError(f"{' '.join(command)} did not start:\n{error}") from None
+            raise RuntimeError(f"{self.flavour} {arguments} did not start:\n{error}") from None
         self.port = self._portOf(r"Listening for client connections on \S+:(\d+)")
         self.monitorPort = self._portOf(r"Starting https? monitor on \S+:(\d+)")
         return self
@@ -294,7 +301,7 @@ class Server:
             page: dict[str, object] = json.load(answer)
             return page
 
-    def _running(self) -> subprocess.Popen[str]:
+    def _running(self) -> _Process:
         assert self._process is not None, "the server is not running"
         return self._process
 
@@ -302,7 +309,7 @@ class Server:
         # Whose log was read to its end; the process may have ended before that.
         return self._process is None or self._readToEnd is self._process
 
-    def _readLog(self, process: subprocess.Popen[str]) -> None:
+    def _readLog(self, process: _Process) -> None:
         assert process.stderr is not None
         with process.stderr as lines:
             for line in lines:

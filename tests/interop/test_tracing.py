@@ -106,6 +106,16 @@ CASES: dict[str, tuple[str, str, tuple[str, ...], bool]] = {
 }
 
 
+#: Requests that nobody answers.
+UNANSWERED = (
+    "request only",
+    "service",
+    "service only",
+    "service shut",
+    "stored only",
+    "no room only",
+)
+
 #: A stream, and one that takes no second message.
 STREAMS: list[dict[str, Any]] = [
     {"name": "ORD", "subjects": ["ord.*"], "storage": "memory"},
@@ -201,9 +211,11 @@ class Side:
             "answers": [],
         }
         if isRequest:
+            # A stream answers after the PONG at times.
+            count = max(len(client.got[inbox]), name not in UNANSWERED)
             found["answers"] = [
                 (headers, body.startswith(b'{"error"'))
-                for _, headers, body in self._messages(client, inbox)
+                for _, headers, body in client.messages(inbox, count)
             ]
             client.unsubscribe(inbox)
         return found

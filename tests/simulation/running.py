@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
+from natsbroker.testing.simulation.clock import RunawayError
 from tests.simulation.checks import violations, violationsOfInterest, violationsOfLinks
 from tests.simulation.history import Step, play, stepsOf
 from tests.simulation.superchecks import violationsOfTables, violationsOfWays
@@ -17,6 +18,9 @@ from tests.simulation.superworld import SuperWorld
 from tests.simulation.world import World
 
 __all__ = ["Outcome", "run", "shortened"]
+
+#: Many more than a history has, which is some 7,000.
+MOST_EVENTS = 50_000
 
 #: Everybody publishes this at the end, when all is well.
 PROBES = (b"a", b"a.b", b"a.b.c", b"b.c")
@@ -56,7 +60,12 @@ def run(seed: int, steps: Sequence[Step] | None = None, isSuper: bool = False) -
         if steps is None:
             steps = stepsOf(seed, isSuper=isSuper)
         world = SuperWorld(seed) if isSuper else World(seed)
-        wrong = list(_played(world, steps))
+        # Messages that multiply on their way through a cluster.
+        world.clock.limit = world.clock.events + MOST_EVENTS
+        try:
+            wrong = _played(world, steps)
+        except RunawayError as error:
+            wrong = [f"I13: {error}"]
     finally:
         globalLogPublisher.removeObserver(observe)
     messages = sum(

@@ -157,9 +157,10 @@ class TestRefused:
         option = "stream" if flavour is REAL else "channel"
         given = {"servers": server.url, option: "c", "user": "anna", "password": "pear"}
         told = rf"127\.0\.0\.1:{server.port}: Authorization Violation$"
-        for read in (batch, query):
-            with pytest.raises(ConnectionFailed, match=told):
-                list(read(given))
+        with pytest.raises(ConnectionFailed, match=told):
+            list(batch(given))
+        with pytest.raises(ConnectionFailed, match=told):
+            list(query({**given, "reconnectTimeout": "1"}))
         for writer in (BatchWriter, StreamWriter):
             with pytest.raises(ConnectionFailed, match=told):
                 written(given, iter([ROWS]), writer)

@@ -13,7 +13,7 @@ import pytest
 
 from natsbroker import hot
 from natsbroker.storage.committing import Holder
-from natsbroker.storage.grouping import LEAST, LONGEST, MISSES, MOST, PAUSE, GroupPatience
+from natsbroker.storage.grouping import ALONE, LEAST, LONGEST, MISSES, MOST, PAUSE, GroupPatience
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 
@@ -52,6 +52,17 @@ def test_longestWait() -> None:
             patience.writes(5)
             patience.wrote(1, 5 + duration)
         assert patience.nanoseconds == pytest.approx(expected, rel=0.01)
+
+
+def test_isAlone() -> None:
+    """A publisher is alone after many groups of one record, until there is a larger group."""
+    patience = GroupPatience()
+    for _ in range(ALONE):
+        assert not patience.isAlone
+        patience.wrote(1, 0)
+    assert patience.isAlone
+    patience.wrote(2, 0)
+    assert not patience.isAlone
 
 
 def test_pauses() -> None:

@@ -28,6 +28,13 @@ cdef extern from "sys/eventfd.h" nogil:
     int eventfd_write(int, uint64_t)
     int EFD_CLOEXEC, EFD_NONBLOCK
 
+cdef extern from "time.h" nogil:
+    struct timespec:
+        long tv_sec
+        long tv_nsec
+    int clock_gettime(int, timespec*)
+    int CLOCK_MONOTONIC, CLOCK_REALTIME
+
 cdef extern from "sys/timerfd.h" nogil:
     struct itimerspec:
         timespec it_interval
@@ -35,9 +42,6 @@ cdef extern from "sys/timerfd.h" nogil:
     int c_timerfd "timerfd_create"(int, int)
     int timerfd_settime(int, int, const itimerspec*, itimerspec*)
     int TFD_CLOEXEC, TFD_NONBLOCK
-
-cdef extern from "time.h" nogil:
-    int CLOCK_MONOTONIC
 
 cdef extern from "sys/types.h" nogil:
     ctypedef long long off_t
@@ -91,6 +95,8 @@ cdef enum:
     ALIGNMENT = 4096
     # Nanoseconds: far more than the thread works for one piece, and the least that Linux grants.
     SLICE = 100000
+    # How many quick writes, one after another, make a disk quick.
+    QUICK_WRITES = 16
 
 
 def useShortSlices(uint64_t nanoseconds):
@@ -111,6 +117,9 @@ cdef struct Piece:
 
 # What the thread and the object share. The semaphore and the eventfd pass it to and fro.
 cdef struct Orders:
+    # What a quick write takes at most, in nanoseconds; how many were quick since one was not.
+    int64_t most
+    int quick
     sem_t wanted
     int done
     # Whether there is something to write. The thread ends when it is woken for nothing.
@@ -139,6 +148,19 @@ cdef void writePiece(Piece* piece) noexcept nogil:
             return
 
 
+cdef void carryOut(Orders* orders) noexcept nogil:
+    cdef timespec began, ended
+    orders.isGiven = False
+    orders.noted.error = 0
+    clock_gettime(CLOCK_MONOTONIC, &began)
+    writePiece(&orders.synced)
+    clock_gettime(CLOCK_MONOTONIC, &ended)
+    ended.tv_nsec += (ended.tv_sec - began.tv_sec) * 1000000000
+    orders.quick = orders.quick + 1 if ended.tv_nsec - began.tv_nsec < orders.most else 0
+    if not orders.synced.error:
+        writePiece(&orders.noted)
+
+
 cdef void* followOrders(void* given) noexcept nogil:
     cdef Orders* orders = <Orders*> given
     nb_useShortSlices(SLICE)
@@ -147,11 +169,7 @@ cdef void* followOrders(void* given) noexcept nogil:
             pass
         if not orders.isGiven:
             return NULL
-        orders.isGiven = False
-        orders.noted.error = 0
-        writePiece(&orders.synced)
-        if not orders.synced.error:
-            writePiece(&orders.noted)
+        carryOut(orders)
         eventfd_write(orders.done, 1)
 
 
@@ -160,6 +178,9 @@ cdef class SyncedWriter:
     """
     A thread that writes a piece to a file that syncs each write, and then a note to another file.
     It takes one piece at a time, and its descriptor is readable when that is written.
+
+    Waking the thread, and being woken by it, takes as long as a quick disk takes to write. So a piece
+    may be held, for a poller that has nothing else to do to write it: see L{Poller.expect}.
     """
 
     cdef Orders* orders
@@ -167,6 +188,9 @@ cdef class SyncedWriter:
     cdef pid_t process
     cdef bint isRunning
     cdef readonly bint isBusy
+    # Whether the thread does not know yet of the piece; and whether it was written without it.
+    cdef readonly bint isHeld
+    cdef bint isWritten
     cdef size_t capacity
     # The note is written from here.
     cdef bytes note
@@ -177,9 +201,10 @@ cdef class SyncedWriter:
             raise MemoryError
         self.orders.done = -1
 
-    def __init__(self, size_t capacity):
+    def __init__(self, size_t capacity, int64_t most=400000):
         """
         @param capacity: the longest piece, in bytes.
+        @param most: what a write of a quick disk takes at most, in nanoseconds.
         @raise OSError: if there can be no thread.
         """
         cdef sigset_t every, before
@@ -190,6 +215,7 @@ cdef class SyncedWriter:
             self.orders.synced.data = NULL
             raise MemoryError
         self.capacity = capacity
+        self.orders.most = most
         self.orders.done = c_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
         if self.orders.done < 0:
             raise OSError(errno, os.strerror(errno))
@@ -219,10 +245,11 @@ cdef class SyncedWriter:
         return self.orders.done
 
     def write(self, int fd, bytes data not None, off_t offset, int noteFd, bytes note not None,
-              off_t noteOffset):
+              off_t noteOffset, bint mayHold=False):
         """
         Write a piece, and when it is written the note.
 
+        @param mayHold: whether to leave it to L{Poller.expect} if the disk is quick.
         @raise RuntimeError: if there is another piece, or no thread.
         @raise ValueError: if the piece is too long.
         """
@@ -242,7 +269,28 @@ cdef class SyncedWriter:
         orders.noted.offset = noteOffset
         orders.isGiven = True
         self.isBusy = True
-        sem_post(&orders.wanted)
+        if mayHold and orders.quick >= QUICK_WRITES:
+            self.isHeld = True
+        else:
+            sem_post(&orders.wanted)
+
+    cdef int release(self) except -1:
+        """
+        Have the thread write what is held.
+        """
+        self.isHeld = False
+        sem_post(&self.orders.wanted)
+        return 0
+
+    cdef int writeHeld(self) except -1:
+        """
+        Write what is held, in the calling thread.
+        """
+        self.isHeld = False
+        with nogil:
+            carryOut(self.orders)
+        self.isWritten = True
+        return 0
 
     def result(self):
         """
@@ -252,7 +300,9 @@ cdef class SyncedWriter:
             while it is not written.
         """
         cdef uint64_t count
-        if eventfd_read(self.orders.done, &count) < 0:
+        if self.isWritten:
+            self.isWritten = False
+        elif eventfd_read(self.orders.done, &count) < 0:
             return None
         self.isBusy = False
         return self.orders.synced.error, self.orders.noted.error
@@ -269,6 +319,8 @@ cdef class SyncedWriter:
     cdef void end(self) noexcept:
         # In a process that was forked from the thread's there is no thread.
         if self.isRunning and self.process == getpid():
+            if self.isHeld:
+                self.release()
             sem_post(&self.orders.wanted)
             with nogil:
                 pthread_join(self.thread, NULL)

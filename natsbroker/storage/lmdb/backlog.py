@@ -81,17 +81,18 @@ class JournalGroup:
     Jobs that are one frame of the journal.
 
     @ivar ahead: their records, by log.
+    @ivar blobs: all of these.
     """
 
     jobs: list[Job]
     growth: Growth
     ahead: Mapping[int, Sequence[bytes]]
     generation: int
+    blobs: Sequence[bytes] = field(init=False)
 
-    @property
-    def blobs(self) -> Sequence[bytes]:
+    def __post_init__(self) -> None:
         ahead = self.ahead.values()
-        return next(iter(ahead)) if len(ahead) == 1 else list(chain.from_iterable(ahead))
+        self.blobs = next(iter(ahead)) if len(ahead) == 1 else list(chain.from_iterable(ahead))
 
 
 class Backlog:

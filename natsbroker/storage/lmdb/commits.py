@@ -30,13 +30,7 @@ from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.grouping import GroupPatience
 from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.backlog import (
-    LOG_WEIGHT,
-    Backlog,
-    Growth,
-    JournalGroup,
-    LMDBCommit,
-)
+from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth, JournalGroup, LMDBCommit
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.files import Mark
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob, recordsIn
@@ -188,7 +182,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if not frame:
             return False
         began = perf_counter()
-        self._writer.write(journal, frame, opened.commits, group.generation)
+        alone = self._patience.isAlone
+        self._writer.write(journal, frame, opened.commits, group.generation, alone)
         # Made here, the outcome costs the callers that wait no time: the disk is busy meanwhile.
         self._patience.writes(self._now())
         self._handed = group, self._outcomeOf(group), began
@@ -210,12 +205,13 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if failure is None:
             seconds = perf_counter() - began
             self._add(group)
-            self._patience.wrote(recordsIn(group.jobs), self._now())
+            records = len(group.blobs)
+            self._patience.wrote(records, self._now())
             self.handedBack(failure=noteFailure)
             self.owner.committed(outcome)
+            size = sum(map(len, group.blobs)) - HEAD_SIZE * records
             self.figures.synced(seconds)
-            size = sum(map(len, group.blobs)) - HEAD_SIZE * len(group.blobs)
-            self.figures.appended(len(group.blobs), size, seconds)
+            self.figures.appended(records, size, seconds)
             if self._alarm is not None and self._alarm.isSet:
                 self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
         elif failure.errno == errno.EINVAL:
@@ -225,7 +221,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.handedBack(group.jobs, failure)
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
-        if self._alarm is None or not self.maySuit(jobs):
+        if self._alarm is None or self._patience.isAlone or not self.maySuit(jobs):
             return False
         if not self._patience.begin(recordsIn(jobs), wereWaiting, self._now()):
             return False

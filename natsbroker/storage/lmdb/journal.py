@@ -242,14 +242,24 @@ class JournalWriter:
         """
         self._readers = readers
         self._done = done
-        self._expect: Callable[[], object] = getattr(readers, "expectReader", _nothing)
+        self._expect: Callable[[Any], object] | None = getattr(readers, "expectReader", None)
         self._writer = hot.SyncedWriter(WIDEST)
         readers.addReader(self)
 
-    def write(self, journal: Journal, frame: bytes, commits: Commits, generation: int) -> None:
+    def write(
+        self,
+        journal: Journal,
+        frame: bytes,
+        commits: Commits,
+        generation: int,
+        isAlone: bool = False,
+    ) -> None:
         """
         Write what L{Journal.frame} gave, and note it in C{commits} then. Until C{done} is called,
         nothing else may use either file.
+
+        @param isAlone: whether nothing is expected to be asked meanwhile, so that the reactor's
+            thread may write the frame itself where the disk is quick.
         """
         self._frame = journal, len(frame)
         self._writer.write(
@@ -258,8 +268,10 @@ class JournalWriter:
             journal.position,
             commits.descriptor,
             *commits.note(generation),
+            isAlone and self._expect is not None,
         )
-        self._expect()
+        if self._expect is not None:
+            self._expect(self._writer)
 
     def fileno(self) -> int:
         return int(self._writer.fileno())
@@ -341,12 +353,6 @@ class JournalAlarm:
     def close(self) -> None:
         self._readers.removeReader(self)
         self._alarm.close()
-
-
-def _nothing() -> None:
-    """
-    A reactor of Twisted's waits by itself.
-    """
 
 
 def _error(number: int) -> OSError | None:

@@ -68,7 +68,7 @@ def openLMDB(
     @param maxSize: how many bytes the database may have; 0 for any number.
     @param now: the wall clock, in nanoseconds since 1970.
     @param readers: with C{addReader} and C{removeReader}, if it is not the reactor; perhaps with
-        C{expectReader}, which is called when one will be readable soon.
+        C{expectReader}, as L{natsbroker.connections.poller.SocketPoller} has it.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
         L{natsbroker.interfaces.records.UnknownFormat}, L{natsbroker.interfaces.records.StoreFull}
         or L{StoreFailed}.

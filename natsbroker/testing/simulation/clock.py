@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
+from math import inf
 from typing import Any
 
 from twisted.internet.base import DelayedCall
@@ -25,14 +26,20 @@ _PATIENCE = 200_000
 
 class RunawayError(AssertionError):
     """
-    Events cause each other without any time passing.
+    Events cause each other without any time passing, or more of them than there may be.
     """
 
 
 @implementer(IReactorTime)
 class SimulatedClock:
-    def __init__(self, start: float = 1_700_000_000.0) -> None:
+    """
+    @ivar events: how many there were.
+    @ivar limit: how many there may be before L{advance} raises L{RunawayError}.
+    """
+
+    def __init__(self, start: float = 1_700_000_000.0, limit: float = inf) -> None:
         self.events = 0
+        self.limit = limit
         self._now = start
         self._numbers = count()
         self._heap: list[tuple[float, int, DelayedCall | Callable[[], object]]] = []
@@ -79,6 +86,8 @@ class SimulatedClock:
                 if atOnce > _PATIENCE:
                     raise RunawayError(f"no end of events at {self._now}: {call!r}")
             self.events += 1
+            if self.events > self.limit:
+                raise RunawayError(f"more than {self.limit} events: {call!r}")
             if isinstance(call, DelayedCall):
                 call.called = 1
                 call.func(*call.args, **call.kw)

@@ -395,7 +395,14 @@ class ScriptedWriter:
         return self._done
 
     def write(
-        self, fd: int, data: bytes, offset: int, noteFd: int, note: bytes, noteOffset: int
+        self,
+        fd: int,
+        data: bytes,
+        offset: int,
+        noteFd: int,
+        note: bytes,
+        noteOffset: int,
+        *rest: bool,
     ) -> None:
         """Write at once, unless this fails."""
         self._result = self.script.pop(0) if self.script else (0, 0)

@@ -80,3 +80,14 @@ class TestClock:
         again()
         with pytest.raises(RunawayError):
             clock.advance(1)
+
+    def test_limit(self) -> None:
+        """No more events happen than there may be."""
+        clock = SimulatedClock(limit=2)
+        seen: list[int] = []
+        for number in range(3):
+            clock.callLater(number, seen.append, number)
+        clock.advance(1)
+        with pytest.raises(RunawayError):
+            clock.advance(1)
+        assert seen == [0, 1]

@@ -1,0 +1,254 @@
+"""
+Broker processes that are forked from one that has imported the broker already: most of a start's
+processor time is Python that imports, and the tests with peers start some thousand brokers.
+
+C{python -m tests.interop.forkserver FD} is that process. Each message to its socket, a JSON object
+with three descriptors, asks for one broker: where its log goes, where its process id and exit
+status are reported, and a directory to be in. It ends when the socket is closed.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+_MAXIMUM = 1 << 17
+"""Bytes of a request: the environment and the arguments."""
+
+_REPORT = struct.Struct("=i")
+"""The process id, and later the exit status as C{waitpid} gives it."""
+
+_UNUSED = ("natsbroker.spark", "natsbroker.testing", "natsbroker.monitoring.top")
+"""Packages that no broker imports."""
+
+
+class ForkedProcess:
+    """
+    A broker that a L{ForkServer} started, with what is used of C{subprocess.Popen}.
+
+    @ivar pid: its process id.
+    @ivar stderr: what it logs.
+    @ivar returncode: its exit status, negative for a signal, or C{None} while nobody has seen its
+        end.
+    """
+
+    def __init__(self, reports: int, stderr: TextIO) -> None:
+        self._reports = reports
+        self._lock = threading.Lock()
+        self.pid = self._read()
+        self.stderr = stderr
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """
+        @return: its exit status if it has ended.
+        """
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """
+        @return: its exit status.
+        @raise subprocess.TimeoutExpired: when it does not end within C{timeout} seconds.
+        """
+        if self.returncode is None:
+            ready, _, _ = select.select([self._reports], [], [], timeout)
+            if not ready:
+                raise subprocess.TimeoutExpired("natsbroker", timeout or 0)
+            with self._lock:
+                if self.returncode is None:
+                    self.returncode = os.waitstatus_to_exitcode(self._read())
+                    os.close(self._reports)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """
+        Send it a signal, unless it has ended.
+        """
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """
+        Ask it to end.
+        """
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """
+        End it.
+        """
+        self.send_signal(signal.SIGKILL)
+
+    def _read(self) -> int:
+        report = os.read(self._reports, _REPORT.size)
+        assert report, "the process that forks brokers has ended"
+        number: int = _REPORT.unpack(report)[0]
+        return number
+
+
+class ForkServer:
+    """
+    A process that forks brokers. It ends with the process that made it.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """
+        @param environment: its variables; those that are read at imports cannot differ later.
+        """
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str]) -> ForkedProcess:
+        """
+        @param arguments: as for C{natsbroker}.
+        """
+        ours, log = os.pipe()
+        reports, reported = os.pipe()
+        request = {"arguments": list(arguments), "environment": dict(environment)}
+        rights = array.array("i", [log, reported])
+        try:
+            self._channel.sendmsg(
+                [json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+            )
+        finally:
+            os.close(log)
+            os.close(reported)
+        return ForkedProcess(reports, open(ours, errors="backslashreplace"))
+
+    def stop(self) -> None:
+        """
+        End the process; brokers that it started live on.
+        """
+        self._channel.close()
+        self._process.wait()
+
+
+@functools.cache
+def forkServer(pure: str) -> ForkServer:
+    """
+    @param pure: C{NATSBROKER_PURE}, which is read when the broker is imported.
+    @return: the process that forks such brokers, for all tests of this session.
+    """
+    server = ForkServer({**os.environ, "NATSBROKER_PURE": pure})
+    atexit.register(server.stop)
+    return server
+
+
+class _Server:
+    """
+    Forks brokers and reports their ends.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._reports: dict[int, int] = {}
+        self._woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def serve(self) -> None:
+        """
+        Fork what is asked for until nobody can ask any more.
+        """
+        channel = self._channel.fileno()
+        while True:
+            ready, _, _ = select.select([channel, self._woken], [], [])
+            if self._woken in ready:
+                os.read(self._woken, 4096)
+                self._reap()
+            if channel in ready:
+                request, descriptors, _, _ = socket.recv_fds(self._channel, _MAXIMUM, 2)
+                if not request:
+                    return
+                self._fork(request, *descriptors)
+
+    def _reap(self) -> None:
+        while self._reports:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            report = self._reports.pop(pid)
+            os.write(report, _REPORT.pack(status))
+            os.close(report)
+
+    def _fork(self, request: bytes, log: int, report: int) -> None:
+        pid = os.fork()
+        if not pid:
+            self._become(log, **json.loads(request))
+        self._reports[pid] = report
+        os.write(report, _REPORT.pack(pid))
+        os.close(log)
+
+    def _become(self, log: int, arguments: list[str], environment: dict[str, str]) -> None:
+        """
+        Be a broker that was just started.
+        """
+        from natsbroker.main import run
+
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(log, sys.stderr.fileno())
+        os.closerange(3, 1 + max(log, self._woken, *self._reports.values(), 64))
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = [str(CHECKOUT / "natsbroker" / "__main__.py"), *arguments]
+        run()
+
+
+def _importAll(package: str) -> None:
+    """
+    Import each module that a broker may import.
+    """
+    for each in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        if each.name.startswith(_UNUSED) or each.name.endswith("__main__"):
+            continue
+        if each.ispkg:
+            _importAll(each.name)
+        else:
+            importlib.import_module(each.name)
+
+
+def _prepare() -> None:
+    _importAll("natsbroker")
+    # Forked processes cannot share one.
+    assert "twisted.internet.reactor" not in sys.modules
+    # Collections in the forked processes leave the shared objects alone.
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    _prepare()
+    _Server(socket.socket(fileno=int(sys.argv[1]))).serve()
