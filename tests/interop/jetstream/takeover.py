@@ -47,7 +47,8 @@ class Takeovers:
     @ivar seen: deliveries by consumer, counted by sequence.
     @ivar settled: sequences whose acknowledgement was answered, by consumer, with the number of the
         fetch that brought them.
-    @ivar lives: for the consumer with a limit, which leader was the last one when a message came.
+    @ivar lives: for the consumer with a limit: which leader was the last one when each delivery of
+        a message came, and its number.
     @ivar gaps: seconds from each kill to the next acknowledged publish.
     @ivar pauses: how often a leader stood still instead.
     @ivar problems: what must not be.
@@ -63,7 +64,7 @@ class Takeovers:
         self.stored: dict[int, bytes] = {}
         self.seen: dict[str, Counter[int]] = {"often": Counter(), "seldom": Counter()}
         self.settled: dict[str, dict[int, int]] = {"often": {}, "seldom": {}}
-        self.lives: dict[int, list[int]] = {}
+        self.lives: dict[int, list[tuple[int, int]]] = {}
         self._leaders = 0
         self.gaps: list[float] = []
         self.pauses = 0
@@ -190,7 +191,8 @@ class Takeovers:
                 self.problems.append(f"{sequence} came to {name} after its acknowledgement")
             self.seen[name][sequence] += 1
             if name == "seldom":
-                self.lives.setdefault(sequence, []).append(self._leaders)
+                life = self._leaders, message.metadata.num_delivered
+                self.lives.setdefault(sequence, []).append(life)
             arrived.append(message)
             if len(arrived) == _BATCH:
                 isFull.set()

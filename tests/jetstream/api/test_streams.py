@@ -180,6 +180,18 @@ def test_transformWithoutDestination(transform: dict[str, str]) -> None:
     assert changed["config"]["description"] == "d"
 
 
+def test_loweredLimit() -> None:
+    """Messages that a lower limit removes are pending for no consumer any more."""
+    stage = ApiStage()
+    stage.make()
+    config = {"durable_name": "c", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.c", {"stream_name": "S", "config": config})
+    for _ in range(5):
+        stage.publish(b"s.a")
+    stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "max_msgs": 3})
+    assert stage.ask("CONSUMER.INFO.S.c")["num_pending"] == 3
+
+
 def test_firstOfUpdated() -> None:
     """Only the creation of a stream says where it begins, and no later change."""
     stage = ApiStage()
