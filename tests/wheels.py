@@ -20,8 +20,10 @@ import sysconfig
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from io import BytesIO
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,6 +51,20 @@ class Platform:
     target: str
     suffix: str
 
+    @property
+    def machine(self) -> str:
+        """
+        The ELF header's word for it.
+        """
+        return {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}[self.suffix.partition("-")[0]]
+
+    @property
+    def isMusl(self) -> bool:
+        return self.suffix.endswith("musl")
+
+
+LIBRARIES = {False: {"libc.so.6", "libpthread.so.0"}, True: {"libc.so"}}
+"""The names under which glibc and musl are loaded; musl takes "libc.so" for itself."""
 
 PLATFORMS = (
     Platform("manylinux_2_17_x86_64", "x86_64-linux-gnu.2.17", "x86_64-linux-gnu"),
@@ -123,18 +139,44 @@ def buildCompiled(sources: Path, output: Path, platform: Platform, headers: Path
 
 def checkModules(wheel: Path, count: int, platform: Platform) -> None:
     """
-    @raise Unbuilt: if C{wheel} has not C{count} modules of C{platform}. Modules are optional in
-        setup.py, so that one that cannot be compiled does not stop a build.
+    @raise Unbuilt: if C{wheel} has not C{count} modules that a Python of C{platform} can load.
+        Modules are optional in setup.py, so that one that cannot be compiled does not stop a build.
     """
-    machine = {"x86_64": 62, "aarch64": 183}[platform.suffix.partition("-")[0]]
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith(f"-{platform.suffix}.so")]
         for name in names:
-            found = int.from_bytes(archive.read(name)[18:20], "little")
-            if found != machine:
-                raise Unbuilt(f"{wheel.name}: {name} is for the machine {found}, not {machine}")
+            for fault in faultsOf(PurePosixPath(name), archive.read(name), platform):
+                raise Unbuilt(f"{wheel.name}: {name} {fault}")
     if len(names) != count:
         raise Unbuilt(f"{wheel.name} has {len(names)} extension modules, not {count}")
+
+
+def faultsOf(path: PurePosixPath, module: bytes, platform: Platform) -> Iterator[str]:
+    """
+    @return: why a Python of C{platform} could not load this module.
+    """
+    # Of auditwheel; the tests that only want SOURCES do without.
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
+    elf = ELFFile(BytesIO(module))
+    dynamic = elf.get_section_by_name(".dynamic")
+    symbols = elf.get_section_by_name(".dynsym")
+    assert isinstance(dynamic, DynamicSection) and isinstance(symbols, SymbolTableSection)
+    machine = elf.header["e_machine"]
+    if machine != platform.machine:
+        yield f"is for the machine {machine}, not {platform.machine}"
+    tags = dynamic.iter_tags("DT_NEEDED")
+    needed = {tag.needed for tag in tags}  # type: ignore[attr-defined]
+    if unknown := needed - LIBRARIES[platform.isMusl]:
+        yield f"needs {', '.join(sorted(unknown))}"
+    if platform.isMusl and elf.get_section_by_name(".gnu.version_r"):
+        yield "has symbols with versions, which musl does not have"
+    initializer = f"PyInit_{path.name.partition('.')[0]}"
+    defined = {each.name for each in symbols.iter_symbols() if each["st_shndx"] != "SHN_UNDEF"}
+    if initializer not in defined:
+        yield f"has no {initializer}"
 
 
 def checkTag(wheel: Path, platform: Platform) -> None:
@@ -142,7 +184,7 @@ def checkTag(wheel: Path, platform: Platform) -> None:
     @raise Unbuilt: if auditwheel finds symbols that C{platform} does not have. It knows only the
         symbols of glibc.
     """
-    if platform.tag.startswith("musllinux"):
+    if platform.isMusl:
         return
     command = (sys.executable, "-m", "auditwheel", "show", str(wheel))
     shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -41,6 +41,8 @@ _ATTEMPTS = 3
 class SubscriptionQuery:
     """
     @ivar test: only those that a message to this subject reaches; empty for all.
+    @ivar clients: only those of connections, not of the broker's own services. This parameter is
+        ours.
     """
 
     subs: bool = False
@@ -48,6 +50,7 @@ class SubscriptionQuery:
     limit: int = DEFAULT_LIMIT
     test: str = ""
     acc: str = ""
+    clients: bool = False
 
     @classmethod
     def fromQuery(cls, query: Query) -> SubscriptionQuery:
@@ -58,7 +61,7 @@ class SubscriptionQuery:
         if test and not isValidLiteral(test.encode("utf-8", "replace")):
             problem = "invalid test subject, must be valid publish subject"
             raise BadQuery(f"{problem}: {repeated(test)}")
-        return cls(subs, offset, limit, test, text(query, "acc"))
+        return cls(subs, offset, limit, test, text(query, "acc"), flag(query, "clients"))
 
 
 class Subsz:
@@ -96,6 +99,8 @@ def _listed(
     end = wanted.offset + wanted.limit
     for account in accounts:
         found = yield from _local(account, wanted.test.encode("utf-8", "replace"))
+        if wanted.clients:
+            found = [each for each in found if _cid(each)]
         for each in found[max(wanted.offset - total, 0) : max(end - total, 0)]:
             rows.append(_row(each, account.name))
             if len(rows) % _ROWS == 0:
@@ -140,10 +145,18 @@ def _row(subscription: Any, account: str) -> Row:
         subscription.queue,
         tag if isinstance(tag, bytes) else b"",
         subscription.delivered,
-        getattr(subscription.subscriber, "cid", 0),
+        _cid(subscription),
         subscription.maximum,
         account,
     )
+
+
+def _cid(subscription: Any) -> int:
+    """
+    The number of the connection; 0 for a service inside the broker.
+    """
+    cid: int = getattr(subscription.subscriber, "cid", 0)
+    return cid
 
 
 def sublistFigures(accounts: Iterable[Account]) -> Generator[bytes, None, dict[str, Any]]:

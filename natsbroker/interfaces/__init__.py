@@ -76,6 +76,7 @@ from natsbroker.interfaces.services import (
     IRouterPlugin,
 )
 from natsbroker.interfaces.storage import (
+    ICountedLog,
     IExportableLog,
     IHeldLog,
     ILeasedStore,
@@ -111,6 +112,7 @@ __all__ = [
     "IClusterInterestWatcher",
     "IConnectionKind",
     "IConnectionService",
+    "ICountedLog",
     "IExportableLog",
     "IGatewayInterestPolicy",
     "IGatewayPolicyPlugin",

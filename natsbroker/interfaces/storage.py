@@ -367,23 +367,35 @@ class ISubjectIndexedLog(IStreamLog):
         """
 
 
+class ICountedLog(ISubjectIndexedLog):
+    """
+    A log that knows how many subjects it has, without looking at each of them.
+    """
+
+    def countSubjects() -> Deferred[int]:
+        """
+        The number of subjects of the records that are durable when this is called.
+        """
+
+
 class IShortcutLog(ISubjectIndexedLog):
     """
     A log with shorter ways to what the other methods give, for services that use them where a log
-    has them. It keeps some durable records in memory as L{natsbroker.storage.records} encodes them.
+    has them. It gives some durable records without waiting, as L{natsbroker.storage.records}
+    encodes them.
     """
 
     identity = Attribute("As in L{IStreamLog}: it is in each of the records.")
 
     def recall(sequence: int) -> EncodedRecord | None:
         """
-        The bytes of a record, unverified. C{None} if it is not in memory, or not there.
+        The bytes of a record, unverified. C{None} if it cannot be had at once, or is not there.
         """
 
     def recallLast(subject: bytes) -> int:
         """
         The sequence that the newest record of a literal subject had when it was asked for or
-        appended last; 0 if that is not known. The record may be gone.
+        appended last, or has now; 0 if that is not known. The record may be gone.
         """
 
     def hasOnly(pattern: bytes) -> Deferred[bool]:

@@ -328,6 +328,13 @@ class PublishedStream(Protocol):
         The size of one message.
         """
 
+    def eachTally(
+        self, filters: Sequence[bytes], note: Callable[[SubjectTallies], object]
+    ) -> Deferred[None]:
+        """
+        Read the tallies of the subjects that match one of the filters, some at a time.
+        """
+
     def get(self, sequence: int) -> Deferred[Record | None]:
         """
         One message.

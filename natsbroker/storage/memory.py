@@ -1,6 +1,7 @@
 """
 The store that forgets: logs in memory, for tests and for streams that need not survive. Each
-Deferred has fired when it is returned. What was appended is not copied: the bytes objects are kept.
+Deferred has fired when it is returned, but for a search among thousands of subjects. What was
+appended is not copied: the bytes objects are kept.
 """
 
 from __future__ import annotations
@@ -8,22 +9,24 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from natsbroker.interfaces import (
+    ICountedLog,
     IExportableLog,
     IHeldLog,
     IStateStore,
     IStoreWatcher,
     IStreamLog,
     IStreamStore,
-    ISubjectIndexedLog,
 )
 from natsbroker.interfaces.records import (
     Entry,
@@ -35,14 +38,23 @@ from natsbroker.interfaces.records import (
     StoreClosed,
     StoreError,
     StoreFull,
+    SubjectTallies,
     SubjectTally,
 )
 from natsbroker.storage.checks import checkChanges, checkHold, checkLogName, checkSkip, checkSpace
-from natsbroker.storage.exports import Page, StoredLog
+from natsbroker.storage.exports import Page, StoredLog, beginning
 from natsbroker.storage.policy import Aging, Policy
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
+from natsbroker.storage.sortedsubjects import SortedSubjects
 from natsbroker.storage.watching import StoreHealth
-from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.verdicts import SubjectVerdicts, subjectTest
+
+SCANNED = 4096
+"""How many records one call looks at in search of subjects, and how many subjects one turn does."""
+
+FEW = 64
+"""Up to how many records of a subject are looked at, and no others, in search of that subject."""
 
 
 def _sizeOf(record: Record) -> int:
@@ -51,15 +63,18 @@ def _sizeOf(record: Record) -> int:
 
 class _Records:
     """
-    Records by sequence and by subject. What was deleted leaves its sequence in C{_order} until
-    that is mostly such leftovers; C{_head} is where to look for the oldest record.
+    Records by sequence and by subject. What was deleted leaves its sequence in C{_order}, and its
+    time in C{_times}, until they are mostly such leftovers; C{_head} is where to look for the
+    oldest record.
     """
 
     def __init__(self) -> None:
         self._records: dict[int, Record] = {}
         self._order: list[int] = []
+        self._times: list[int] = []
         self._head = 0
         self.bySubject: dict[bytes, dict[int, None]] = {}
+        self.subjects = SortedSubjects()
         self.size = 0
 
     def __len__(self) -> int:
@@ -71,7 +86,12 @@ class _Records:
         """
         self._records[record.sequence] = record
         self._order.append(record.sequence)
-        self.bySubject.setdefault(record.subject, {})[record.sequence] = None
+        self._times.append(record.timestamp)
+        same = self.bySubject.get(record.subject)
+        if same is None:
+            same = self.bySubject[record.subject] = {}
+            self.subjects.add(record.subject)
+        same[record.sequence] = None
         self.size += _sizeOf(record)
 
     def remove(self, sequence: int) -> bool:
@@ -82,18 +102,27 @@ class _Records:
         del same[sequence]
         if not same:
             del self.bySubject[record.subject]
+            self.subjects.remove(record.subject)
         self.size -= _sizeOf(record)
         if len(self._order) > 64 and len(self._order) > 2 * len(self._records):
             self._order = [each for each in self._order if each in self._records]
+            self._times = [self._records[each].timestamp for each in self._order]
             self._head = 0
         return True
+
+    def tally(self, subject: bytes) -> SubjectTally:
+        sequences = self.bySubject[subject]
+        return SubjectTally(len(sequences), next(iter(sequences)), next(reversed(sequences)))
 
     def at(self, sequence: int) -> Record:
         return self._records[sequence]
 
     def fromSequence(self, sequence: int) -> Iterator[Record]:
+        return self._living(bisect_left(self._order, sequence, self._head))
+
+    def _living(self, start: int) -> Iterator[Record]:
         order, records = self._order, self._records
-        for index in range(bisect_left(order, sequence, self._head), len(order)):
+        for index in range(start, len(order)):
             record = records.get(order[index])
             if record is not None:
                 yield record
@@ -108,9 +137,8 @@ class _Records:
         return None
 
     def sequenceAt(self, timestamp: int) -> int | None:
-        live = [each for each in self._order if each in self._records]
-        index = bisect_left(live, timestamp, key=lambda each: self._records[each].timestamp)
-        return live[index] if index < len(live) else None
+        found = next(self._living(bisect_left(self._times, timestamp, self._head)), None)
+        return None if found is None else found.sequence
 
 
 def _checkEntries(batch: Sequence[Entry]) -> int:
@@ -125,15 +153,24 @@ def _checkEntries(batch: Sequence[Entry]) -> int:
     return total
 
 
-@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+@implementer(IHeldLog, ICountedLog, IExportableLog)
 class MemoryLog(StoredLog):
     def __init__(
-        self, name: str, hasRoom: Callable[[int], bool], now: Callable[[], int], aging: Aging
+        self,
+        name: str,
+        hasRoom: Callable[[int], bool],
+        now: Callable[[], int],
+        aging: Aging,
+        turn: Callable[[], Deferred[None]],
     ) -> None:
+        """
+        @param turn: waits for another turn of the reactor.
+        """
         super().__init__(name, int.from_bytes(os.urandom(8), "little"), Policy())
         self._hasRoom = hasRoom
         self._now = now
         self._aging = aging
+        self._turn = turn
         self.nextSequence = 1
         self._rows = _Records()
         self._lastTime = 0
@@ -262,21 +299,33 @@ class MemoryLog(StoredLog):
             return succeed(None)
         return succeed(self._rows.at(next(reversed(sequences))))
 
+    @inlineCallbacks
     def subjects(
         self, pattern: bytes, after: bytes = b"", limit: int = 0
-    ) -> Deferred[dict[bytes, SubjectTally]]:
+    ) -> Generator[Deferred[None], None, dict[bytes, SubjectTally]]:
+        if self.closed is not None:
+            raise self.closed
+        rows = self._rows
+        if not hasWildcard(pattern):
+            isThere = pattern > after and pattern in rows.bySubject
+            return {pattern: rows.tally(pattern)} if isThere else {}
+        tallies: SubjectTallies = {}
+        isWanted, start = subjectTest(pattern), beginning(pattern)
+        while some := list(islice(rows.subjects.behind(after, start), SCANNED)):
+            for subject in filter(isWanted, some):
+                tallies[subject] = rows.tally(subject)
+                if len(tallies) == limit:
+                    return tallies
+            if len(some) < SCANNED:
+                break
+            after = some[-1]
+            yield self._turn()
+        return tallies
+
+    def countSubjects(self) -> Deferred[int]:
         if self.closed is not None:
             return fail(self.closed)
-        found = sorted(
-            each for each in self._rows.bySubject if each > after and matches(pattern, each)
-        )
-        tallies = {}
-        for subject in found[:limit] if limit else found:
-            sequences = self._rows.bySubject[subject]
-            tallies[subject] = SubjectTally(
-                len(sequences), next(iter(sequences)), next(reversed(sequences))
-            )
-        return succeed(tallies)
+        return succeed(len(self._rows.bySubject))
 
     def readMatching(
         self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
@@ -284,13 +333,25 @@ class MemoryLog(StoredLog):
         if self.closed is not None:
             return fail(self.closed)
         found: list[Record] = []
-        for record in self._rows.fromSequence(sequence):
-            if len(found) >= limit or maxBytes <= 0:
+        wanted = SubjectVerdicts(patterns)
+        for looked, record in enumerate(self._candidates(patterns, sequence)):
+            if len(found) >= limit or maxBytes <= 0 or looked >= SCANNED:
                 return succeed(Matching(found, record.sequence))
-            if any(matches(each, record.subject) for each in patterns):
+            if wanted[record.subject]:
                 found.append(record)
                 maxBytes -= _sizeOf(record)
         return succeed(Matching(found, self.nextSequence))
+
+    def _candidates(self, patterns: Sequence[bytes], sequence: int) -> Iterator[Record]:
+        """
+        The records from a sequence on that may match: only its own of a subject that has few.
+        """
+        rows = self._rows
+        if len(patterns) == 1 and not hasWildcard(patterns[0]):
+            same = rows.bySubject.get(patterns[0], {})
+            if len(same) <= FEW:
+                return (rows.at(each) for each in list(same) if each >= sequence)
+        return rows.fromSequence(sequence)
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
         if self.closed is not None:
@@ -349,6 +410,7 @@ class MemoryStore:
         """
         self.now = now
         self._aging = Aging(reactor)
+        self._turn = partial(deferLater, reactor, 0)
         self.closed: StoreError | None = None
         self._maxSize = maxSize
         self._logs: dict[str, MemoryLog] = {}
@@ -371,7 +433,8 @@ class MemoryStore:
         if log is None:
             if not create:
                 return fail(NoSuchLog(f"there is no log {name}"))
-            log = self._logs[name] = MemoryLog(name, self._hasRoom, self.now, self._aging)
+            log = MemoryLog(name, self._hasRoom, self.now, self._aging, self._turn)
+            self._logs[name] = log
         return succeed(log)
 
     def drop(self, name: str) -> Deferred[None]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from heapq import heapify, heappop, heappush
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
@@ -65,6 +67,14 @@ class Deadlines:
         heappush(self._heap, (when, self._count, deadline))
         self._setTimer()
         return deadline
+
+    def turn(self) -> Deferred[None]:
+        """
+        @return: fires in a later turn of the reactor, so that others are served before.
+        """
+        turn: Deferred[None] = Deferred()
+        self.after(0.0, partial(turn.callback, None))
+        return turn
 
     def cancelled(self) -> None:
         self._cancelled += 1

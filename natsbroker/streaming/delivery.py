@@ -14,7 +14,6 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus
@@ -105,7 +104,7 @@ class ChannelDelivery:
                 if channel.tail.get(group.lastSent + 1) is not None:
                     break
                 if await self._sendPiece(group, channel.last):
-                    await self._breathe()
+                    await self._deadlines.turn()
         except StoreError as error:
             why = str(error)
             _log.error("Cannot read channel {name}: {why}", name=channel.name, why=why)
@@ -132,11 +131,6 @@ class ChannelDelivery:
                 return False
             place += self._sendNew(member, messages[place : place + group.roomOf(member)])
         return True
-
-    def _breathe(self) -> Deferred[None]:
-        turn: Deferred[None] = Deferred()
-        self._deadlines.after(0.0, partial(turn.callback, None))
-        return turn
 
     def _sendNew(self, member: ChannelSubscription, messages: list[StoredMessage]) -> int:
         """

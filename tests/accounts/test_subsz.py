@@ -222,3 +222,14 @@ def test_serviceHasNoConnection() -> None:
     account.subscribe(Kind.INTERNAL, b"svc", Recorder(), ("tag", 1), b"", 1)
     (row,) = stage.page("/subsz", subs="1", acc="A")["subscriptions_list"]
     assert (row["sid"], row["cid"], row["subject"]) == ("", 0, "svc")
+
+
+def test_clients() -> None:
+    """The subscriptions of services inside the broker are left out, and not counted."""
+    stage = Stage()
+    account = stage.world.accounts["A"]
+    account.subscribe(Kind.INTERNAL, b"svc", Recorder(), ("tag", 1), b"", 1)
+    stage.client("a@A").ask(b"SUB own 1\r\n")
+    assert subjects(stage, acc="A", clients="1") == ["own"]
+    page = stage.page("/subsz", subs="1", acc="A", clients="1", offset="1")
+    assert (page["total"], page.get("subscriptions_list")) == (1, None)

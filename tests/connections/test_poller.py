@@ -604,6 +604,27 @@ class TestExpectedReaders:
             server.poller.removeReader(each)  # type: ignore[arg-type]
             each.close()
 
+    def test_closedWhileHeld(self, server: Server, tmp_path: Path) -> None:
+        """A writer that is closed in the turn in which it holds a piece writes that, once."""
+        held = HeldPiece(tmp_path / "pieces")
+
+        def then() -> None:
+            held.write()
+            server.poller.expectReader(held.writer)
+            server.poller.removeReader(held)  # type: ignore[arg-type]
+            held.close()
+            held.path.write_bytes(b"")
+
+        reader = Reader(then)
+        for each in (reader, held):
+            server.poller.addReader(each)  # type: ignore[arg-type]
+        reader.theirs.send(b"a")
+        server.poller.doRead()
+        assert not server.poller.trouble
+        assert held.path.read_bytes() == b""
+        server.poller.removeReader(reader)  # type: ignore[arg-type]
+        reader.close()
+
     def test_heldOutsideATurn(self, server: Server, tmp_path: Path) -> None:
         """What is held while the poller does nothing is for the thread."""
         held = HeldPiece(tmp_path / "pieces")

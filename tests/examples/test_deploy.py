@@ -6,6 +6,7 @@ units, image and manifests agree with it.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -138,8 +139,13 @@ class TestSystemd:
         assert [line for line in done.stderr.splitlines() if "natsbroker" in line] == []
 
 
+BUILDER = shutil.which("buildah")
+BASE = os.environ.get("NATSBROKER_PYTHON_IMAGE")
+"""The image that L{TestImage.test_built} builds on: one with Python, pip and useradd."""
+
+
 class TestImage:
-    """The Containerfile. Its base images are not here, so that it is not built."""
+    """The Containerfile."""
 
     CONFIGURATION = textOf("container.conf")
 
@@ -188,6 +194,41 @@ class TestImage:
         with started(self.CONFIGURATION, {}) as broker:
             assert broker.status(url) == 200
             assert broker.ports <= set(map(int, exposed.split()))
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(
+        not (BUILDER and BASE), reason="no buildah, or no base image in NATSBROKER_PYTHON_IMAGE"
+    )
+    def test_built(self) -> None:
+        """The image is built; its command runs as its user, and its health check finds it."""
+
+        def buildah(*words: str, before: Sequence[str] = ()) -> str:
+            command = [*before, str(BUILDER), *words]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout.strip()
+
+        command = shlex.join([*self.words("ENTRYPOINT"), *self.words("CMD")])
+        check = shlex.join(self.words("HEALTHCHECK"))
+        script = (
+            f"{command} & until {check} 2>/dev/null; do kill -0 $! || exit 1; sleep 0.2; done; "
+            "id -u; kill $!; wait"
+        )
+        # The ports are those of the configuration, so that the network is one of its own.
+        alone = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+        image, isolation = "natsbroker-test", ("--isolation", "chroot")
+        arguments = (f"PYTHON={BASE}", "NATSBROKER_NO_EXTENSIONS=1")
+        options = [word for each in arguments for word in ("--build-arg", each)]
+        path = str(DEPLOY / "Containerfile")
+        buildah("build", *isolation, "--format", "docker", *options, "-f", path, "-t", image, ".")
+        container = buildah("from", "--pull-never", image)
+        try:
+            words = ("run", *isolation, container, "--", "sh", "-c", script)
+            user, *_ = self.arguments("USER")[0].split(":")
+            assert buildah(*words, before=alone).splitlines()[-1] == user
+        finally:
+            buildah("rm", container)
+            buildah("rmi", image)
 
 
 yaml = pytest.importorskip("yaml")

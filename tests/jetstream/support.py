@@ -5,7 +5,7 @@ A stage for JetStream: an account on a bus, a clock, and stores in memory.
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
@@ -148,6 +148,23 @@ class Stage:
         error = json.loads(answer)["error"]
         return error["err_code"], error["description"]
 
+    def busiest(self, stream: Stream, look: Callable[[], Deferred[T]]) -> tuple[T, int]:
+        """The result of what looks into a stream, and the most that it does in one turn."""
+        stream.log = counter = WorkCounter(stream.log)
+        deadlines: Any = self.jetstream.deadlines
+        works = []
+
+        def turn() -> Deferred[None]:
+            works.append(counter.work)
+            counter.work = 0
+            return Deadlines.turn(deadlines)
+
+        deadlines.turn = turn
+        found = self.wait(look())
+        del deadlines.turn
+        stream.log = counter.log
+        return found, max([*works, counter.work])
+
     def stored(self, stream: Stream) -> list[tuple[int, bytes, bytes]]:
         """Sequence, subject and payload of all messages."""
         found = self.wait(stream.read((), 1))
@@ -160,3 +177,39 @@ def filled(stage: Stage) -> list[bytes]:
     for each in subjects:
         stage.publish(each, each[-1:])
     return subjects
+
+
+class WorkCounter:
+    """
+    A log, with what is looked at in it: records and subjects.
+    """
+
+    def __init__(self, log: Any) -> None:
+        self.log = log
+        self.work = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
+
+    def read(self, sequence: int, limit: int = 256, maxBytes: int = 1 << 20) -> Deferred[Any]:
+        return self._counted(self.log.read(sequence, limit, maxBytes))
+
+    def readMatching(
+        self, patterns: Any, sequence: int, limit: int = 256, maxBytes: int = 1 << 20
+    ) -> Deferred[Any]:
+        reading: Deferred[Any] = self.log.readMatching(patterns, sequence, limit, maxBytes)
+        return reading.addCallback(self._noteMatching, sequence)
+
+    def subjects(self, pattern: bytes, after: bytes = b"", limit: int = 0) -> Deferred[Any]:
+        return self._counted(self.log.subjects(pattern, after, limit))
+
+    def _counted(self, reading: Deferred[Any]) -> Deferred[Any]:
+        return reading.addCallback(self._note)
+
+    def _note(self, found: Any) -> Any:
+        self.work += len(found)
+        return found
+
+    def _noteMatching(self, found: Any, sequence: int) -> Any:
+        self.work += found.next - sequence
+        return found

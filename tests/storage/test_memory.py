@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from natsbroker.interfaces.records import StoreFull
-from natsbroker.storage.memory import MemoryStore
+from natsbroker.storage.memory import SCANNED, MemoryStore
 from natsbroker.testing.contracts.stores import (
     ExportContract,
     HeldContract,
@@ -71,3 +71,31 @@ class MemoryStoreTests(
         assert len(self.clock.getDelayedCalls()) == 1
         log.retain(Retention(count=1))
         assert self.clock.getDelayedCalls() == []
+
+    def test_manySubjects(self) -> None:
+        """A search among many subjects takes several turns, and finds those that came meanwhile."""
+        log = self.wait(self.makeStore().open("log"))
+        names = [b"s.%05d.%d" % (each * 7919 % 10_007, each % 2) for each in range(2 * SCANNED)]
+        self.wait(log.append([entry(b"", each) for each in names]))
+        finding = log.subjects(b"s.*.1")
+        assert not finding.called
+        self.wait(log.append([entry(b"", b"s.00000.1"), entry(b"", b"s.99999.1")]))
+        for _ in range(3):
+            self.clock.advance(0)
+        wanted = {each for each in names if each.endswith(b".1")}
+        found = list(self.wait(finding))
+        assert found == [*sorted(wanted), b"s.99999.1"]
+        self.wait(log.delete(range(1, len(names))))
+        assert list(self.wait(log.subjects(b">"))) == sorted(
+            {names[-1], b"s.00000.1", b"s.99999.1"}
+        )
+
+    def test_times(self) -> None:
+        """The record of a time is found among others that are gone."""
+        log = self.wait(self.makeStore().open("log"))
+        self.wait(log.append([(b"s", b"", b"", 10 * each) for each in range(1, 201)]))
+        self.wait(log.delete(range(20, 60)))
+        found = [self.wait(log.sequenceAt(each)) for each in (1, 190, 191, 599, 600, 2000, 2001)]
+        assert found == [1, 19, 60, 60, 60, 200, 201]
+        self.wait(log.delete(range(60, 180)))
+        assert self.wait(log.sequenceAt(195)) == 180

@@ -4,16 +4,33 @@ What several API handlers need: to find a stream or a consumer, and to show one.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
 
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import streamInfo, streamState
 from natsbroker.jetstream.model.configjson import consumerConfigJSON
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.streams.stream import Stream
+
+SHOWN = 16
+"""The streams or consumers of a list that are shown in one turn of the reactor."""
+
+T = TypeVar("T")
+
+
+async def inTurns(account: JetStreamAccount, items: Sequence[T]) -> AsyncIterator[T]:
+    """
+    Go through a list in several turns of the reactor.
+    """
+    for place, each in enumerate(items, 1):
+        yield each
+        if place % SHOWN == 0:
+            await account.deadlines.turn()
 
 
 def findStream(account: JetStreamAccount, name: str) -> Stream:
@@ -39,7 +56,7 @@ def findConsumer(account: JetStreamAccount, stream: str, name: str) -> Consumer:
 
 
 async def shownState(
-    stream: Stream, subjects: dict[str, int] | None = None, showsDeleted: bool = False
+    stream: Stream, subjects: EncodedObject | None = None, showsDeleted: bool = False
 ) -> dict[str, Any]:
     """
     The state of a stream, when everything before is durable.

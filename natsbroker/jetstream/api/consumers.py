@@ -9,7 +9,7 @@ from random import SystemRandom
 from typing import Any
 
 from natsbroker.jetstream.account import JetStreamAccount
-from natsbroker.jetstream.api.answering import findConsumer, findStream, shownConsumer
+from natsbroker.jetstream.api.answering import findConsumer, findStream, inTurns, shownConsumer
 from natsbroker.jetstream.api.dispatcher import ApiRoute, HeadedResult, Request
 from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
 from natsbroker.jetstream.consumers.core import randomToken
@@ -162,7 +162,10 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     parsed = parseConsumerPage(request.body, account.strict)
     await findStream(account, request.names[0]).settle()
     shown = page(_listed(account, request.names[0]), parsed.offset, LIST_LIMIT, "consumers")
-    shown["consumers"] = [await shownConsumer(each, isListed=True) for each in shown["consumers"]]
+    shown["consumers"] = [
+        await shownConsumer(each, isListed=True)
+        async for each in inTurns(account, shown["consumers"])
+    ]
     return shown
 
 

@@ -10,19 +10,20 @@ from typing import Any
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.account import JetStreamAccount
-from natsbroker.jetstream.api.answering import findStream, shownStream
+from natsbroker.jetstream.api.answering import findStream, inTurns, shownStream
 from natsbroker.jetstream.api.dispatcher import ApiRoute, Request
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import (
     LIST_LIMIT,
     NAMES_LIMIT,
+    SubjectsPage,
     accountInfo,
     page,
     storedMessage,
-    subjectsPage,
     tiersInfo,
 )
 from natsbroker.jetstream.model.bodies import MessageGetRequest
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import NOTHING
 from natsbroker.jetstream.model.names import subjectsOverlap
 from natsbroker.jetstream.model.requests import (
@@ -140,14 +141,12 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     parsed = parseInfo(request.body, account.strict)
     stream = findStream(account, request.names[0])
     paging: dict[str, Any] = _NO_PAGE
-    subjects: dict[str, int] | None = None
+    subjects: EncodedObject | None = None
     if parsed.subjects_filter:
         await stream.settle()
-        tallies = await stream.log.subjects(parsed.subjects_filter.encode())
-        counts = {
-            key.decode("utf-8", "surrogateescape"): each.count for key, each in tallies.items()
-        }
-        paging, subjects = subjectsPage(counts, parsed.offset)
+        matching = SubjectsPage(parsed.offset)
+        await stream.eachTally((parsed.subjects_filter.encode(),), matching.add)
+        paging, subjects = matching.paging, matching.shown
     shown = await shownStream(
         account, stream, isInfo=True, subjects=subjects, showsDeleted=parsed.deleted_details
     )
@@ -181,7 +180,8 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
         return {**shown, "missing": missing} if missing else shown
     shown["streams"] = [
         await shownStream(account, account.streams[each], isListed=True)
-        for each in shown["streams"]
+        async for each in inTurns(account, shown["streams"])
+        if each in account.streams
     ]
     return shown
 

@@ -272,7 +272,7 @@ class Consumer:
         core.cursor.removed(sequences, before)
         pending = core.pending
         count = len(pending)
-        for each in sequences:
+        for each in sequences if pending.entries or pending.counts else ():
             if each in pending.entries or each in pending.counts:
                 core.gone(each)
         core.goneBefore(before, isPurge)

@@ -236,14 +236,14 @@ class RecordCursor:
         """
         Messages are gone: some, and all below C{before}. They may have been gone before.
         """
-        for each in sequences:
-            if each in self._again:
-                self._again[each] = None
-        gone = set(sequences)
+        if self._again:
+            for each in sequences:
+                if each in self._again:
+                    self._again[each] = None
         if before > self.position:
             self._discardBefore(before)
-        if gone and max(gone) >= self.position:
-            self._discard(gone)
+        if sequences and max(sequences) >= self.position:
+            self._discard(set(sequences))
 
     def _discardBefore(self, before: int) -> None:
         self._again = {each: record for each, record in self._again.items() if each >= before}

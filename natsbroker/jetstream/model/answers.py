@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
+from natsbroker.interfaces.records import SubjectTallies
 from natsbroker.jetstream.model.configjson import (
     EXTERNAL,
     SUBJECT_TRANSFORM,
@@ -18,6 +20,7 @@ from natsbroker.jetstream.model.configjson import (
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.metadata import API_LEVEL, withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
@@ -51,14 +54,14 @@ def streamState(
     lastSeq: int = 0,
     lastTime: int = ZERO_TIME,
     numSubjects: int = 0,
-    subjects: Mapping[str, int] | None = None,
+    subjects: EncodedObject | None = None,
     numDeleted: int = 0,
     deleted: Sequence[int] = (),
     consumers: int = 0,
 ) -> dict[str, Any]:
     """
     @param numDeleted: the gaps between the first and the last message.
-    @param subjects: the number of messages of each subject, if the request asks for it.
+    @param subjects: the number of messages of each subject, in order, if the request asks for it.
     @param deleted: the sequences of the gaps, if the request asks for them.
     @return: the state of a stream.
     """
@@ -73,7 +76,7 @@ def streamState(
     if numSubjects:
         state["num_subjects"] = numSubjects
     if subjects:
-        state["subjects"] = {key: subjects[key] for key in sorted(subjects)}
+        state["subjects"] = subjects
     if numDeleted:
         state["num_deleted"] = numDeleted
     if deleted:
@@ -253,16 +256,42 @@ def page(
     }
 
 
-def subjectsPage(subjects: Mapping[str, int], offset: int) -> tuple[dict[str, Any], dict[str, int]]:
+class SubjectsPage:
     """
-    @param subjects: the number of messages of each subject that matches.
-    @return: the paging keys of STREAM.INFO, all zero if nothing matches, and the subjects shown.
+    The subjects that one answer to STREAM.INFO shows, of those that match.
+
+    @ivar shown: the number of messages of each.
     """
-    if not subjects:
-        return {"total": 0, "offset": 0, "limit": 0}, {}
-    names = sorted(subjects)[offset : offset + SUBJECTS_LIMIT]
-    paging = {"total": len(subjects), "offset": offset, "limit": SUBJECTS_LIMIT}
-    return paging, {name: subjects[name] for name in names}
+
+    def __init__(self, offset: int) -> None:
+        """
+        @param offset: the number of subjects before those that are shown.
+        """
+        self._offset = offset
+        self._total = 0
+        self.shown = EncodedObject()
+
+    def add(self, tallies: SubjectTallies) -> None:
+        """
+        Take the next subjects that match, in order.
+        """
+        start = self._offset - self._total
+        self._total += len(tallies)
+        stop = start + SUBJECTS_LIMIT
+        if stop > 0 and start < len(tallies):
+            chosen = islice(tallies.items(), max(start, 0), stop)
+            self.shown.add(
+                {key.decode("utf-8", "surrogateescape"): each.count for key, each in chosen}
+            )
+
+    @property
+    def paging(self) -> dict[str, Any]:
+        """
+        The paging keys, all zero if nothing matches.
+        """
+        if not self._total:
+            return {"total": 0, "offset": 0, "limit": 0}
+        return {"total": self._total, "offset": self._offset, "limit": SUBJECTS_LIMIT}
 
 
 def storedMessage(

@@ -10,7 +10,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, Final
 
 _DEEPEST: Final = 10_000
@@ -28,6 +30,7 @@ _ESCAPE = re.compile(
 )
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
+_PLACE = token_hex(16)
 _SHORT_QUOTES = {
     "\a": r"\a",
     "\b": r"\b",
@@ -351,10 +354,39 @@ def _quotedCharacter(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+class EncodedObject:
+    """
+    An object whose members are encoded as they come, so that a large one costs little of a turn.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def add(self, members: Mapping[str, Any]) -> None:
+        if members:
+            self._pieces.append(encode(members).decode()[1:-1])
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def __str__(self) -> str:
+        return "{" + ",".join(self._pieces) + "}"
+
+
 def encode(value: Any) -> bytes:
     """
-    @param value: made of dictionaries in the order of the wire, lists and plain values.
+    @param value: made of dictionaries in the order of the wire, lists and plain values, and of
+        L{EncodedObject}s.
     @return: the JSON, without blanks, and with the escapes that Go adds for HTML.
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode()
+    encoded: list[EncodedObject] = []
+
+    def place(each: EncodedObject) -> str:
+        encoded.append(each)
+        return _PLACE
+
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=place)
+    text = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    for each in encoded:
+        text = text.replace(f'"{_PLACE}"', str(each), 1)
+    return text.encode()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 86_400.0
 """Seconds after which the next time is looked at again, however far away it is."""
 
+SLICE = 256
+"""Messages that are handled at once: the next ones have to wait for a turn of the reactor."""
+
 _SECOND = 1_000_000_000
 
 
@@ -91,9 +94,12 @@ class DueQueue:
     @inlineCallbacks
     def _handleDue(self) -> Generator[Deferred[Any], Any, None]:
         now = self._stream.account.now()
-        due = []
-        while self._queue and self._queue[0].time <= now:
-            due.append(heappop(self._queue))
-        yield from self._handle(due, now)
+        while self._queue and self._queue[0].time <= now and not self._isClosed:
+            due: list[DueMessage] = []
+            while self._queue and self._queue[0].time <= now and len(due) < SLICE:
+                due.append(heappop(self._queue))
+            yield from self._handle(due, now)
+            if len(due) == SLICE:
+                yield self._stream.account.deadlines.turn()
         self._isHandling = False
         self.schedule()

@@ -104,7 +104,7 @@ class StreamRestore:
             if unwritten >= _UNWRITTEN:
                 unwritten = 0
                 await self._stored()
-            await self._turn()
+            await self._account.deadlines.turn()
         await self._stored()
 
     async def finish(self) -> Stream:
@@ -146,14 +146,6 @@ class StreamRestore:
         if header.sequence:
             return f"failed to read message sequence {header.sequence}: {InvalidArchive()}"
         return f"failed to read consumer {_consumerName(header)} state: {InvalidArchive()}"
-
-    def _turn(self) -> Deferred[None]:
-        """
-        Let others be served.
-        """
-        turn: Deferred[None] = Deferred()
-        self._account.deadlines.after(0, lambda: turn.callback(None))
-        return turn
 
     async def _readEntries(self) -> None:
         while not self.isOver:

@@ -5,6 +5,7 @@ The message ids of a stream's duplicate window.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 
 class DuplicateWindow:
@@ -15,12 +16,15 @@ class DuplicateWindow:
     @ivar last: the id of the message stored last, if that had one; else empty.
     @ivar sequences: the sequence of each id. The compiled step adds new ones here, and calls
         L{added} then.
+    @ivar began: called before the first id is remembered, in a stream of which it is known that no
+        message ever had one; else C{None}.
     """
 
     def __init__(self, window: int) -> None:
         self.window = window
         self.last = b""
         self.sequences: dict[bytes, int] = {}
+        self.began: Callable[[], object] | None = None
         self._order: deque[tuple[int, list[bytes], list[int]]] = deque()
 
     def find(self, messageId: bytes, now: int) -> int | None:
@@ -32,7 +36,13 @@ class DuplicateWindow:
         self.expire(now)
         return self.sequences.get(messageId)
 
+    def _begin(self) -> None:
+        began, self.began = self.began, None
+        if began is not None:
+            began()
+
     def add(self, messageId: bytes, sequence: int, timestamp: int) -> None:
+        self._begin()
         if self.window > 0:
             self.sequences[messageId] = sequence
             if self._order and self._order[-1][0] == timestamp:
@@ -45,6 +55,7 @@ class DuplicateWindow:
         """
         Have ids expire that are in C{sequences} already.
         """
+        self._begin()
         self._order.append((timestamp, ids, sequences))
 
     def forgetFrom(self, sequence: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
-from natsbroker.interfaces.records import StoreError
+from natsbroker.interfaces.records import StoreError, SubjectTallies
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -111,9 +111,14 @@ class JudgementQueue:
         try:
             yield stream.quiet()
             yield stream.log.append([])
-            tallies = yield stream.log.subjects(subject)
-            count = sum(each.count for each in tallies.values())
-            last = max((each.last for each in tallies.values()), default=0)
+            count = last = 0
+
+            def note(tallies: SubjectTallies) -> None:
+                nonlocal count, last
+                count += sum(each.count for each in tallies.values())
+                last = max(last, *(each.last for each in tallies.values()))
+
+            yield stream.eachTally((subject,), note)
             if missing.found is not None:
                 missing.found((yield stream.get(last)))
         except StoreError as error:

@@ -4,13 +4,14 @@ The messages of a stream, as its log has them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
-from natsbroker.interfaces import IShortcutLog
+from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
+from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
@@ -19,7 +20,37 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 SLICE = 1024
-"""Records of one read when a stream is walked."""
+"""Records of one read when a stream is walked, and those that are looked at in one turn of the
+reactor: who reads on then waits for the next turn, so that a long walk keeps nobody waiting."""
+
+SUBJECTS = 2000
+"""The subjects whose tallies are read in one turn of the reactor."""
+
+
+class SortedRuns:
+    """
+    Sorts many numbers, some at a time: to merge runs that are sorted costs little of a turn.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[list[int]] = []
+
+    def add(self, numbers: Iterable[int]) -> None:
+        run = sorted(numbers)
+        while self._runs and len(self._runs[-1]) <= len(run):
+            run += self._runs.pop()
+            run.sort()
+        self._runs.append(run)
+
+    def merged(self) -> list[int]:
+        """
+        All numbers. Nothing can be added afterwards.
+        """
+        run: list[int] = []
+        while self._runs:
+            run += self._runs.pop()
+            run.sort()
+        return run
 
 
 class StreamRecords:
@@ -29,11 +60,13 @@ class StreamRecords:
     @ivar config: with all defaults filled in.
     @ivar log: the records. Header blocks of streams in files follow their length in four bytes, so
         that the size of the log and the size that nats-server reports differ by 30 bytes a message.
+    @ivar account: whose stream it is.
     @cvar isChannel: whether NATS Streaming writes and limits the log: then the limits of accounts
         do not count the stream, and requests cannot change it.
     """
 
     isChannel = False
+    account: StreamAccount
 
     def __init__(self, config: StreamConfig, log: Any) -> None:
         self.config = config
@@ -41,6 +74,7 @@ class StreamRecords:
         self._tail = StreamTail()
         self._first = min(config.first_seq, 1)
         self.skippedAt = 0
+        self._looked = 0
         self._subjectCount: tuple[Any, int] | None = None
 
     @property
@@ -126,13 +160,17 @@ class StreamRecords:
         recent = self._tail.read(filters, sequence, limit)
         if recent is not None:
             return recent
+        if self._looked >= SLICE:
+            self._looked = 0
+            yield self.account.deadlines.turn()
         if filters:
             found = yield self.log.readMatching(filters, sequence, limit, maxBytes)
-            return Matching(self._decodedAll(found.records), found.next)
-        last = self.last
-        records = yield self.log.read(sequence, limit, maxBytes)
-        following = records[-1].sequence + 1 if records else last + 1
-        return Matching(self._decodedAll(records), following)
+        else:
+            last = self.last
+            records = yield self.log.read(sequence, limit, maxBytes)
+            found = Matching(records, records[-1].sequence + 1 if records else last + 1)
+        self._looked += found.next - sequence
+        return Matching(self._decodedAll(found.records), found.next)
 
     def get(self, sequence: int) -> Deferred[Record | None]:
         """
@@ -172,11 +210,15 @@ class StreamRecords:
 
     @inlineCallbacks
     def _lastOfMany(self, pattern: bytes) -> Generator[Deferred[Any], Any, Record | None]:
-        tallies = yield self.log.subjects(pattern)
-        if not tallies:
-            return None
-        found = yield self.get(max(each.last for each in tallies.values()))
-        return cast(Record, found)
+        last = 0
+
+        def note(tallies: SubjectTallies) -> None:
+            nonlocal last
+            last = max(last, *(each.last for each in tallies.values()))
+
+        yield self.eachTally((pattern,), note)
+        found = yield self.get(last)
+        return cast("Record | None", found)
 
     @inlineCallbacks
     def nextMatching(
@@ -209,15 +251,20 @@ class StreamRecords:
             return cast(int, bounds.count)
         if not filters and bounds.count == bounds.last - self.first + 1:
             return cast(int, bounds.last - sequence + 1)
-        total, uncertain = 0, False
-        for tally in (yield self.tallies(filters or (b">",))).values():
-            if tally.first >= sequence:
-                total += tally.count
-            elif tally.last == sequence or (tally.count == 1 and tally.last >= sequence):
-                total += 1
-            elif tally.last > sequence:
-                uncertain = True
-        if not uncertain:
+        total, isUncertain = 0, False
+
+        def note(tallies: SubjectTallies) -> None:
+            nonlocal total, isUncertain
+            for tally in tallies.values():
+                if tally.first >= sequence:
+                    total += tally.count
+                elif tally.last == sequence or (tally.count == 1 and tally.last >= sequence):
+                    total += 1
+                elif tally.last > sequence:
+                    isUncertain = True
+
+        yield self.eachTally(filters or (b">",), note)
+        if not isUncertain:
             return total
         total = 0
         while sequence <= bounds.last:
@@ -232,9 +279,27 @@ class StreamRecords:
         The tally of each subject that matches one of the filters.
         """
         found: SubjectTallies = {}
-        for each in filters:
-            found.update((yield self.log.subjects(each)))
+        yield self.eachTally(filters, found.update)
         return found
+
+    @inlineCallbacks
+    def eachTally(
+        self, filters: Sequence[bytes], note: Callable[[SubjectTallies], object]
+    ) -> Generator[Deferred[Any], Any, None]:
+        """
+        Read the tallies of the subjects that match one of the filters.
+
+        @param note: called with some of them at a time; again with those that another filter
+            matches too.
+        """
+        for each in filters:
+            page: SubjectTallies = yield self.log.subjects(each, b"", SUBJECTS)
+            while page:
+                note(page)
+                if len(page) < SUBJECTS:
+                    break
+                yield self.account.deadlines.turn()
+                page = yield self.log.subjects(each, next(reversed(page)), SUBJECTS)
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:
@@ -243,8 +308,17 @@ class StreamRecords:
         """
         bounds = self.log.bounds()
         if self._subjectCount is None or self._subjectCount[0] != bounds:
-            tallies = yield self.log.subjects(b">")
-            self._subjectCount = bounds, len(tallies)
+            if ICountedLog.providedBy(self.log):
+                count = yield self.log.countSubjects()
+            else:
+                count = 0
+
+                def note(tallies: SubjectTallies) -> None:
+                    nonlocal count
+                    count += len(tallies)
+
+                yield self.eachTally((b">",), note)
+            self._subjectCount = bounds, count
         return self._subjectCount[1]
 
     @inlineCallbacks
@@ -254,8 +328,11 @@ class StreamRecords:
         """
         The last sequence of each subject that matches one of the filters, sorted.
         """
-        tallies = yield self.tallies(filters or (b">",))
-        return sorted(each.last for each in tallies.values())
+        found = SortedRuns()
+        yield self.eachTally(
+            filters or (b">",), lambda page: found.add(each.last for each in page.values())
+        )
+        return found.merged()
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
         """
@@ -273,11 +350,39 @@ class StreamRecords:
         missing: list[int] = []
         sequence, last = self.first, self.last
         while sequence <= last:
-            records = yield self.log.read(sequence, SLICE, 1 << 24)
-            for record in records:
+            found = yield self.read((), sequence, SLICE, 1 << 24)
+            for record in found.records:
                 missing += range(sequence, record.sequence)
                 sequence = record.sequence + 1
-            if not records:
+            if not found.records:
                 missing += range(sequence, last + 1)
                 break
         return missing
+
+    @inlineCallbacks
+    def keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:
+        """
+        The first one of the newest messages.
+
+        @param keep: how many there are of them.
+        """
+        bounds = self.log.bounds()
+        if keep >= bounds.count:
+            return self.first
+        if bounds.count == bounds.last - self.first + 1:
+            return cast(int, bounds.last - keep + 1)
+        sequences = yield self.sequencesOf(b">", bounds.last + 1)
+        return cast(int, sequences[-keep])
+
+    @inlineCallbacks
+    def sequencesOf(self, pattern: bytes, stop: int) -> Generator[Deferred[Any], Any, list[int]]:
+        """
+        The sequences below C{stop} of messages whose subject matches a pattern.
+        """
+        sequences: list[int] = []
+        sequence = max(self.first, 1)
+        while sequence < stop:
+            found = yield self.read((pattern,), sequence, SLICE, 1 << 24)
+            sequences += [each.sequence for each in found.records if each.sequence < stop]
+            sequence = found.next
+        return sequences

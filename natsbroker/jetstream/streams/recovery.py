@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -30,6 +31,9 @@ _log = Logger(namespace="natsbroker.jetstream")
 FLUSH = 2.0
 """Seconds in which a consumer's state is written before its stream is handed over without it."""
 
+RETRY = 1.0
+"""Seconds after which the state is written again that says whether messages have ids."""
+
 
 async def createStream(account: JetStreamAccount, config: StreamConfig) -> Stream:
     """
@@ -41,7 +45,10 @@ async def createStream(account: JetStreamAccount, config: StreamConfig) -> Strea
     try:
         if config.first_seq > 1 and stream.log.nextSequence < config.first_seq:
             await stream.log.skipTo(config.first_seq)
-        await stream.states.put(stream.stateKey(), stream.stateValue())
+        await stream.states.change(
+            {stream.stateKey(): stream.stateValue(), withoutIds(stream.name): b""}
+        )
+        _awaitIds(stream)
     except StoreError:
         del account.streams[config.name]
         raise
@@ -119,7 +126,7 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
     """
     stream.isDeleted = True
     stream.close()
-    changes: dict[bytes, bytes | None] = {stream.stateKey(): None}
+    changes: dict[bytes, bytes | None] = {stream.stateKey(): None, withoutIds(stream.name): None}
     for consumer in list(stream.consumers.values()):
         consumer.stop("deleted")
         changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
@@ -143,7 +150,7 @@ async def recover(account: JetStreamAccount) -> None:
             isWhole = False
     await _dropUnfinished(account, isWhole)
     for stream in list(account.streams.values()):
-        await _guarded(account, stream, recoverDuplicates(stream))
+        await _guarded(account, stream, _recoverIds(stream, values))
     for key in values:
         if key.startswith(b"consumer/") and not await _recoverConsumer(account, key, values):
             isWhole = False
@@ -188,7 +195,7 @@ async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
     """
     Delete a damaged stream with its messages and its consumers. The deletion is durable on return.
     """
-    changes: dict[bytes, bytes | None] = {keyOf(b"stream", name): None}
+    changes: dict[bytes, bytes | None] = {keyOf(b"stream", name): None, withoutIds(name): None}
     for key, value in (await account.states.load(b"consumer/")).items():
         try:
             found, _ = keptConfig(value, CONSUMER_CONFIG)
@@ -235,7 +242,7 @@ async def takeStream(
     stream = Stream(account, config, kept["created"], log)
     account.streams[config.name] = stream
     try:
-        await recoverDuplicates(stream)
+        await _recoverIds(stream, values)
         for key in values:
             if key.startswith(b"consumer/"):
                 await _recoverConsumer(account, key, values)
@@ -345,6 +352,40 @@ async def _recoverConsumer(
     stream.consumers[name] = consumer
     await _guarded(account, stream, consumer.start())
     return True
+
+
+def withoutIds(name: str) -> bytes:
+    """
+    The key in the state that says that no message of a stream ever had an id. It goes before the
+    first one that has, so that the duplicate windows of all others need not be read at a start.
+    """
+    return keyOf(b"withoutids", name)
+
+
+def _awaitIds(stream: Stream) -> None:
+    stream.publisher.duplicates.began = lambda: stream.account.run(_idsBegan(stream))
+
+
+async def _idsBegan(stream: Stream) -> None:
+    while not stream.isDeleted:
+        try:
+            await stream.states.change({withoutIds(stream.name): None})
+        except StoreError:
+            again: Deferred[None] = Deferred()
+            stream.account.deadlines.after(RETRY, partial(again.callback, None))
+            await again
+        else:
+            return
+
+
+async def _recoverIds(stream: Stream, values: Mapping[bytes, bytes]) -> None:
+    """
+    @param values: the state.
+    """
+    if withoutIds(stream.name) in values:
+        _awaitIds(stream)
+    else:
+        await recoverDuplicates(stream)
 
 
 async def recoverDuplicates(stream: Stream) -> None:

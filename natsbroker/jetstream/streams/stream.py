@@ -327,13 +327,12 @@ class Stream(StreamRecords):
         excess, keep = self.size - self.config.max_bytes, 0
         sequence = max(self.first, 1)
         while excess > 0:
-            records = yield self.log.read(sequence, 64)
-            if not records:
+            found = yield self.read((), sequence, 64)
+            if not found.records:
                 break
-            for record in records:
+            for record in found.records:
                 keep = record.sequence + 1
-                message = self.decoded(record)
-                excess -= self.sizeOf(message.subject, message.headers, message.payload)
+                excess -= self.sizeOf(record.subject, record.headers, record.payload)
                 if excess <= 0:
                     break
             sequence = keep
@@ -347,8 +346,20 @@ class Stream(StreamRecords):
         """
         Remove the messages below a sequence.
         """
-        yield self.change(self.log.discardBefore(sequence))
+        yield self.change(self._discard(sequence))
         self.evicted(isPurge)
+
+    @inlineCallbacks
+    def _discard(self, sequence: int) -> Generator[Deferred[Any], Any, None]:
+        """
+        Have the log discard messages: one in memory some at a time, as it does so at once.
+        """
+        while not self.isInFile:
+            found = yield self.read((), self.log.bounds().first, SLICE, 1 << 30)
+            if found.next >= sequence or not found.records:
+                break
+            yield self.log.discardBefore(found.next)
+        yield self.log.discardBefore(sequence)
 
     @inlineCallbacks
     def remove(self, sequences: Collection[int]) -> Generator[Deferred[Any], Any, int]:
@@ -384,19 +395,21 @@ class Stream(StreamRecords):
             if keep and not count:
                 return 0
             if keep:
-                stop = yield self._keeping(keep)
+                stop = yield self.keeping(keep)
             if stop > self.log.nextSequence:
                 yield self.change(self.log.skipTo(stop))
             yield self.discardBefore(stop, True)
             return count - self.messages
         stop = min(before, self.last + 1) if before else self.last + 1
-        sequences = yield self._matching(pattern, stop)
+        sequences = yield self.sequencesOf(pattern, stop)
         if keep:
             sequences = sequences[:-keep]
-        removed = yield self.remove(sequences)
+        removed = 0
+        for place in range(0, len(sequences), SLICE):
+            removed += yield self.remove(sequences[place : place + SLICE])
         if removed and not self.messages:
             self._passedOver(pattern)
-        return cast(int, removed)
+        return removed
 
     def _passedOver(self, pattern: bytes) -> None:
         """
@@ -406,29 +419,6 @@ class Stream(StreamRecords):
             wanted = consumer.filters or (b">",)
             if any(isSubset(each, pattern) or isSubset(pattern, each) for each in wanted):
                 consumer.removed((), self.first, True)
-
-    @inlineCallbacks
-    def _keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:
-        bounds = self.log.bounds()
-        if keep >= bounds.count:
-            return self.first
-        if bounds.count == bounds.last - self.first + 1:
-            return cast(int, bounds.last - keep + 1)
-        sequences = yield self._matching(b">", bounds.last + 1)
-        return cast(int, sequences[-keep])
-
-    @inlineCallbacks
-    def _matching(self, pattern: bytes, stop: int) -> Generator[Deferred[Any], Any, list[int]]:
-        """
-        The sequences below C{stop} of messages whose subject matches a pattern.
-        """
-        sequences: list[int] = []
-        sequence = max(self.first, 1)
-        while sequence < stop:
-            found = yield self.read((pattern,), sequence, SLICE, 1 << 24)
-            sequences += [each.sequence for each in found.records if each.sequence < stop]
-            sequence = found.next
-        return sequences
 
     # Retention by consumers.
 
@@ -489,7 +479,10 @@ class Stream(StreamRecords):
         """
         sequence = max(self.first, 1)
         while sequence <= last:
-            found = yield self.read((), sequence, SLICE, 1 << 24)
+            # Each message is looked at for each consumer.
+            limit = max(SLICE // max(len(self.consumers), 1), 1)
+            found = yield self.read((), sequence, limit, 1 << 24)
+            yield self.account.deadlines.turn()
             others = list(self.consumers.values())
             unneeded = [
                 each.sequence

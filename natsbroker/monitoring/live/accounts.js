@@ -3,6 +3,7 @@
 import {
   accountChoice,
   badge,
+  choice,
   detail,
   facts,
   figures,
@@ -141,7 +142,7 @@ export function accountView({ parts: [name] }) {
 
 export function subjectsView() {
   const rates = new Rates();
-  const wanted = { acc: "", test: "", offset: 0 };
+  const wanted = { acc: "", test: "", whose: "clients", offset: 0 };
   let feed = null;
   const ask = (changes) => {
     Object.assign(wanted, changes);
@@ -150,7 +151,9 @@ export function subjectsView() {
   const path = () => {
     const query = new URLSearchParams({ subs: 1, limit: PAGE, offset: wanted.offset });
     if (wanted.acc) query.set("acc", wanted.acc);
+    // A question about a subject is answered in full.
     if (wanted.test) query.set("test", wanted.test);
+    else if (wanted.whose === "clients") query.set("clients", 1);
     return `subsz?${query}`;
   };
   const table = new Table({
@@ -226,7 +229,16 @@ export function subjectsView() {
     },
     onTrouble: all.trouble,
   };
-  const bar = h("div", { className: "bar" }, accounts.root, test, pages.root);
+  const whose = choice(
+    "Whose subscriptions",
+    [
+      ["clients", "Clients"],
+      ["all", "All"],
+    ],
+    wanted.whose,
+    (now) => ask({ whose: now, offset: 0 }),
+  );
+  const bar = h("div", { className: "bar" }, whose, accounts.root, test, pages.root);
   const root = stack(top.root, bar, all.root);
   return { title: "Subjects", root, feeds: [subsz, accounts.feed] };
 }

@@ -153,6 +153,14 @@ export class History {
     if (this.times.length) this.add(this.times.at(-1) + 0.001, {});
   }
 
+  // How much a counter has risen in the last seconds.
+  rise(name, seconds) {
+    const begin = this.times.at(-1) - seconds;
+    const since = this.times.findIndex((time) => time >= begin);
+    const known = this.columns.get(name).filter((each, at) => at >= since && each !== null);
+    return known.length ? Math.max(0, known.at(-1) - known[0]) : 0;
+  }
+
   // The time and the columns of these names, as uPlot takes them.
   data(names) {
     return [this.times, ...names.map((name) => this.columns.get(name))];

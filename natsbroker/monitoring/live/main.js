@@ -32,6 +32,7 @@ const COLUMNS = [
   "answer",
   "cpu",
   "mem",
+  "slow",
 ];
 
 const SPANS = [
@@ -164,8 +165,8 @@ function onVarz(page, took) {
   server.rates = counters.of(page.server_id, time, { in_msgs, out_msgs, in_bytes, out_bytes });
   server.varz = page;
   server.seen = Date.now() / 1000;
-  const { cpu, mem } = page;
-  history.add(time, { ...server.rates, ...server.roundTrip, answer, cpu, mem });
+  const { cpu, mem, slow_consumers: slow } = page;
+  history.add(time, { ...server.rates, ...server.roundTrip, answer, cpu, mem, slow });
   // Without a name of its own a server is called by its id.
   const { server_id: id, server_name: given } = page;
   const short = given === id ? `${id.slice(0, 8)}…` : given;

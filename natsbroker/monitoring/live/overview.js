@@ -24,6 +24,9 @@ import { linkFeeds, linkTable } from "./links.js";
 import { Plot } from "./plots.js";
 import { consumersOf, streamsOf } from "./streams.js";
 
+// Seconds for which a new slow consumer stands out.
+const RECENT = 300;
+
 const KINDS = ["route", "gateway", "leafnode"];
 const FIGURES = [
   "Messages in",
@@ -202,7 +205,7 @@ export function overview({ history, server }) {
       "Slow consumers",
       countParts(varz.slow_consumers),
       text || "none so far",
-      varz.slow_consumers ? "warn" : "",
+      history.rise("slow", RECENT) ? "warn" : "",
     );
     top.show("Processor", percentParts(varz.cpu), `${bytesParts(varz.mem).join(" ")} of memory`);
     cluster.note(varz.cluster?.name ? `cluster ${varz.cluster.name}` : "");

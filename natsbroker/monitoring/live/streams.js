@@ -12,6 +12,7 @@ import {
   dateTime,
   instantOf,
   limit,
+  plural,
   rate,
   rateParts,
 } from "./format.js";
@@ -102,7 +103,7 @@ export function streamsView() {
         row.rate = rates.of(`${row.account} ${row.name}`, timeOf(page), { last }).last;
       }
       finder.show(rows);
-      top.show("Streams", countParts(page.streams), `in ${count(page.accounts)} accounts`);
+      top.show("Streams", countParts(page.streams), `in ${plural(page.accounts, "account")}`);
       top.show("Consumers", countParts(page.consumers));
       top.show("Messages", countParts(page.messages));
       top.show("Stored", bytesParts(page.storage), `${bytes(page.memory)} in memory`);

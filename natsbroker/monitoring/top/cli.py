@@ -20,14 +20,17 @@ SHORTEST = 0.1
 HELP = """\
 Usage: natsbroker top [--server URL] [--every SECONDS]
 
-Shows the connections, subjects, accounts, streams, consumers and channels of a running server, and
-what changes each second. It reads the monitoring pages, of natsbroker or of nats-server, which
-"http_port" in the configuration or -m switches on.
+Shows the connections, subjects, accounts, streams, consumers, channels, routes, gateways and
+leafnodes of a running server, what changes each second, and each of them in full. It reads the
+monitoring pages, of natsbroker or of nats-server, which "http_port" in the configuration or -m
+switches on.
 
     --server <url>     where the pages are (default: http://127.0.0.1:8222)
     --every <seconds>  time between two readings (default: 1)
 
-    1 to 6, tab        choose the view
+    1 to 9, 0, tab     choose the view
+    arrows, enter      choose a row; show it in full
+    escape             go back
     < and >, r         choose the column to sort by; reverse the order
     /, escape          only rows that have a text; all rows again
     i                  also show subjects of the server's own

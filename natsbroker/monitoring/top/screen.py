@@ -18,6 +18,8 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.widgets import Input, Static, Tab, Tabs
 
+from natsbroker.config.errors import oneLine
+from natsbroker.monitoring.top.details import detailView
 from natsbroker.monitoring.top.grid import Grid
 from natsbroker.monitoring.top.pages import MissingPage, PageError
 from natsbroker.monitoring.top.tables import (
@@ -33,7 +35,7 @@ from natsbroker.monitoring.top.views import FIRST_LINE, SERVER, VIEWS
 Read = Callable[[str, Mapping[str, object]], Any]
 """Gives the document of a page by its path and query; raises L{PageError}."""
 
-_KEYS = "tab: view   < >: sort   r: reverse   /: filter   i: internal   p: pause   q: quit"
+_KEYS = "tab view  enter open  esc back  < > r sort  / filter  i all  p pause  q quit"
 
 _ARROWS = {True: "▼", False: "▲"}
 
@@ -61,7 +63,8 @@ class TopApp(App[None]):
         Binding("greater_than_sign,full_stop", "sort(1)"),
         Binding("r", "reverse"),
         Binding("slash", "filter"),
-        Binding("escape", "unfilter"),
+        Binding("enter", "open"),
+        Binding("escape", "back"),
         Binding("i", "internal"),
         Binding("p,space", "pause"),
         Binding("q", "quit"),
@@ -83,7 +86,9 @@ class TopApp(App[None]):
         self._tables: dict[str, Table] = {}
         self._problem = ""
         self._view = VIEWS[0]
-        self._orders = {each.key: (each.firstSort, True) for each in VIEWS}
+        self._orders: dict[str, tuple[int, bool]] = {}
+        self._marks: dict[str, str] = {}
+        self._outer: tuple[View, str] | None = None
         self._isPaused = False
         self._isInternal = False
         self._wanted = ""
@@ -140,8 +145,15 @@ class TopApp(App[None]):
         return f"{error}; the figures are {spanText(round(self._clock() - last.time))} old"
 
     def _sortOf(self, view: View) -> dict[str, object]:
-        word = view.columns[self._orders[view.key][0]].sort if view.key else ""
-        return {"sort": word} if word else {}
+        word = view.columns[self._orderOf(view)[0]].sort
+        return {"sort": word} if word and view.limit else {}
+
+    def _orderOf(self, view: View) -> tuple[int, bool]:
+        """
+        The column to sort by, and whether the largest is first.
+        """
+        first = view.firstSort
+        return self._orders.get(view.key, (first, view.columns[first].isDescending))
 
     def _show(self) -> None:
         self._showServer()
@@ -162,7 +174,7 @@ class TopApp(App[None]):
 
     def _showRows(self, chosen: Sequence[Row]) -> None:
         columns = self._view.columns
-        sort, isDescending = self._orders[self._view.key]
+        sort, isDescending = self._orderOf(self._view)
         titles = [
             f"{each.title} {_ARROWS[isDescending]}" if index == sort else each.title
             for index, each in enumerate(columns)
@@ -171,18 +183,22 @@ class TopApp(App[None]):
             [column.textOf(value) for column, value in zip(columns, row.values, strict=True)]
             for row in chosen
         ]
-        self.query_one(Grid).fill(titles, lines, [each.isDescending for each in columns])
+        isRight = [each.isDescending for each in columns]
+        names = [each.identity for each in chosen]
+        self.query_one(Grid).fill(titles, lines, isRight, names)
 
     def _chosen(self) -> list[Row]:
         table = self._tables.get(self._view.key)
         if table is None:
             return []
-        order = self._orders[self._view.key]
+        order = self._orderOf(self._view)
         return chosenRows(table, self._view, *order, self._wanted, self._isInternal)
 
     def _showStatus(self, shown: int) -> None:
         table = self._tables.get(self._view.key)
         parts = []
+        if self._outer is not None:
+            parts.append(oneLine(f"{self._outer[0].title}: {self._view.title}"))
         if self._isPaused:
             parts.append("paused")
         if self._problem:
@@ -190,7 +206,8 @@ class TopApp(App[None]):
         elif table is None:
             parts.append("reading")
         if table is not None:
-            parts.append(_countText(table, shown))
+            isGone = self._outer is not None and not table.rows
+            parts.append("it is not there any more" if isGone else _countText(table, shown))
         if self._wanted:
             parts.append(f'rows with "{self._wanted}"')
         status = self.query_one("#status", Static)
@@ -198,24 +215,62 @@ class TopApp(App[None]):
         status.update(Text("; ".join(parts)))
 
     def action_view(self, index: int) -> None:
-        self.query_one(Tabs).active = f"view{VIEWS[index].key}"
+        tabs, view = self.query_one(Tabs), VIEWS[index]
+        if tabs.active == f"view{view.key}":
+            self._leaveFor(view)
+        else:
+            tabs.active = f"view{view.key}"
 
     def action_nextView(self) -> None:
-        self.action_view((VIEWS.index(self._view) + 1) % len(VIEWS))
+        view = self._view if self._outer is None else self._outer[0]
+        self.action_view((VIEWS.index(view) + 1) % len(VIEWS))
 
     def on_tabs_tab_activated(self, event: Tabs.TabActivated) -> None:
-        view = next(each for each in VIEWS if f"view{each.key}" == event.tab.id)
-        if view is self._view:
-            return
-        # Rates are of the time that the view is looked at.
-        self._tables.pop(view.key, None)
-        self._view = view
+        self._leaveFor(next(each for each in VIEWS if f"view{each.key}" == event.tab.id))
+
+    def _leaveFor(self, view: View) -> None:
+        """
+        Look at one of the views, with the filter that views share.
+        """
+        if view is not self._view:
+            wanted = self._wanted if self._outer is None else self._outer[1]
+            self._lookAt(view, wanted, None)
+
+    def action_open(self) -> None:
+        name = self.query_one(Grid).markedName
+        row = next((each for each in self._chosen() if each.identity == name), None)
+        if row is not None and self._outer is None:
+            self._lookAt(detailView(self._view, row), "", (self._view, self._wanted))
+
+    def on_grid_opened(self, event: Grid.Opened) -> None:
+        self.action_open()
+
+    def action_back(self) -> None:
+        if self._outer is None or self._wanted or self.query_one("#filter").has_class("shown"):
+            self._want("")
+            self._leaveFilter()
+            self._show()
+        else:
+            self._leaveFor(self._outer[0])
+
+    def _lookAt(self, view: View, wanted: str, outer: tuple[View, str] | None) -> None:
+        grid = self.query_one(Grid)
+        self._marks[self._view.key] = grid.mark
+        # Rates are of the time that the view is looked at, or a row of it.
+        kept = {SERVER.key, *(each[0].key for each in (self._outer, outer) if each is not None)}
+        self._tables = {key: each for key, each in self._tables.items() if key in kept}
+        if self._outer is not None:
+            self._orders.pop(self._view.key, None)
+            self._marks.pop(self._view.key, None)
+        self._view, self._outer = view, outer
+        grid.mark = self._marks.get(view.key, "")
         self._problem = ""
+        self._want(wanted)
         self._show()
         self._wake.set()
 
     def action_sort(self, step: int) -> None:
-        column, _ = self._orders[self._view.key]
+        column, _ = self._orderOf(self._view)
         self._sortBy((column + step) % len(self._view.columns))
 
     def _sortBy(self, column: int) -> None:
@@ -223,13 +278,13 @@ class TopApp(App[None]):
         self._show()
 
     def on_grid_title_clicked(self, event: Grid.TitleClicked) -> None:
-        if event.column == self._orders[self._view.key][0]:
+        if event.column == self._orderOf(self._view)[0]:
             self.action_reverse()
         else:
             self._sortBy(event.column)
 
     def action_reverse(self) -> None:
-        column, isDescending = self._orders[self._view.key]
+        column, isDescending = self._orderOf(self._view)
         self._orders[self._view.key] = column, not isDescending
         self._show()
 
@@ -247,10 +302,11 @@ class TopApp(App[None]):
         entry.add_class("shown")
         entry.focus()
 
-    def action_unfilter(self) -> None:
+    def _want(self, text: str) -> None:
+        self._wanted = text
         entry = self.query_one("#filter", Input)
-        entry.value = ""
-        self._leaveFilter()
+        with entry.prevent(Input.Changed):
+            entry.value = text
 
     def _leaveFilter(self) -> None:
         self.query_one("#filter", Input).remove_class("shown")

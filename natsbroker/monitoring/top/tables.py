@@ -19,6 +19,8 @@ from natsbroker.wire.durations import durationText
 
 _LARGEST = 1 << 64
 
+_SECONDS = len("2026-11-28T02:00:00")
+
 Item = Mapping[str, Any]
 Value = str | float | None
 
@@ -32,6 +34,7 @@ class Unit(Enum):
     COUNT = "count"
     BYTES = "bytes"
     DURATION = "duration"
+    TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,13 @@ class Column:
     @property
     def isDescending(self) -> bool:
         """
-        Whether the largest value comes first.
+        Whether the largest value comes first, or the latest.
         """
         return self.unit is not Unit.TEXT
 
     def valueIn(self, item: Item) -> Value:
         value = memberAt(item, self.path)
-        if self.unit is Unit.TEXT:
+        if self.unit in (Unit.TEXT, Unit.TIME):
             return None if value is None or isinstance(value, dict | list) else str(value)
         if self.unit is Unit.DURATION and isinstance(value, str):
             value = secondsIn(value)
@@ -68,7 +71,7 @@ class Column:
         if value is None:
             return ""
         if isinstance(value, str):
-            return oneLine(value)
+            return oneLine(value if self.unit is Unit.TEXT else value[:_SECONDS].replace("T", " "))
         return _FORMATS[self.unit](value)
 
 
@@ -80,6 +83,9 @@ class View:
     @ivar identity: the paths that tell items apart.
     @ivar limit: the most items that a page has; the server says under C{total} how many there are.
     @ivar absence: what it means if the server has no such page.
+    @ivar detailQuery: what a page is asked for besides C{query} if it is read for one row.
+    @ivar detailNames: the parameters that choose this row: the path of the column with the value of
+        each. Without them the row is looked for in the whole page.
     """
 
     key: str
@@ -92,6 +98,12 @@ class View:
     order: str
     limit: int = 0
     absence: str = ""
+    detailQuery: Mapping[str, object] = field(default_factory=dict)
+    detailNames: Mapping[str, str] = field(default_factory=dict)
+
+    def identityOf(self, item: Item) -> str:
+        values = (memberAt(item, path) for path in self.identity)
+        return "\0".join("" if value is None else str(value) for value in values)
 
     @property
     def question(self) -> dict[str, object]:
@@ -140,7 +152,7 @@ def tableFrom(view: View, page: Item, time: float, before: Table | None = None) 
     rows: list[Row] = []
     counters: dict[str, dict[str, Value]] = {}
     for item in view.itemsIn(page):
-        identity = "\0".join(str(memberAt(item, path)) for path in view.identity)
+        identity = view.identityOf(item)
         if identity in counters:
             continue
         known = before.counters.get(identity, {}) if before is not None and seconds > 0 else {}

@@ -4,7 +4,7 @@ The views of C{natsbroker top}: which page each reads, and the columns of its ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from natsbroker.monitoring.top.tables import INTERNAL, Column, Item, Unit, View, itemsAt, memberAt
@@ -13,12 +13,72 @@ MOST_ROWS = 1024
 MOST_SUBSCRIPTIONS = 4096
 """How much a page is asked for."""
 
-_COUNT, _BYTES, _DURATION = Unit.COUNT, Unit.BYTES, Unit.DURATION
+_COUNT, _BYTES, _DURATION, _TIME = Unit.COUNT, Unit.BYTES, Unit.DURATION, Unit.TIME
+
+_TRAFFIC = (
+    Column("Subs", "subscriptions", _COUNT, sort="subs"),
+    Column("Pending", "pending_bytes", _BYTES, sort="pending"),
+    Column("Msgs to", "out_msgs", _COUNT, sort="msgs_to"),
+    Column("Msgs from", "in_msgs", _COUNT, sort="msgs_from"),
+    Column("Bytes to", "out_bytes", _BYTES, sort="bytes_to"),
+    Column("Bytes from", "in_bytes", _BYTES, sort="bytes_from"),
+)
+
+_RATES = (
+    Column("Msgs to/s", "out_msgs", _COUNT, isRate=True, sort="msgs_to"),
+    Column("Msgs from/s", "in_msgs", _COUNT, isRate=True, sort="msgs_from"),
+    Column("Bytes to/s", "out_bytes", _BYTES, isRate=True, sort="bytes_to"),
+    Column("Bytes from/s", "in_bytes", _BYTES, isRate=True, sort="bytes_from"),
+)
+
+_TIMES = (
+    Column("RTT", "rtt", _DURATION, sort="rtt"),
+    Column("Uptime", "uptime", _DURATION, sort="uptime"),
+    Column("Idle", "idle", _DURATION, sort="idle"),
+)
 
 
 def _connections(page: Item) -> Iterator[Item]:
-    for each in itemsAt(page, "connections"):
-        yield {**each, "host": f"{each.get('ip', '')}:{each.get('port', '')}"}
+    return map(_withHost, itemsAt(page, "connections"))
+
+
+def _withHost(item: Item) -> Item:
+    return {**item, "host": f"{item.get('ip', '')}:{item.get('port', '')}"}
+
+
+def _routes(page: Item) -> Iterator[Item]:
+    for each in itemsAt(page, "routes"):
+        yield _withHost({**each, "pending_bytes": each.get("pending_size"), **_dialled(each)})
+
+
+def _dialled(item: Item) -> Item:
+    return {"direction": "out" if item.get("did_solicit") is True else "in"}
+
+
+def _gateways(page: Item) -> Iterator[Item]:
+    for name, each in _membersAt(page, "outbound_gateways"):
+        yield from _gateway(name, "out", each)
+    for name, several in _membersAt(page, "inbound_gateways"):
+        for each in several if isinstance(several, list) else ():
+            yield from _gateway(name, "in", each)
+
+
+def _membersAt(page: Item, name: str) -> Iterable[tuple[str, Any]]:
+    found = page.get(name)
+    return found.items() if isinstance(found, Mapping) else ()
+
+
+def _gateway(name: str, direction: str, item: object) -> Iterator[Item]:
+    connection = memberAt(item, "connection")
+    if isinstance(item, Mapping) and isinstance(connection, Mapping):
+        modes = {str(each.get("interest_mode")) for each in itemsAt(item, "accounts")}
+        own = {"gateway": name, "direction": direction, "modes": ", ".join(sorted(modes))}
+        yield _withHost({**item, **connection, **own})
+
+
+def _leafnodes(page: Item) -> Iterator[Item]:
+    for each in itemsAt(page, "leafs"):
+        yield _withHost({**each, "role": "hub" if each.get("is_spoke") is True else "spoke"})
 
 
 def _subjects(page: Item) -> Iterator[Item]:
@@ -29,10 +89,12 @@ def _subjects(page: Item) -> Iterator[Item]:
     for each in itemsAt(page, "subscriptions_list"):
         subject = str(each.get("subject"))
         key = (str(each.get("account")), subject, str(each.get("qgroup")))
-        item = found.setdefault(key, {**each, "count": 0, "msgs": 0})
+        names = {name: each.get(name) for name in ("account", "subject", "qgroup")}
+        item = found.setdefault(key, {**names, "count": 0, "msgs": 0, "subscriptions": []})
         item["count"] += 1
         messages = each.get("msgs")
         item["msgs"] += messages if isinstance(messages, int) else 0
+        item["subscriptions"].append(each)
         item[INTERNAL] = subject.startswith(("$", "_"))
     return iter(found.values())
 
@@ -80,25 +142,17 @@ VIEWS = (
             Column("Name", "name"),
             Column("Account", "account"),
             Column("User", "authorized_user"),
-            Column("Subs", "subscriptions", _COUNT, sort="subs"),
-            Column("Pending", "pending_bytes", _BYTES, sort="pending"),
-            Column("Msgs to", "out_msgs", _COUNT, sort="msgs_to"),
-            Column("Msgs from", "in_msgs", _COUNT, sort="msgs_from"),
-            Column("Bytes to", "out_bytes", _BYTES, sort="bytes_to"),
-            Column("Bytes from", "in_bytes", _BYTES, sort="bytes_from"),
-            Column("Msgs to/s", "out_msgs", _COUNT, isRate=True, sort="msgs_to"),
-            Column("Msgs from/s", "in_msgs", _COUNT, isRate=True, sort="msgs_from"),
-            Column("Bytes to/s", "out_bytes", _BYTES, isRate=True, sort="bytes_to"),
-            Column("Bytes from/s", "in_bytes", _BYTES, isRate=True, sort="bytes_from"),
+            *_TRAFFIC,
+            *_RATES,
             Column("Lang", "lang"),
             Column("Version", "version"),
             Column("Kind", "type"),
-            Column("RTT", "rtt", _DURATION, sort="rtt"),
-            Column("Uptime", "uptime", _DURATION, sort="uptime"),
-            Column("Idle", "idle", _DURATION, sort="idle"),
+            *_TIMES,
         ),
         order="Msgs from/s",
         limit=MOST_ROWS,
+        detailQuery={"subs": "detail", "state": "all"},
+        detailNames={"cid": "cid"},
     ),
     View(
         key="2",
@@ -164,6 +218,8 @@ VIEWS = (
         ),
         order="Stored/s",
         absence="it has no JetStream, or is older than this page",
+        detailQuery={"consumers": "true", "config": "true"},
+        detailNames={"acc": "account"},
     ),
     View(
         key="5",
@@ -187,6 +243,8 @@ VIEWS = (
         ),
         order="Behind",
         absence="it has no JetStream, or is older than this page",
+        detailQuery={"config": "true"},
+        detailNames={"acc": "account"},
     ),
     View(
         key="6",
@@ -209,6 +267,90 @@ VIEWS = (
         order="Stored/s",
         limit=MOST_ROWS,
         absence="channels are those of NATS Streaming, which it does not serve",
+    ),
+    View(
+        key="7",
+        title="Closed",
+        path="/connz",
+        query={"auth": "true", "state": "closed"},
+        itemsIn=_connections,
+        identity=("cid",),
+        columns=(
+            Column("Host", "host"),
+            Column("CID", "cid", _COUNT, sort="cid"),
+            Column("Name", "name"),
+            Column("Account", "account"),
+            Column("User", "authorized_user"),
+            Column("Closed at", "stop", _TIME, sort="stop"),
+            Column("Reason", "reason", sort="reason"),
+            Column("Lived", "uptime", _DURATION, sort="uptime"),
+            *_TRAFFIC,
+            Column("Lang", "lang"),
+            Column("Version", "version"),
+        ),
+        order="Closed at",
+        limit=MOST_ROWS,
+        detailQuery={"subs": "detail", "state": "all"},
+        detailNames={"cid": "cid"},
+    ),
+    View(
+        key="8",
+        title="Routes",
+        path="/routez",
+        query={},
+        itemsIn=_routes,
+        identity=("rid",),
+        columns=(
+            Column("Server", "remote_name"),
+            Column("Host", "host"),
+            Column("RID", "rid", _COUNT),
+            Column("Dialled", "direction"),
+            Column("Account", "account"),
+            *_TRAFFIC,
+            *_RATES,
+            Column("Compression", "compression"),
+            *_TIMES,
+        ),
+        order="Server",
+    ),
+    View(
+        key="9",
+        title="Gateways",
+        path="/gatewayz",
+        query={"accs": "true"},
+        itemsIn=_gateways,
+        identity=("gateway", "direction", "cid"),
+        columns=(
+            Column("Gateway", "gateway"),
+            Column("Host", "host"),
+            Column("CID", "cid", _COUNT),
+            Column("Dialled", "direction"),
+            Column("Interest", "modes"),
+            *_TRAFFIC,
+            *_RATES,
+            *_TIMES,
+        ),
+        order="Gateway",
+    ),
+    View(
+        key="0",
+        title="Leafnodes",
+        path="/leafz",
+        query={},
+        itemsIn=_leafnodes,
+        identity=("id", "ip", "port"),
+        columns=(
+            Column("Server", "name"),
+            Column("Host", "host"),
+            Column("ID", "id", _COUNT),
+            Column("Remote", "role"),
+            Column("Account", "account"),
+            *(each for each in _TRAFFIC if each.title != "Pending"),
+            *_RATES,
+            Column("Compression", "compression"),
+            Column("RTT", "rtt", _DURATION),
+        ),
+        order="Server",
     ),
 )
 

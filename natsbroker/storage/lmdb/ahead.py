@@ -5,13 +5,23 @@ What the journal has of one log and the database does not yet, as the reactor's 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
-from natsbroker.interfaces.records import EncodedRecord
-from natsbroker.storage.blocks import Block
+from twisted.internet.defer import Deferred, inlineCallbacks
+
+from natsbroker.interfaces.records import EncodedRecord, LogBounds
+from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.lmdb.layout import Tally, tallyKey
-from natsbroker.storage.lmdb.reading import TallyPage
+from natsbroker.storage.lmdb.reading import (
+    TallyPage,
+    fetchAbsent,
+    fetchBefore,
+    fetchEdges,
+    fetchTallies,
+    tallyIn,
+)
 from natsbroker.storage.records import sequenceOf, subjectOf
 from natsbroker.subjects.grammar import hasWildcard, matches
 
@@ -85,9 +95,19 @@ class RecordsAhead:
         """
         The last sequence of a subject; 0 without. Limits never let that go.
         """
+        if not self.blobs:
+            return 0
         self._index()
         found = self._added.get(subject)
         return found[-1] if found else 0
+
+    @property
+    def subjects(self) -> list[bytes]:
+        """
+        Those of the records.
+        """
+        self._index()
+        return list(self._added)
 
     def _index(self) -> None:
         for blob in islice(self.blobs, self._counted, None):
@@ -132,6 +152,40 @@ class RecordsAhead:
 
 _NONE: frozenset[int] = frozenset()
 
+TALLIES = 2000
+"""How many tallies are looked at in one go."""
+
+AHEAD = 1 << 18
+"""How many bytes of blocks are fetched at a time."""
+
+
+@inlineCallbacks
+def tighten(
+    tallies: Sequence[Tally],
+    bounds: LogBounds,
+    fetch: Callable[[int, int], Deferred[list[Block]]],
+) -> Generator[Deferred[Any], Any, None]:
+    """
+    Find the first records of subjects of which only a lower bound is known.
+
+    @param fetch: gives blocks from the one on that holds a sequence, about a number of bytes.
+    """
+    wanted = {each.subject: each for each in tallies}
+    sequence = max(min((each.first for each in tallies), default=0), bounds.first)
+    while wanted and sequence <= bounds.last:
+        blocks = yield fetch(sequence, AHEAD)
+        if not blocks:
+            break
+        for block in blocks:
+            for index in block.living(bounds.first):
+                subject = block.subject(index)
+                tally = wanted.get(subject)
+                if tally is not None and block.sequences[index] >= tally.first:
+                    tally.first = block.sequences[index]
+                    del wanted[subject]
+        sequence = blocks[-1].last + 1
+
+
 MOST_LASTS = 20_000
 """The most subjects of which a log remembers the last sequence."""
 
@@ -168,8 +222,11 @@ class LastSequences:
 
         @param epoch: of the time when the look-up began: what was appended since is known.
         """
-        if epoch == self.epoch:
-            self._known.setdefault(subject, sequence)
+        if epoch != self.epoch:
+            return
+        if len(self._known) > MOST_LASTS:
+            self.clear()
+        self._known.setdefault(subject, sequence)
 
     def forget(self, subject: bytes) -> None:
         self._known.pop(subject, None)
@@ -177,3 +234,110 @@ class LastSequences:
     def clear(self) -> None:
         self.epoch += 1
         self._known.clear()
+
+
+@inlineCallbacks
+def newestIn(owner: Any, identity: int, bounds: LogBounds) -> Generator[Deferred[Any], Any, int]:
+    """
+    The newest sequence in the database that is there, damaged or not; 0 if there is none.
+
+    @param owner: the store.
+    """
+    sequence = bounds.last
+    while sequence >= bounds.first:
+        raw = yield owner.fetch(fetchBefore, identity, sequence)
+        if raw is None:
+            break
+        block = readBlock(raw.raw, identity, raw.first, raw.dead)
+        if block is not None:
+            found = [*(block.sequences[each] for each in block.living()), *block.missing]
+            newest = max((each for each in found if each <= sequence), default=0)
+            if newest:
+                return newest if newest >= bounds.first else 0
+        sequence = raw.first - 1
+    return 0
+
+
+class TallyReader:
+    """
+    Reads what is known of the subjects of one log.
+    """
+
+    def __init__(self, owner: Any, identity: int) -> None:
+        """
+        @param owner: the store, with C{fetch} and C{readQuickly}.
+        """
+        self._owner = owner
+        self._identity = identity
+
+    @inlineCallbacks
+    def listed(
+        self, ahead: Callable[[], RecordsAhead], pattern: bytes, after: bytes, limit: int
+    ) -> Generator[Deferred[Any], Any, list[Tally]]:
+        """
+        The tallies of subjects that a pattern matches.
+
+        @param ahead: gives what the database does not have.
+        @param after: only those of subjects behind this one.
+        @param limit: the most; 0 for any number.
+        """
+        found: list[Tally] = []
+        while not limit or len(found) < limit:
+            records, most = ahead(), limit - len(found) if limit else TALLIES
+            page: TallyPage = yield from self._page(pattern, after, most)
+            found += records.merged(page, pattern, after, most if limit else sys.maxsize)
+            after = page.following
+            if not after:
+                break
+        return found
+
+    def _page(
+        self, pattern: bytes, after: bytes, most: int
+    ) -> Generator[Deferred[Any], Any, TallyPage]:
+        found: TallyPage | None = None
+        if not hasWildcard(pattern):
+            found = self._owner.readQuickly(tallyIn, self._identity, pattern, after)
+        if found is None:
+            found = yield self._owner.fetch(
+                fetchTallies, self._identity, pattern, after, most, TALLIES
+            )
+        return found
+
+    @inlineCallbacks
+    def haveOnly(self, ahead: RecordsAhead, pattern: bytes) -> Generator[Deferred[Any], Any, bool]:
+        """
+        Whether a pattern matches all subjects; false where that cannot be seen at once.
+        """
+        prefix = pattern[:-1]
+        if pattern == b">" or not pattern.endswith(b".>") or hasWildcard(prefix[:-1]):
+            return pattern == b">"
+        # All others begin with what the first and the last subject begin with.
+        edges: list[bytes] = yield self._owner.fetch(fetchEdges, self._identity)
+        return ahead.hasOnly(prefix) and all(each.startswith(prefix) for each in edges)
+
+    @inlineCallbacks
+    def all(
+        self, ahead: RecordsAhead, subject: bytes
+    ) -> Generator[Deferred[Any], Any, Sequence[int] | None]:
+        """
+        The sequences of the records of a literal subject, rising; C{None} if not all are listed.
+        """
+        found = yield from self._page(subject, b"", 1)
+        tallies = ahead.merged(found, subject, b"", 1)
+        if not tallies:
+            return ()
+        return tallies[0].listed if tallies[0].complete else None
+
+    @inlineCallbacks
+    def count(self, ahead: RecordsAhead, known: int) -> Generator[Deferred[Any], Any, int | None]:
+        """
+        How many subjects there are.
+
+        @param known: how many are in the database.
+        @return: C{None} if the database has caught up with the journal meanwhile.
+        """
+        if not ahead.blobs:
+            return known
+        first, subjects = ahead.first, ahead.subjects
+        absent, last = yield self._owner.fetch(fetchAbsent, self._identity, subjects)
+        return known + absent if last < first else None

@@ -9,12 +9,20 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Any
+
+import lmdb
 
 from natsbroker.interfaces.records import EncodedRecord
-from natsbroker.storage.blocks import Block
+from natsbroker.storage.blocks import Block, placeIn, readBlock
+from natsbroker.storage.lmdb.ahead import RecordsAhead
+from natsbroker.storage.lmdb.reading import blockIn, lastIn
 
 LARGEST = 32 << 20
 """Bytes of blocks that are kept."""
+
+LATELY = 64
+"""How many of the blocks that single records were read from are remembered."""
 
 EXTRA = 200
 """About how many bytes a block takes beside its own, and beside those for each record."""
@@ -26,6 +34,7 @@ class BlockCache:
         self._size = 0
         self._blocks: OrderedDict[tuple[int, int], Block] = OrderedDict()
         self._firsts: dict[int, list[int]] = {}
+        self._lately: dict[tuple[int, int], None] = {}
 
     def find(self, identity: int, sequence: int) -> Block | None:
         firsts = self._firsts.get(identity)
@@ -52,6 +61,20 @@ class BlockCache:
         if block.sequences[index] != sequence:
             return None
         return block.raw, starts[index], starts[index + 1]
+
+    def isAskedAgain(self, identity: int, first: int) -> bool:
+        """
+        Whether a record of a block was asked for lately, as one is now: then it is worth while to
+        keep the block.
+        """
+        key, lately = (identity, first), self._lately
+        if key in lately:
+            del lately[key]
+            return True
+        lately[key] = None
+        if len(lately) > LATELY:
+            del lately[next(iter(lately))]
+        return False
 
     def add(self, identity: int, first: int, block: Block) -> None:
         key = (identity, first)
@@ -80,3 +103,72 @@ class BlockCache:
 
     def _weight(self, block: Block) -> int:
         return len(block.raw) + 40 * len(block.starts) + EXTRA
+
+
+class QuickRecords:
+    """
+    What can be read of one log without waiting; see
+    L{natsbroker.storage.lmdb.environment.QuickReads}.
+    """
+
+    def __init__(self, owner: Any, cache: BlockCache, identity: int) -> None:
+        """
+        @param owner: the store, with C{readQuickly}.
+        """
+        self._owner = owner
+        self._cache = cache
+        self._identity = identity
+        self._read = _NOTHING
+
+    def lastOf(self, subject: bytes, ahead: RecordsAhead, version: int) -> int:
+        """
+        The sequence of the last record of a literal subject in the database; 0 if that is not
+        known. The record is read with it.
+
+        @param version: that of the log; see L{find}.
+        """
+        return self._owner.readQuickly(self._readLast, subject, ahead, version) or 0
+
+    def _readLast(
+        self, txn: lmdb.Transaction[bytes], subject: bytes, ahead: RecordsAhead, version: int
+    ) -> int:
+        last = lastIn(txn, self._identity, subject)
+        if last and self._cache.find(self._identity, last) is None:
+            self._read = last, version, self._readRecord(txn, last, ahead)
+        return last
+
+    def find(self, sequence: int, ahead: RecordsAhead, version: int) -> EncodedRecord | None:
+        """
+        The bytes of a record in the database, unverified. Its block is kept if there are more
+        questions for its records: to take it apart is worth while then.
+
+        @param ahead: what the database does not have.
+        @param version: that of the log: as long as it stays the same, nothing was removed.
+        """
+        (known, of, record), self._read = self._read, _NOTHING
+        if known == sequence and of == version:
+            return record
+        found: EncodedRecord | None = self._owner.readQuickly(self._readRecord, sequence, ahead)
+        return found
+
+    def _readRecord(
+        self, txn: lmdb.Transaction[bytes], sequence: int, ahead: RecordsAhead
+    ) -> EncodedRecord | None:
+        identity = self._identity
+        found = blockIn(txn, identity, sequence)
+        if found is None or sequence in found[2]:
+            return None
+        first, raw, dead = found
+        if self._cache.isAskedAgain(identity, first):
+            block = readBlock(bytes(raw), identity, first, dead)
+            if block is not None and not block.missing:
+                block.dead = dead.union(ahead.goneIn(block.sequences))
+                self._cache.add(identity, first, block)
+        place = placeIn(raw, sequence)
+        if place is None:
+            return None
+        record = bytes(raw[slice(*place)])
+        return record, 0, len(record)
+
+
+_NOTHING: tuple[int, int, EncodedRecord | None] = (0, 0, None)

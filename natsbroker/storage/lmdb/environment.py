@@ -15,9 +15,11 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, TypeVar
 
 import lmdb
 from lmdb import verify
@@ -40,6 +42,15 @@ UNVERIFIABLE = (verify.VerifyError, ValueError, LookupError, ArithmeticError)
 """What verifying raises, beside I/O errors, when it cannot make anything of a file."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+SLOW = 1_000_000
+"""Nanoseconds after which a read had to wait for the disk."""
+
+PAUSE, LONGEST_PAUSE = 64, 8192
+"""How many reads are left to threads after a slow one: twice as many as after the one before, if
+fewer than those were quick since."""
+
+T = TypeVar("T")
 
 
 def asStoreError(failure: Exception) -> StoreError:
@@ -151,6 +162,21 @@ class Environment:
         finally:
             environment._leave()
 
+    def readAtOnce(self, call: Callable[..., T], *args: Any) -> T | None:
+        """
+        Call something with a transaction that gives views instead of bytes, if that takes no
+        waiting: else C{None}.
+        """
+        with self._condition:
+            if self._moving or self._closed or self._successor is not None:
+                return None
+            self._readers += 1
+        try:
+            with self._env.begin(buffers=True) as txn:
+                return call(txn, *args)
+        finally:
+            self._leave()
+
     def _enter(self) -> lmdb.Transaction[bytes] | None:
         """
         Begin to read, or C{None} to try again because the database was opened again meanwhile.
@@ -177,7 +203,8 @@ class Environment:
     def _leave(self) -> None:
         with self._condition:
             self._readers -= 1
-            self._condition.notify_all()
+            if self._moving:
+                self._condition.notify_all()
 
     def _awaitStop(self, env: lmdb.Environment) -> None:
         """
@@ -270,3 +297,48 @@ class Environment:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+class QuickReads:
+    """
+    Short reads that the reactor's thread does itself.
+
+    A thread that reads keeps the disk from holding up the reactor. But to hand something over to it
+    and to take the result back costs several times as much as to read a few pages that lie in
+    memory, as those of records that clients ask for mostly do. So a short read is done at once. If
+    one takes long, it had to wait for the disk, and threads do the next ones.
+    """
+
+    def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
+        """
+        @param clock: nanoseconds, of a clock that nobody sets.
+        """
+        self._clock = clock
+        self._left = 0
+        self._quick = 0
+        self._pause = PAUSE
+
+    def read(self, environment: Environment, call: Callable[..., T], *args: Any) -> T | None:
+        """
+        Call something with a transaction.
+
+        @return: what it returned; C{None} if that is left to a thread, which also finds out what is
+            wrong with a database that cannot be read.
+        """
+        if self._left:
+            self._left -= 1
+            return None
+        began = self._clock()
+        try:
+            found = environment.readAtOnce(call, *args)
+        except (lmdb.Error, OSError):
+            return None
+        self._took(self._clock() - began)
+        return found
+
+    def _took(self, nanoseconds: int) -> None:
+        if nanoseconds < SLOW:
+            self._quick += 1
+            return
+        self._pause = PAUSE if self._quick >= self._pause else min(2 * self._pause, LONGEST_PAUSE)
+        self._left, self._quick = self._pause, 0

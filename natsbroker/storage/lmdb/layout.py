@@ -117,12 +117,14 @@ class LogRow(StoredRow):
     @ivar indexed: whether there are tallies.
     @ivar quarantined: whether it may only be read.
     @ivar tail: not stored: first sequence and length of the small blocks at the end.
+    @ivar tallies: not stored: how many there are in the database.
     """
 
     sole: bytes = b""
     indexed: bool = False
     quarantined: bool = False
     tail: list[tuple[int, int]] = field(default_factory=list)
+    tallies: int = 0
 
     def copy(self) -> LogRow:
         return LogRow(
@@ -138,6 +140,7 @@ class LogRow(StoredRow):
             self.indexed,
             self.quarantined,
             list(self.tail),
+            self.tallies,
         )
 
     def pack(self) -> bytes:
@@ -234,6 +237,17 @@ class Tally:
 
 
 _TALLY = Struct("<QQQIB")
+
+
+def lastOfTally(value: bytes) -> int:
+    """
+    L{Tally.last} of a packed tally.
+
+    @raise Damaged: if it is too short.
+    """
+    if len(value) < _TALLY.size:
+        raise Damaged("a tally cannot be read: it is cut off")
+    return int(_TALLY.unpack_from(value)[2])
 
 
 def packHolds(holds: Mapping[str, int]) -> bytes:

@@ -5,7 +5,6 @@ fetched them. What is read is verified, record by record; a damaged one is repor
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from zope.interface import implementer
 
-from natsbroker.interfaces import IExportableLog, IHeldLog, IShortcutLog, ISubjectIndexedLog
+from natsbroker.interfaces import ICountedLog, IExportableLog, IHeldLog, IShortcutLog
 from natsbroker.interfaces.records import (
     Columns,
     EncodedRecord,
@@ -29,18 +28,22 @@ from natsbroker.interfaces.records import (
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.exports import Page, canGather
 from natsbroker.storage.jobs import BarrierJob, Job
-from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
-from natsbroker.storage.lmdb.cache import BlockCache
+from natsbroker.storage.lmdb.ahead import (
+    AHEAD,
+    LastSequences,
+    RecordsAhead,
+    TallyReader,
+    newestIn,
+    tighten,
+)
+from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
 from natsbroker.storage.lmdb.jobs import LMDBAppendJob, isTallied
-from natsbroker.storage.lmdb.layout import LogRow, Tally
+from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.reading import (
     RawBlock,
-    fetchBefore,
     fetchBlocks,
     fetchColumns,
-    fetchEdges,
     fetchLast,
-    fetchTallies,
     findTime,
 )
 from natsbroker.storage.policy import Policy
@@ -49,17 +52,11 @@ from natsbroker.storage.threaded import OwnedLog, ThreadedStore
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.verdicts import SubjectVerdicts
 
-AHEAD = 1 << 18
-"""How many bytes of blocks are fetched at a time."""
-
 SCANNED = 16384
 """How many records one call looks at in search of subjects."""
 
-TALLIES = 2000
-"""How many tallies are looked at in one go."""
 
-
-@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog, IShortcutLog)
+@implementer(IHeldLog, ICountedLog, IExportableLog, IShortcutLog)
 class LMDBLog(OwnedLog):
     """
     @ivar version: how often blocks of it were replaced.
@@ -71,6 +68,8 @@ class LMDBLog(OwnedLog):
         self._row = row
         super().__init__(owner, row, policy)
         self._cache = cache
+        self._quick = QuickRecords(owner, cache, row.identity)
+        self._tallies = TallyReader(owner, row.identity)
         self.version = 0
         self._ahead = RecordsAhead()
         self._lasts = LastSequences()
@@ -247,8 +246,8 @@ class LMDBLog(OwnedLog):
         @param ahead: what the database did not have before it was fetched.
         """
         stop = raw.following or self._lastInDatabase + 1
-        dead = raw.dead.union(ahead.goneIn(range(raw.first, stop)))
-        block = readBlock(raw.raw, self.identity, raw.first, dead)
+        gone = ahead.goneIn(range(raw.first, stop))
+        block = readBlock(raw.raw, self.identity, raw.first, raw.dead.union(gone))
         if block is None:
             self._damaged(raw.first, stop, "a block has no whole record in it")
             return None
@@ -284,35 +283,32 @@ class LMDBLog(OwnedLog):
                 return sequence
         return self._bounds.last + 1
 
-    @inlineCallbacks
-    def _newest(self) -> Generator[Deferred[Any], Any, int]:
+    def _newest(self) -> Deferred[int]:
         """
         The newest sequence that is there, damaged or not; 0 if there is none.
         """
         if self._ahead.blobs:
-            return self._bounds.last
-        sequence = self._bounds.last
-        while sequence >= self._bounds.first:
-            raw = yield self._owner.fetch(fetchBefore, self.identity, sequence)
-            if raw is None:
-                break
-            block = readBlock(raw.raw, self.identity, raw.first, raw.dead)
-            if block is not None:
-                found = [*(block.sequences[each] for each in block.living()), *block.missing]
-                newest = max((each for each in found if each <= sequence), default=0)
-                if newest:
-                    return newest if newest >= self._bounds.first else 0
-            sequence = raw.first - 1
-        return 0
+            return succeed(self._bounds.last)
+        return newestIn(self._owner, self.identity, self._bounds)
 
     def recall(self, sequence: int) -> EncodedRecord | None:
-        bounds = self._bounds
+        bounds, ahead = self._bounds, self._ahead
         if self.closed is not None or not bounds.first <= sequence <= bounds.last:
             return None
-        return self._ahead.recall(sequence) or self._cache.recall(self.identity, sequence)
+        known = ahead.recall(sequence) or self._cache.recall(self.identity, sequence)
+        if known is None and sequence <= self._lastInDatabase and sequence not in ahead.gone:
+            return self._quick.find(sequence, ahead, self.version)
+        return known
 
     def recallLast(self, subject: bytes) -> int:
-        return self._lasts.find(subject)
+        known = self._lasts.find(subject)
+        if known >= self._bounds.first or self.closed is not None or not self._row.indexed:
+            return known
+        ahead = self._ahead
+        last = ahead.lastOf(subject) or self._quick.lastOf(subject, ahead, self.version)
+        if last:
+            self._lasts.found(subject, last, self._lasts.epoch)
+        return last
 
     @inlineCallbacks
     def hasOnly(self, pattern: bytes) -> Generator[Deferred[Any], Any, bool]:
@@ -320,22 +316,24 @@ class LMDBLog(OwnedLog):
             raise self.closed
         if not self._row.indexed:
             return matches(pattern, self._row.sole)
-        prefix, ahead = pattern[:-1], self._ahead
-        if pattern == b">" or not pattern.endswith(b".>") or hasWildcard(prefix[:-1]):
-            return pattern == b">"
-        # All others begin with what the first and the last subject begin with.
-        edges: list[bytes] = yield self._owner.fetch(fetchEdges, self.identity)
-        return ahead.hasOnly(prefix) and all(each.startswith(prefix) for each in edges)
+        isOnly: bool = yield self._tallies.haveOnly(self._ahead, pattern)
+        return isOnly
 
     def lastFor(self, subject: bytes) -> Deferred[Record | None]:
-        known = self.recallLast(subject)
-        found = self.recall(known)
+        record = self._recalled(self.recallLast(subject))
+        return self._lookUpLast(subject) if record is None else succeed(record)
+
+    def _recalled(self, sequence: int) -> Record | None:
+        """
+        A record that can be had at once.
+        """
+        found = self.recall(sequence)
         if found is not None:
             with suppress(Damaged):  # The one who reads it next tells the watchers.
                 record = decode(*found, self.identity)
-                if record.sequence == known:
-                    return succeed(record)
-        return self._lookUpLast(subject)
+                if record.sequence == sequence:
+                    return record
+        return None
 
     @inlineCallbacks
     def _lookUpLast(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
@@ -388,19 +386,21 @@ class LMDBLog(OwnedLog):
         if not self._row.indexed:
             sole: dict[bytes, SubjectTally] = yield self._soleTally(pattern, after)
             return sole
-        found: list[Tally] = []
-        more = True
-        while more and (not limit or len(found) < limit):
-            most = limit - len(found) if limit else TALLIES
-            ahead = self._ahead
-            page = yield self._owner.fetch(
-                fetchTallies, self.identity, pattern, after, most, TALLIES
-            )
-            found += ahead.merged(page, pattern, after, most if limit else sys.maxsize)
-            after = page.following
-            more = bool(after)
-        yield self._tighten([each for each in found if each.loose])
+        found = yield self._tallies.listed(lambda: self._ahead, pattern, after, limit)
+        yield tighten([each for each in found if each.loose], self._bounds, self._fetchBlocks)
         return {each.subject: SubjectTally(each.count, each.first, each.last) for each in found}
+
+    @inlineCallbacks
+    def countSubjects(self) -> Generator[Deferred[Any], Any, int]:
+        while self.closed is None:
+            row = self._row
+            if not row.indexed:
+                return int(row.count > 0)
+            known: int | None = yield self._tallies.count(self._ahead, row.tallies)
+            if known is not None:
+                return known
+            yield self._ask(BarrierJob())
+        raise self.closed
 
     @inlineCallbacks
     def _soleTally(
@@ -413,34 +413,20 @@ class LMDBLog(OwnedLog):
         return {sole: SubjectTally(bounds.count, bounds.first, newest)}
 
     @inlineCallbacks
-    def _tighten(self, tallies: list[Tally]) -> Generator[Deferred[Any], Any, None]:
-        """
-        Find the first records of subjects of which only a lower bound is known.
-        """
-        wanted = {each.subject: each for each in tallies}
-        sequence = min((each.first for each in tallies), default=0)
-        sequence = max(sequence, self._bounds.first)
-        while wanted and sequence <= self._bounds.last:
-            blocks = yield self._fetchBlocks(sequence, AHEAD)
-            if not blocks:
-                break
-            for block in blocks:
-                for index in block.living(self._bounds.first):
-                    subject = block.subject(index)
-                    tally = wanted.get(subject)
-                    if tally is not None and block.sequences[index] >= tally.first:
-                        tally.first = block.sequences[index]
-                        del wanted[subject]
-            sequence = blocks[-1].last + 1
-
-    @inlineCallbacks
     def readMatching(
         self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Generator[Deferred[Any], Any, Matching]:
         if self.closed is not None:
             raise self.closed
         found: list[Record] = []
-        wanted = SubjectVerdicts(patterns)
+        if len(patterns) == 1 and self._row.indexed and not hasWildcard(patterns[0]):
+            last = self._bounds.last
+            sequences = yield self._tallies.all(self._ahead, patterns[0])
+            if sequences is not None:
+                wanted = [each for each in sequences if sequence <= each <= last]
+                few: Matching = yield self._readFew(wanted, last, limit, maxBytes)
+                return few
+        verdicts = SubjectVerdicts(patterns)
         scanned = 0
         sequence = max(sequence, self._bounds.first)
         while scanned < SCANNED and sequence <= self._bounds.last:
@@ -450,10 +436,28 @@ class LMDBLog(OwnedLog):
                 return Matching(found, self._bounds.last + 1)
             for each in blocks:
                 scanned += len(each.sequences)
-                sequence, maxBytes = self._select(found, each, sequence, wanted, limit, maxBytes)
+                sequence, maxBytes = self._select(found, each, sequence, verdicts, limit, maxBytes)
                 if len(found) >= limit or maxBytes <= 0:
                     return Matching(found, sequence)
         return Matching(found, sequence)
+
+    @inlineCallbacks
+    def _readFew(
+        self, sequences: Sequence[int], last: int, limit: int, maxBytes: int
+    ) -> Generator[Deferred[Any], Any, Matching]:
+        """
+        Read single records; up to C{last} no others are wanted.
+        """
+        found: list[Record] = []
+        for sequence in sequences:
+            if len(found) >= limit or maxBytes <= 0:
+                return Matching(found, sequence)
+            record = self._recalled(sequence)
+            records = [record] if record is not None else (yield self.read(sequence, 1))
+            if records and records[0].sequence == sequence:
+                found += records
+                maxBytes -= sum(map(len, records[0][2:]))
+        return Matching(found, last + 1)
 
     def _select(
         self,

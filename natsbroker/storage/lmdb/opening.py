@@ -406,6 +406,7 @@ def _persist(
                 transaction.put(lostKey(row.identity), packRanges(found.lost[row.identity]))
         states = _mend(transaction, found)
         transaction.finish()
+    found.rows.update({key: writer.row for key, writer in transaction.writers.items()})
     return states
 
 

@@ -8,6 +8,7 @@ happens in the threads as well.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import lmdb
@@ -23,6 +24,7 @@ from natsbroker.storage.lmdb.layout import (
     Tally,
     blockKey,
     deadKey,
+    lastOfTally,
     rowKey,
     sequenceOf,
     tallyKey,
@@ -109,9 +111,30 @@ def fetchLast(
     """
     The sequence of the last record of a literal subject, 0 without, and the block that may hold it.
     """
-    page = fetchTallies(environment, identity, subject, b"", 1, 1)
-    last = page.tallies[0].last if page.tallies and not hasWildcard(subject) else 0
+    with environment.reading() as txn:
+        tallies = tallyIn(txn, identity, subject).tallies
+    last = tallies[0].last if tallies else 0
     return last, fetchBlocks(environment, identity, last, 1) if last else []
+
+
+def blockIn(
+    txn: lmdb.Transaction[bytes], identity: int, sequence: int
+) -> tuple[int, bytes, frozenset[int]] | None:
+    """
+    The block that may hold a sequence: its first sequence, what it is, and what is dead in it.
+    """
+    wanted = blockKey(identity, sequence)
+    with txn.cursor() as cursor:
+        isThere = cursor.set_range(wanted)
+        key = bytes(cursor.key()) if isThere else b""
+        if key != wanted:
+            if not (cursor.prev() if isThere else cursor.last()):
+                return None
+            key = bytes(cursor.key())
+        if key[:9] != wanted[:9]:
+            return None
+        first = sequenceOf(key)
+        return first, cursor.value(), _dead(txn, identity, first)
 
 
 def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:
@@ -145,7 +168,7 @@ def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
 def _dead(txn: lmdb.Transaction[bytes], identity: int, first: int) -> frozenset[int]:
     key = deadKey(identity, first)
     raw = txn.get(key)
-    return NONE if raw is None else unpackDead(first, unwrapEither(raw, key)[0].value)
+    return NONE if raw is None else unpackDead(first, unwrapEither(bytes(raw), key)[0].value)
 
 
 def findTime(
@@ -200,9 +223,9 @@ def fetchTallies(
     @param most: the most to look at.
     """
     with environment.reading() as txn:
-        last = _lastIn(txn, identity)
         if not hasWildcard(pattern):
-            return TallyPage(_fetchOne(txn, identity, pattern, after), b"", last)
+            return tallyIn(txn, identity, pattern, after)
+        last = _lastIn(txn, identity)
         prefix = tallyPrefix(identity)
         literal = prefix + beginning(pattern)[:WHOLE_KEY]
         found: list[Tally] = []
@@ -241,18 +264,47 @@ def _lastIn(txn: lmdb.Transaction[bytes], identity: int) -> int:
     key = rowKey(identity)
     raw = txn.get(key)
     try:
-        return 0 if raw is None else LogRow.unpack(identity, unwrapEither(raw, key)[0].value).last
+        if raw is None:
+            return 0
+        return LogRow.unpack(identity, unwrapEither(bytes(raw), key)[0].value).last
     except Damaged:
         return 0
 
 
-def _fetchOne(
-    txn: lmdb.Transaction[bytes], identity: int, subject: bytes, after: bytes
-) -> list[Tally]:
+def lastIn(txn: lmdb.Transaction[bytes], identity: int, subject: bytes) -> int:
+    """
+    The sequence of the last record of a literal subject; 0 if there is none.
+    """
     key = tallyKey(identity, subject)
     raw = txn.get(key)
-    tally = None if raw is None or subject <= after else wholeTally(key, raw)
-    return [] if tally is None else [tally]
+    try:
+        return 0 if raw is None else lastOfTally(unwrap(bytes(raw), key).value)
+    except Damaged:
+        return 0
+
+
+def tallyIn(
+    txn: lmdb.Transaction[bytes], identity: int, subject: bytes, after: bytes = b""
+) -> TallyPage:
+    """
+    As L{fetchTallies}, for a literal subject.
+    """
+    key = tallyKey(identity, subject)
+    raw = txn.get(key)
+    tally = None if raw is None or subject <= after else wholeTally(key, bytes(raw))
+    return TallyPage([] if tally is None else [tally], b"", _lastIn(txn, identity))
+
+
+def fetchAbsent(
+    environment: Environment, identity: int, subjects: Sequence[bytes]
+) -> tuple[int, int]:
+    """
+    How many of some subjects have no tally, and the log's last sequence in the database that was
+    read.
+    """
+    with environment.reading() as txn:
+        absent = sum(txn.get(tallyKey(identity, each)) is None for each in subjects)
+        return absent, _lastIn(txn, identity)
 
 
 def wholeTally(key: bytes, raw: bytes) -> Tally | None:

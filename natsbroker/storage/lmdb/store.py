@@ -34,7 +34,7 @@ from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.backlog import LMDBCommit
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.commits import LMDBCommitter
-from natsbroker.storage.lmdb.environment import asStoreError
+from natsbroker.storage.lmdb.environment import QuickReads, asStoreError
 from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.jobs import CreateJob, DropJob
 from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey, statePrefix
@@ -138,6 +138,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._path = path
         self._maxSize = maxSize
         self.cache = BlockCache()
+        self._quickReads = QuickReads()
         self._rows: dict[str, LogRow] = {}
         self._holds: dict[int, dict[str, int]] = {}
         self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
@@ -293,6 +294,12 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             return call(self._environment, *args)
         except (lmdb.Error, OSError) as failure:
             raise StoreFailed(f"the store cannot be read: {failure}") from failure
+
+    def readQuickly(self, call: Callable[..., T], *args: Any) -> T | None:
+        """
+        Call something with a transaction that reads, in the reactor's thread; see L{QuickReads}.
+        """
+        return self._quickReads.read(self._environment, call, *args)
 
     # For the thread that writes, called in the reactor's
 

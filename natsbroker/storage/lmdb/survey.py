@@ -7,6 +7,7 @@ the head is read. Records themselves are verified when they are read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -54,6 +55,7 @@ class _Blocks:
 class Survey:
     """
     @ivar base: what was added to the numbers of transactions to get generations.
+    @ivar tallies: how many there are, by log.
     @ivar halved: values of which one of two copies is damaged.
     """
 
@@ -65,6 +67,7 @@ class Survey:
     lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     dead: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
     blocks: dict[int, _Blocks] = field(default_factory=dict)
+    tallies: Counter[int] = field(default_factory=Counter)
     halved: dict[bytes, bytes] = field(default_factory=dict)
     broken: dict[bytes, bytes] = field(default_factory=dict)
 
@@ -109,6 +112,8 @@ def _look(file: PageFile, entry: Entry, found: Survey) -> None:
         return
     raw = entry.value or file.read(entry.offset, entry.length)
     if kind in (b"S", b"T"):
+        if kind == b"T":
+            found.tallies[identityOf(key)] += 1
         _check(key, raw, found)
         return
     envelope, whole = unwrapEither(raw, key)
@@ -162,6 +167,7 @@ def _complete(file: PageFile, found: Survey, identity: int, row: LogRow) -> None
     blocks = found.blocks.get(identity)
     if row.dropped:
         return
+    row.tallies = found.tallies[identity]
     if blocks is None:
         row.count, row.size, row.first = 0, 0, row.last + 1
         return

@@ -47,6 +47,7 @@ class LMDBLogWriter(LogBlocks):
         super().__init__(transaction, row)
         self._policy = policy
         self._tallies: dict[bytes, Tally] = {}
+        self._added: set[bytes] = set()
         self._counted: list[bytes] = []
         self.discardTo = 0
         self.trimmed = True
@@ -89,6 +90,7 @@ class LMDBLogWriter(LogBlocks):
             tally.listed.extend(self._newest(LISTED))
             tally.last = tally.listed[-1] if tally.listed else row.last
             self._tallies[row.sole] = tally
+            self._added.add(row.sole)
         row.sole = b""
 
     def _tally(self, subject: bytes) -> Tally | None:
@@ -102,6 +104,11 @@ class LMDBLogWriter(LogBlocks):
             self._tallies[subject] = tally
         return tally
 
+    def _newTally(self, subject: bytes) -> Tally:
+        self._added.add(subject)
+        tally = self._tallies[subject] = Tally(subject)
+        return tally
+
     def _count(self, subjects: Sequence[bytes], sequences: Sequence[int]) -> None:
         keep = max(LISTED, min(self._policy.retention.perSubject, MOST_LISTED))
         found: dict[bytes, list[int]] = {}
@@ -110,7 +117,7 @@ class LMDBLogWriter(LogBlocks):
         for subject, new in found.items():
             tally = self._tally(subject)
             if tally is None:
-                tally = self._tallies[subject] = Tally(subject)
+                tally = self._newTally(subject)
             tally.add(new, keep)
         self._counted += found
 
@@ -142,13 +149,13 @@ class LMDBLogWriter(LogBlocks):
         transaction, row = self._transaction, self.row
         while transaction.deleteSome(tallyPrefix(row.identity), KEYS_A_SLICE):
             pass
-        self._tallies = {}
+        self._tallies, row.tallies = {}, 0
         for block in self.blocksFrom(row.first):
             for index in block.living(row.first):
                 subject = block.subject(index)
                 tally = self._tallies.get(subject)
                 if tally is None:
-                    tally = self._tallies[subject] = Tally(subject)
+                    tally = self._newTally(subject)
                 tally.add((block.sequences[index],), MOST_LISTED)
 
     def _writeTallies(self) -> None:
@@ -157,9 +164,11 @@ class LMDBLogWriter(LogBlocks):
             key = tallyKey(self.row.identity, subject)
             if tally.count:
                 transaction.put(key, tally.pack())
+                self.row.tallies += subject in self._added
             else:
-                transaction.txn.delete(key)
+                self.row.tallies -= transaction.txn.delete(key)
         self._tallies = {}
+        self._added.clear()
 
     def skipTo(self, sequence: int) -> None:
         if sequence > self.row.last + 1:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from natsbroker.interfaces import ICountedLog
 from natsbroker.interfaces.records import Columns, Record, Retention
 from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 
@@ -23,6 +24,8 @@ class SubjectContract(StoreHarness):
 
     def tallies(self, log: Any, pattern: bytes = b">") -> dict[bytes, tuple[int, int, int]]:
         found = self.wait(log.subjects(pattern))
+        if pattern == b">" and ICountedLog.providedBy(log):
+            self.assertEqual(self.wait(log.countSubjects()), len(found))
         return {subject: (each.count, each.first, each.last) for subject, each in found.items()}
 
     def test_lastFor(self) -> None:
@@ -90,6 +93,18 @@ class SubjectContract(StoreHarness):
         self.wait(log.delete(range(1, 11)))
         self.assertEqual(self.tallies(log), {b"b": (1, 11, 11)})
 
+    def test_talliesSurvive(self) -> None:
+        """What there is of each subject is known again when the store is opened again."""
+        store = self.store()
+        log: Any = self.wait(store.open("log"))
+        self.wait(log.append([entry(b"", b"s.%d" % (each % 30)) for each in range(40)]))
+        self.wait(log.delete([1, 15]))
+        self.wait(log.append([entry(b"", b"s.new")]))
+        before = self.tallies(log)
+        again = self.reopen(store)
+        self.addCleanup(lambda: self.wait(again.close()))
+        self.assertEqual(self.tallies(self.wait(again.open("log"))), before)
+
     def test_longSubjects(self) -> None:
         """Subjects longer than any key of an index are distinguished."""
         log = self.log()
@@ -155,6 +170,10 @@ class SubjectContract(StoreHarness):
         self.wait(log.append([entry(b"", each) for each in subjects]))
         found = self.matching(log, [b"a.*"], 100)
         self.assertEqual(found, [n for n, s in enumerate(subjects, 1) if s.startswith(b"a.")])
+        self.wait(log.append([entry(b"", each) for each in (b"few", b"d", b"few", b"e", b"few")]))
+        self.wait(log.delete([1203]))
+        self.assertEqual(self.matching(log, [b"few"], 1), [1201, 1205])
+        self.assertEqual(self.matching(log, [b"few"], 10), [1201, 1205])
         found = self.matching(log, [b"c", b"b.2"], 7)
         self.assertEqual(found, [n for n, s in enumerate(subjects, 1) if s in (b"c", b"b.2")])
         self.assertEqual(self.matching(log, [b"nothing.>"], 10), [])

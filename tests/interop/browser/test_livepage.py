@@ -159,6 +159,7 @@ def test_overview(page: LivePage) -> None:
     assert page.figure("Connections") == varz["connections"] == 10
     assert page.figure("Subscriptions") == varz["subscriptions"]
     assert page.figure("Slow consumers") == varz["slow_consumers"] == 1
+    assert page.count(".figures .warn") == 0
     assert page.text("header, .top").startswith("east-1")
     page.shows("Healthy", selector=".state")
     page.shows("All checks pass")
@@ -280,10 +281,20 @@ def test_accounts(page: LivePage) -> None:
     page.shows("$SYS.REQ.USER.SHOP.INFO")
 
 
+def isOwn(subject: str) -> bool:
+    """
+    @return: whether a service inside the broker subscribes to it.
+    """
+    return subject.startswith("$JS.API.")
+
+
 def test_subjects(page: LivePage) -> None:
     """The subscriptions of an account are there, and who receives a subject."""
     page.show("#/subjects")
     page.choose("Account", "SHOP")
+    page.until(lambda: page.names() and not any(map(isOwn, page.names())), "those of clients")
+    page.press("All")
+    page.until(lambda: any(map(isOwn, page.names())), "those of the broker too")
     page.choose("Who receives this subject?", "shop.orders.paid")
     patterns = {"shop.orders.*", "shop.orders.paid", "shop.>"}
     page.until(lambda: set(page.names()) == patterns, "receivers")
@@ -433,6 +444,23 @@ def test_history(page: LivePage) -> None:
         """
     )
     assert found == [[2, 3, 3.001, 9], [2, 3, None, 9]]
+
+
+def test_rise(page: LivePage) -> None:
+    """A counter rises within a time, and not by beginning again or while the broker was away."""
+    found = page.wait(
+        """
+        const { History } = await import("/nats/live/feed.js");
+        const history = new History(["a"]);
+        const rises = [history.rise("a", 10)];
+        for (const [time, a] of [[1, 5], [2, 6], [8, 8], [9, null], [13, 8], [14, 0]]) {
+          history.add(time, { a });
+          rises.push(history.rise("a", 10));
+        }
+        return rises;
+        """
+    )
+    assert found == [0, 0, 1, 3, 3, 0, 0]
 
 
 def test_bounded(page: LivePage) -> None:

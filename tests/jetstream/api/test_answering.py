@@ -4,10 +4,15 @@ What several API handlers need.
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from twisted.internet.defer import Deferred
+
+from natsbroker.jetstream.api import answering
 from natsbroker.jetstream.api.answering import findConsumer, findStream, shownState
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.streaming.deadlines import Deadlines
 from tests.jetstream.api.support import ApiStage
 
 
@@ -30,3 +35,29 @@ def test_state() -> None:
     state = stage.wait(shownState(stage.jetstream.streams["S"]))
     assert (state["messages"], state["first_seq"], state["num_subjects"]) == (1, 1, 1)
     assert state["first_ts"] == state["last_ts"] == "2023-11-14T22:13:20Z"
+
+
+def test_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list shows some streams, or consumers, in a turn, and none that is only being created."""
+    monkeypatch.setattr(answering, "SHOWN", 2)
+    stage = ApiStage()
+    for name in "STUVW":
+        stage.make(name=name, subjects=[name])
+        consumer = {"stream_name": "S", "config": {"name": name, "ack_policy": "explicit"}}
+        stage.ask(f"CONSUMER.CREATE.S.{name}", consumer)
+    deadlines = stage.jetstream.deadlines
+    turns: list[None] = []
+
+    def turn() -> Deferred[None]:
+        turns.append(None)
+        return Deadlines.turn(deadlines)
+
+    monkeypatch.setattr(deadlines, "turn", turn)
+    config = replace(stage.jetstream.streams["S"].config, name="X")
+    with stage.jetstream.change(config):
+        streams = stage.ask("STREAM.LIST")["streams"]
+    assert [each["config"]["name"] for each in streams] == list("STUVW")
+    assert len(turns) == 3
+    consumers = stage.ask("CONSUMER.LIST.S")["consumers"]
+    assert [each["name"] for each in consumers] == list("STUVW")
+    assert len(turns) == 5

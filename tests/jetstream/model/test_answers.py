@@ -5,9 +5,11 @@ The answers of the API, key by key as nats-server sends them.
 from __future__ import annotations
 
 from natsbroker import NATS_VERSION
+from natsbroker.interfaces.records import SubjectTally
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import (
     SUBJECTS_LIMIT,
+    SubjectsPage,
     accountInfo,
     consumerInfo,
     enveloped,
@@ -19,11 +21,10 @@ from natsbroker.jetstream.model.answers import (
     storedMessage,
     streamInfo,
     streamState,
-    subjectsPage,
     tiersInfo,
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.gojson import encode
+from natsbroker.jetstream.model.gojson import EncodedObject, encode
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import (
     External,
@@ -55,7 +56,10 @@ def test_emptyState() -> None:
 
 
 def test_fullState() -> None:
-    """The details stand between the times and the number of consumers, subjects sorted."""
+    """The details stand between the times and the number of consumers."""
+    subjects = EncodedObject()
+    subjects.add({"a": 2})
+    subjects.add({"b": 1})
     state = streamState(
         messages=3,
         bytes_=90,
@@ -64,7 +68,7 @@ def test_fullState() -> None:
         lastSeq=5,
         lastTime=1_500_000_000,
         numSubjects=2,
-        subjects={"b": 1, "a": 2},
+        subjects=subjects,
         numDeleted=2,
         deleted=[3, 4],
         consumers=1,
@@ -181,11 +185,17 @@ def test_page() -> None:
 
 def test_subjectsPage() -> None:
     """The offset of subjects is shown as given; without a match all is zero."""
-    assert subjectsPage({}, 7) == ({"total": 0, "offset": 0, "limit": 0}, {})
-    paging, shown = subjectsPage({"b": 1, "a": 2}, 1)
-    assert paging == {"total": 2, "offset": 1, "limit": SUBJECTS_LIMIT}
-    assert shown == {"b": 1}
-    assert subjectsPage({"a": 2}, 9) == ({"total": 1, "offset": 9, "limit": SUBJECTS_LIMIT}, {})
+    nothing = SubjectsPage(7)
+    assert nothing.paging == {"total": 0, "offset": 0, "limit": 0}
+    assert not nothing.shown
+    page = SubjectsPage(2)
+    for names in (b"a", b"bc", b"d"):
+        page.add({bytes((each,)): SubjectTally(each, 1, 2) for each in names})
+    assert page.paging == {"total": 4, "offset": 2, "limit": SUBJECTS_LIMIT}
+    assert encode(["a", page.shown, "b"]) == b'["a",{"c":99,"d":100},"b"]'
+    behind = SubjectsPage(9)
+    behind.add({b"a": SubjectTally(2, 1, 2)})
+    assert (behind.paging["total"], bool(behind.shown)) == (1, False)
 
 
 def test_storedMessage() -> None:

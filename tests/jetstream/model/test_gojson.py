@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.jetstream.model.gojson import (
+    EncodedObject,
     JsonEndError,
     JsonNode,
     JsonSyntaxError,
@@ -103,3 +104,15 @@ def test_skipSpace() -> None:
     """White space is what JSON calls so."""
     assert skipSpace(b" \t\r\n x") == 5
     assert skipSpace(b"\x0bx") == 0
+
+
+def test_encodedObjects() -> None:
+    """Objects that were encoded piece by piece stand where the value has them, escaped as it is."""
+    first, second, none = EncodedObject(), EncodedObject(), EncodedObject()
+    first.add({"a<": 1, "b": [2, "\u2028"]})
+    first.add({})
+    first.add({"c": {}})
+    second.add({"d": "e"})
+    expected = b'{"x":{"a\\u003c":1,"b":[2,"\\u2028"],"c":{}},"y":[{},{"d":"e"}]}'
+    assert encode({"x": first, "y": [none, second]}) == expected
+    assert (bool(first), bool(none)) == (True, False)

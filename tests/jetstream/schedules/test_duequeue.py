@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred
 
+from natsbroker.jetstream.schedules import duequeue
 from natsbroker.jetstream.schedules.duequeue import LONGEST_WAIT, DueMessage, DueQueue
 from tests.jetstream.support import SECOND, Stage
 
@@ -53,7 +55,7 @@ def test_order() -> None:
     assert place.passes(0.5) == []
     assert place.passes(0.5) == [[2, 3]]
     assert place.passes(1) == [[1]]
-    assert place.passes(LONGEST_WAIT) == [[]]
+    assert place.passes(LONGEST_WAIT) == []
     assert place.passes(5) == [[4]]
 
 
@@ -85,3 +87,21 @@ def test_closed() -> None:
     place.queue.close()
     place.add(1, 2)
     assert place.passes(2) == []
+
+
+def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many messages that are due at once, some are handled in a turn."""
+    monkeypatch.setattr(duequeue, "SLICE", 10)
+    place = _Place()
+    turns: list[int] = []
+    turn = place.stage.jetstream.deadlines.turn
+
+    def noted() -> Deferred[None]:
+        turns.append(len(place.handled))
+        return turn()
+
+    monkeypatch.setattr(place.stage.jetstream.deadlines, "turn", noted)
+    for sequence in range(25):
+        place.add(1, sequence)
+    assert [len(each) for each in place.passes(1)] == [10, 10, 5]
+    assert turns == [1, 2]

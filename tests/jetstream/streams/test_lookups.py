@@ -23,7 +23,7 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
     inbox = stage.inbox(b"_INBOX.all")
     passed: list[None] = []
     with monkeypatch.context() as patch:
-        patch.setattr(stream.log, "subjects", lambda _: gate.addCallback(lambda _: found))
+        patch.setattr(stream.log, "subjects", lambda *_: gate.addCallback(lambda _: found))
         stage.send(b"s.a", b"1", b"_INBOX.all", Nats_Expected_Last_Subject_Sequence="1")
         stage.send(b"s.b", b"2", b"_INBOX.all")
         stage.settle()
@@ -41,7 +41,7 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stream = stage.stream()
     with monkeypatch.context() as patch:
-        patch.setattr(stream.log, "subjects", lambda _: fail(StoreFailed("broken")))
+        patch.setattr(stream.log, "subjects", lambda *_: fail(StoreFailed("broken")))
         answer = stage.publish(b"s.a", Nats_Expected_Last_Subject_Sequence="0")
     assert stage.errorOf(answer) == (10077, "broken")
     assert json.loads(stage.publish(b"s.a"))["seq"] == 1
@@ -53,7 +53,7 @@ def test_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = stage.stream()
     gate: Deferred[None] = Deferred()
     with monkeypatch.context() as patch:
-        patch.setattr(stream.log, "subjects", lambda _: gate.addCallback(lambda _: {}))
+        patch.setattr(stream.log, "subjects", lambda *_: gate.addCallback(lambda _: {}))
         stage.send(b"s.a", b"1", Nats_Expected_Last_Subject_Sequence="0")
         stage.settle()
         stream.close()

@@ -134,7 +134,7 @@ class TestEnds:
             patch.setattr(
                 stream.log,
                 "subjects",
-                lambda subject: succeed(stale.pop()) if stale else asked(subject),
+                lambda *wanted: succeed(stale.pop()) if stale else asked(*wanted),
             )
             stage.clock.advance(2)
             stage.settle()

@@ -4,8 +4,22 @@ Reading a stream.
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces import IShortcutLog
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType
+from natsbroker.jetstream.streams import reading
+from natsbroker.jetstream.streams import stream as streams
+from natsbroker.jetstream.streams.reading import SortedRuns
+from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.storage import memory
 from tests.jetstream.support import Stage, filled
 
 
@@ -62,3 +76,146 @@ def test_gaps() -> None:
     stage.wait(stream.remove([1, 3, 4]))
     assert stream.first == 2
     assert stage.wait(stream.deleted()) == [3, 4]
+
+
+def test_sortedRuns() -> None:
+    """Numbers that are added in parts are sorted."""
+    numbers = Random(3).sample(range(10_000), 1000)
+    runs = SortedRuns()
+    for place in range(0, len(numbers), 7):
+        runs.add(numbers[place : place + 7])
+    assert runs.merged() == sorted(numbers)
+    assert SortedRuns().merged() == []
+
+
+class TestWork:
+    """What is done in one turn does not grow with the stream."""
+
+    MESSAGES = 120
+    LIMIT = 40
+    """Messages and subjects that are looked at in one turn, at most."""
+
+    @pytest.fixture(autouse=True)
+    def slices(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A turn has a tenth of the stream."""
+        monkeypatch.setattr(reading, "SLICE", 12)
+        monkeypatch.setattr(reading, "SUBJECTS", 12)
+        monkeypatch.setattr(streams, "SLICE", 12)
+        monkeypatch.setattr(memory, "SCANNED", 12)
+
+    def filled(self, stage: Stage, **config: Any) -> Stream:
+        """A stream with some subjects of two messages, and without each fifth message."""
+        stream = stage.stream(**config)
+        entries = [
+            (b"s.%d" % (place if place % 4 else place // 8), b"", b"x", 0)
+            for place in range(self.MESSAGES)
+        ]
+        stage.wait(stream.log.append(entries))
+        stage.wait(stream.log.delete(range(5, self.MESSAGES, 5)))
+        return stream
+
+    @pytest.mark.parametrize(
+        "look",
+        [
+            lambda stream: stream.count((b"s.*",), 60),
+            lambda stream: stream.count((b"s.1", b"s.2"), 1),
+            lambda stream: stream.deleted(),
+            lambda stream: stream.lastPerSubject(()),
+            lambda stream: stream.lastMatching(b"s.*"),
+            lambda stream: stream.nextMatching(b"*.none", 1),
+            lambda stream: stream.tallies((b"s.*",)),
+            lambda stream: stream.sequencesOf(b"s.*", 100),
+            lambda stream: stream.keeping(7),
+        ],
+    )
+    def test_looking(self, look: Callable[[Stream], Deferred[Any]]) -> None:
+        """What is found is the same as at once, some at a time."""
+        stage = Stage()
+        stream = self.filled(stage)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reading, "SLICE", 10**6)
+            patch.setattr(reading, "SUBJECTS", 10**6)
+            patch.setattr(memory, "SCANNED", 10**6)
+            expected = look(stream).result
+        found, busiest = stage.busiest(stream, lambda: look(stream))
+        assert found == expected
+        assert 0 < busiest <= self.LIMIT
+
+    def test_countSubjects(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A log that counts its subjects is asked; those of another one are counted in turns."""
+        stage = Stage()
+        stream = self.filled(stage)
+        assert stage.busiest(stream, stream.countSubjects) == (79, 0)
+        stage.wait(stream.log.append([(b"s.new", b"", b"", 0)]))
+        monkeypatch.setattr(reading, "ICountedLog", IShortcutLog)
+        count, busiest = stage.busiest(stream, stream.countSubjects)
+        assert count == 80
+        assert 0 < busiest <= self.LIMIT
+
+    @pytest.mark.parametrize("keep", [0, 3])
+    def test_purge(self, keep: int) -> None:
+        """The messages of a pattern are looked for, and removed, some at a time."""
+        stage = Stage()
+        stream = self.filled(stage)
+        count = stream.messages
+        removed: list[int] = []
+        delete = stream.log.delete
+
+        def noted(sequences: Collection[int]) -> Deferred[int]:
+            removed.append(len(sequences))
+            return cast("Deferred[int]", delete(sequences))
+
+        stream.log.delete = noted
+        purged, busiest = stage.busiest(stream, lambda: stream.purge(b"s.*", keep=keep))
+        assert (purged, stream.messages) == (count - keep, keep)
+        assert busiest <= self.LIMIT
+        assert max(removed) <= 12
+
+    def test_purgeInMemory(self) -> None:
+        """A stream in memory is emptied some messages at a time."""
+        stage = Stage()
+        stream = self.filled(stage, storage=StorageType.MEMORY)
+        count = stream.messages
+        purged, busiest = stage.busiest(stream, lambda: stream.purge())
+        assert (purged, stream.messages) == (count, 0)
+        assert 0 < busiest <= self.LIMIT
+
+    def test_oneSubject(self) -> None:
+        """The few messages of one subject are purged without looking at others."""
+        stage = Stage()
+        stream = self.filled(stage)
+        purged, _ = stage.busiest(stream, lambda: stream.purge(b"s.1"))
+        assert purged == 3
+        found = stage.wait(stream.read((b"s.119",), 1))
+        assert [each.sequence for each in found.records] == [120]
+
+    def test_shrink(self) -> None:
+        """What a lower limit of bytes allows no more is found some at a time."""
+        stage = Stage()
+        stream = self.filled(stage)
+        config = replace(stream.config, max_bytes=stream.size // 10)
+        _, busiest = stage.busiest(stream, lambda: stream.configured(config))
+        assert stream.size <= config.max_bytes
+        assert 0 < busiest <= 64
+
+    @pytest.mark.parametrize("key", ["allow_msg_ttl", "allow_msg_schedules"])
+    def test_times(self, key: str) -> None:
+        """What a stream already has is read some at a time when times begin to be heeded."""
+        stage = Stage()
+        stream = self.filled(stage)
+        changes: dict[str, Any] = {key: True}
+        config = replace(stream.config, **changes)
+        _, busiest = stage.busiest(stream, lambda: stream.configured(config))
+        assert 0 < busiest <= self.LIMIT
+
+    def test_interest(self) -> None:
+        """Who needs what is found for fewer messages at a time, the more consumers there are."""
+        stage = Stage()
+        stream = self.filled(stage, retention=RetentionPolicy.INTEREST)
+        consumer = SimpleNamespace(
+            wants=lambda _: True, needs=lambda each: each > 60, removed=lambda *_: None
+        )
+        stream.consumers.update(dict.fromkeys("abcd", consumer))  # type: ignore[arg-type]
+        _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(stream.last))
+        assert stream.first == 61
+        assert 0 < busiest <= 3

@@ -6,9 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from twisted.internet.defer import fail
+
+from natsbroker.interfaces.records import StoreFull
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.streams import recovery
 from natsbroker.jetstream.streams.recovery import createStream, recover
-from natsbroker.jetstream.streams.stream import consumerKeys
+from natsbroker.jetstream.streams.stream import Stream, consumerKeys
+from natsbroker.storage.memory import MemoryStates
 from tests.jetstream.api.support import ApiStage
 
 
@@ -40,6 +46,58 @@ def test_streams() -> None:
     assert info["state"]["messages"] == 1
     assert b'"duplicate": true' in stage.publish(b"s.a", b"1", Nats_Msg_Id="x")
     assert stage.publish(b"s.b", Nats_Expected_Last_Msg_Id="x").endswith(b'"seq":2}')
+
+
+def test_withoutIds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The messages of a stream are read for the duplicate window once one of them had an id."""
+    stage = ApiStage()
+    stage.make()
+    recovered: list[str] = []
+    read = recovery.recoverDuplicates
+
+    async def noted(stream: Stream) -> None:
+        recovered.append(stream.name)
+        await read(stream)
+
+    monkeypatch.setattr(recovery, "recoverDuplicates", noted)
+    stage.publish(b"s.a", b"1")
+    for _ in range(2):
+        restarted(stage)
+    assert recovered == []
+    stage.publish(b"s.a", b"1", Nats_Msg_Id="x")
+    for _ in range(2):
+        restarted(stage)
+    assert recovered == ["S", "S"]
+    assert b'"duplicate": true' in stage.publish(b"s.a", b"1", Nats_Msg_Id="x")
+
+
+def test_idsBeforeMessages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That messages have ids is written before the first one of them, and again if that failed."""
+    stage = ApiStage()
+    stage.make()
+    stream = stage.jetstream.streams["S"]
+    states = MemoryStates.change
+    written: list[str] = []
+    failures = [StoreFull("full")]
+
+    def change(self: Any, changes: Any) -> Any:
+        written.append("state")
+        return fail(failures.pop()) if failures else states(self, changes)
+
+    append = stream.log.append
+
+    def appended(batch: Any) -> Any:
+        written.append("messages")
+        return append(batch)
+
+    monkeypatch.setattr(MemoryStates, "change", change)
+    monkeypatch.setattr(stream.log, "append", appended)
+    stage.publish(b"s.a", b"1", Nats_Msg_Id="x")
+    assert written == ["state", "messages"]
+    stage.clock.advance(recovery.RETRY)
+    assert written == ["state", "messages", "state"]
+    stage.publish(b"s.a", b"1", Nats_Msg_Id="y")
+    assert written[3:] == ["messages"]
 
 
 def test_consumers() -> None:

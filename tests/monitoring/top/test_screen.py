@@ -5,6 +5,7 @@ The screen, with a server that is a function.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -17,12 +18,15 @@ from textual.widgets import Static
 from natsbroker.monitoring.top.grid import Grid
 from natsbroker.monitoring.top.pages import MissingPage, PageError
 from natsbroker.monitoring.top.screen import TopApp
+from natsbroker.monitoring.top.views import VIEWS
+from natsbroker.testing.memory import MemoryBroker
 
 
 class Server:
     """
     A server that counts on with each reading, one second after the other.
 
+    @ivar isEmpty: whether a connection that is asked for alone is gone.
     @ivar trouble: what readings of all pages end with, if it is there.
     @ivar asked: the pages that were read, with their queries.
     """
@@ -30,6 +34,7 @@ class Server:
     def __init__(self) -> None:
         self.time = 0.0
         self.id = "N1"
+        self.isEmpty = False
         self.trouble: PageError | None = None
         self.asked: list[tuple[str, dict[str, object]]] = []
 
@@ -41,6 +46,8 @@ class Server:
         if path == "/varz":
             self.time += 1
             return {**head, "server_name": "one", "version": "2.15.1", "in_msgs": 100 * self.time}
+        if path == "/connz" and "cid" in query:
+            return {**head, "connections": self.connection(query)}
         if path == "/connz":
             rows = [
                 {"cid": cid, "name": name, "in_msgs": cid * 10 * self.time}
@@ -53,6 +60,14 @@ class Server:
         if path == "/jsz":
             return {**head, "disabled": True}
         raise MissingPage(f"this server has no page {path} (404)")
+
+    def connection(self, query: Mapping[str, object]) -> list[dict[str, object]]:
+        """The only connection that is asked for, until it is gone."""
+        if self.isEmpty:
+            return []
+        cid = query["cid"]
+        assert isinstance(cid, int)
+        return [{"cid": cid, "in_msgs": cid * 10 * self.time, "tls": {"version": "1.3"}}]
 
     def clock(self) -> float:
         return self.time
@@ -191,6 +206,76 @@ def test_views() -> None:
     play(scene)
 
 
+def test_opened() -> None:
+    """Enter shows one row in full, with rates; escape goes back to the row and the filter."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.read()
+        await screen.press("slash", "a", "enter", "down")
+        assert screen.names == ["carla", "anna"]
+        await screen.show("enter")
+        assert screen.text("status") == "Connections: 1; 4 rows"
+        assert screen.rows == [
+            "Member \u25b2 Value Change/s",
+            "cid 1",
+            "host :",
+            "in_msgs 30.0",
+            "tls.version 1.3",
+        ]
+        await screen.read()
+        assert screen.rows[3] == "in_msgs 40.0 10"
+        await screen.press("r", "slash", "c", "i", "enter")
+        assert screen.rows[1:] == ["cid 1 0"]
+        await screen.press("enter", "escape")
+        assert [each.split()[0] for each in screen.rows[1:]] == [
+            "tls.version",
+            "in_msgs",
+            "host",
+            "cid",
+        ]
+        await screen.show("escape")
+        assert screen.names == ["carla", "anna"]
+        await screen.show("enter")
+        assert screen.rows[0].startswith("Member \u25b2")
+        assert screen.text("status").startswith("Connections: 1;")
+        screen.server.isEmpty = True
+        await screen.read()
+        assert screen.text("status") == "Connections: 1; it is not there any more"
+        await screen.show("escape")
+        await screen.press("escape")
+        assert len(screen.names) == 3
+
+    server = play(scene)
+    asked = [query for path, query in server.asked if "cid" in query]
+    assert asked[0] == {"auth": "true", "subs": "detail", "state": "all", "cid": 1, "limit": 1024}
+
+
+def test_openedTabs() -> None:
+    """From a row that is shown in full, keys lead to its view and to the next ones."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.show("enter", "1")
+        assert len(screen.names) == 3
+        await screen.show("enter", "tab")
+        assert screen.rows[0].startswith("Subject ")
+        await screen.show("enter")
+        assert screen.text("status").startswith("Subjects: jobs; ")
+        assert screen.rows[-1].startswith("subscriptions[0] subject jobs")
+
+    play(scene)
+
+
+def test_nothingToOpen() -> None:
+    """Without rows, enter does nothing."""
+
+    async def scene(screen: Scene) -> None:
+        await screen.show("4")
+        await screen.press("enter")
+        assert screen.text("status") == "this server does not have it"
+
+    play(scene)
+
+
 def test_goneServer() -> None:
     """The last figures stay while the server is away; another one begins without rates."""
 
@@ -240,3 +325,68 @@ def test_polls() -> None:
         assert app.return_code == 0
 
     asyncio.run(run())
+
+
+CONFIG = """
+server_name: one
+http: "127.0.0.1:8222"
+streaming { }
+jetstream { backend: memory }
+leafnodes { listen: "127.0.0.1:7422" }
+cluster { name: c, listen: "127.0.0.1:6222" }
+gateway { name: c, listen: "127.0.0.1:7222" }
+"""
+
+
+def test_runningBroker() -> None:
+    """A broker in this process has every view; its client, stream and consumer are opened."""
+    with MemoryBroker(configText=CONFIG) as memory:
+
+        def read(path: str, query: Mapping[str, object]) -> Any:
+            asked = {name: str(value) for name, value in query.items()}
+            answer = memory.broker.monitoring.answer(path, asked)
+            assert answer is not None
+            body = b"".join(piece for piece in answer.body if isinstance(piece, bytes))
+            assert answer.status == 200, body
+            return json.loads(body)
+
+        client = memory.connect({"verbose": False, "name": "worker"})
+        left = memory.connect({"verbose": False, "name": "gone"})
+        left.close()
+        client.request(b"SUB jobs.* 1\r\n")
+        for request, document in (
+            ("STREAM.CREATE.S", {"name": "S", "subjects": ["jobs.*"]}),
+            (
+                "CONSUMER.DURABLE.CREATE.S.C",
+                {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}},
+            ),
+        ):
+            text = json.dumps(document)
+            client.request(f"PUB $JS.API.{request} _INBOX.1 {len(text)}\r\n{text}\r\n".encode())
+            memory.advance(0.1)
+        client.request(b"PUB jobs.new 2\r\nhi\r\n")
+        memory.advance(0.1)
+
+        async def scene() -> None:
+            app = TopApp("http://one:8222", 3600.0, read)
+            async with app.run_test(size=(120, 40)) as pilot:
+                screen = Scene(Server(), app, pilot)
+                await screen._readSince(0)
+                for view in VIEWS[1:]:
+                    await screen.show(view.key)
+                    assert "cannot" not in screen.text("status"), view.title
+                for key, first, members in (
+                    ("1", "worker", ["in_msgs 3", "subscriptions_list_detail[0] subject jobs.*"]),
+                    ("2", "jobs.*", ["count 2"]),
+                    ("4", "S $G", ["config.subjects[0] jobs.*", "state.messages 1"]),
+                    ("5", "C S $G", ["config.ack_policy explicit", "num_pending 1"]),
+                    ("7", "gone", ["reason Client Closed"]),
+                ):
+                    await screen.show(key)
+                    assert first in screen.rows[1]
+                    await screen.show("enter")
+                    for member in members:
+                        assert any(each.startswith(member) for each in screen.rows), screen.rows
+                    await screen.show("escape")
+
+        asyncio.run(scene())

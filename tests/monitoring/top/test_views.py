@@ -35,6 +35,29 @@ PAGES = {
     "Channels": b"""{"total": 1, "channels": [{"name": "foo", "msgs": 3, "bytes": 93,
         "first_seq": 1, "last_seq": 3, "subscriptions": [{"pending_count": 2, "is_stalled": true},
         {"pending_count": 1, "is_stalled": false}]}]}""",
+    "Closed": b"""{"total": 1, "connections": [{"cid": 7, "type": "nats", "ip": "127.0.0.1",
+        "port": 47302, "start": "2026-11-28T01:59:00.1234Z", "stop": "2026-11-28T02:00:00.5678Z",
+        "reason": "Slow Consumer (Pending Bytes)", "uptime": "1m0s", "idle": "0s",
+        "pending_bytes": 70000, "in_msgs": 1, "out_msgs": 2, "in_bytes": 3, "out_bytes": 4,
+        "subscriptions": 1, "name": "sleepy", "lang": "go", "version": "1.2",
+        "authorized_user": "a", "account": "A"}]}""",
+    "Routes": b"""{"num_routes": 1, "routes": [{"rid": 4, "remote_id": "NB", "remote_name": "two",
+        "did_solicit": true, "is_configured": true, "ip": "127.0.0.1", "port": 6222,
+        "rtt": "1.5ms", "uptime": "1m0s", "idle": "2s", "pending_size": 5, "in_msgs": 1,
+        "out_msgs": 2, "in_bytes": 3, "out_bytes": 4, "subscriptions": 6, "account": "SYS",
+        "compression": "s2_fast"}, {"rid": 5, "remote_name": "two", "did_solicit": false}]}""",
+    "Gateways": b"""{"name": "A", "outbound_gateways": {"B": {"configured": true, "connection":
+        {"cid": 5, "ip": "127.0.0.1", "port": 7222, "rtt": "1ms", "uptime": "5s", "idle": "1s",
+        "pending_bytes": 0, "in_msgs": 1, "out_msgs": 2, "in_bytes": 3, "out_bytes": 4,
+        "subscriptions": 0, "name": "NB"}, "accounts": [{"name": "$G", "interest_mode":
+        "Optimistic"}, {"name": "SYS", "interest_mode": "Interest-Only"},
+        {"name": "X", "interest_mode": "Interest-Only"}]}, "C": null, "D": {"connection": 1}},
+        "inbound_gateways": {"B": [{"configured": true, "connection": {"cid": 6, "ip": "127.0.0.1",
+        "port": 7223}}], "C": 1}}""",
+    "Leafnodes": b"""{"leafnodes": 1, "leafs": [{"id": 9, "name": "edge", "is_spoke": false,
+        "account": "A", "ip": "127.0.0.1", "port": 7422, "rtt": "2ms", "in_msgs": 1, "out_msgs": 2,
+        "in_bytes": 3, "out_bytes": 4, "subscriptions": 5, "compression": "off"},
+        {"id": 10, "name": "hub", "is_spoke": true, "account": "B", "ip": "::1", "port": 1}]}""",
 }
 
 ROWS = {
@@ -47,6 +70,19 @@ ROWS = {
     "Streams": ["ORDERS A 100 13.5KB 1 1 1 100 n1"],
     "Consumers": ["c1 ORDERS A 90 9 2 0 10 2"],
     "Channels": ["foo 3 93B 1 3 2 3 1"],
+    "Closed": [
+        "127.0.0.1:47302 7 sleepy A a 2026-11-28 02:00:00 Slow Consumer (Pending Bytes) 1m0s "
+        "1 68.4KB 2 1 4B 3B go 1.2"
+    ],
+    "Routes": ["two 127.0.0.1:6222 4 out SYS 6 5B 2 1 4B 3B s2_fast 1.5ms 1m0s 2s", "two : 5 in"],
+    "Gateways": [
+        "B 127.0.0.1:7222 5 out Interest-Only, Optimistic 0 0B 2 1 4B 3B 1ms 5s 1s",
+        "B 127.0.0.1:7223 6 in",
+    ],
+    "Leafnodes": [
+        "edge 127.0.0.1:7422 9 spoke A 5 2 1 4B 3B off 2ms",
+        "hub ::1:1 10 hub B",
+    ],
 }
 
 
@@ -77,7 +113,7 @@ def test_server() -> None:
 
 def test_keys() -> None:
     """Views have keys of their own, and columns titles of their own."""
-    assert [each.key for each in VIEWS] == list("123456")
+    assert [each.key for each in VIEWS] == list("1234567890")
     for view in VIEWS:
         titles = [each.title for each in view.columns]
         assert len(set(titles)) == len(titles)

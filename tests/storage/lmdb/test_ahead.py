@@ -12,6 +12,7 @@ import pytest
 
 from natsbroker.interfaces.records import Retention, SubjectTally
 from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
+from natsbroker.storage.lmdb.environment import SLOW, QuickReads
 from natsbroker.storage.lmdb.layout import Tally
 from natsbroker.storage.lmdb.reading import TallyPage
 from natsbroker.storage.lmdb.store import openLMDB
@@ -27,6 +28,7 @@ class Stage:
     def __init__(self, path: Path) -> None:
         self.reactor = PumpedReactor()
         self.store: Any = self.wait(openLMDB(self.reactor, path))
+        self.store._quickReads = QuickReads(lambda: 0)
         self.log: Any = self.wait(self.store.open("log"))
         self.put(b"a", b"b")
 
@@ -76,11 +78,15 @@ def test_severalSubjects(stage: Stage) -> None:
     assert wait(log.subjects(b"*")) == {each: tallies[each] for each in (b"a", b"b", b"c")}
     assert wait(log.subjects(b"d.e")) == {b"d.e": tallies[b"d.e"]}
     assert wait(log.subjects(b"x")) == {}
+    assert wait(log.countSubjects()) == 4
     assert wait(log.lastFor(b"a")).sequence == 6
     assert wait(log.lastFor(b"b")).sequence == 2
     assert wait(log.lastFor(b"x")) is None
     found = wait(log.readMatching([b"a", b"d.>"], 2))
     assert [each.sequence for each in found.records] == [4, 5, 6]
+    few = wait(log.readMatching([b"a"], 2, 1))
+    assert ([each.sequence for each in few.records], few.next) == ([4], 6)
+    assert [each.sequence for each in wait(log.readMatching([b"a"], 5)).records] == [6]
     assert wait(log.sequenceAt(3500)) == 4
     assert wait(log.exportRange(2, 6)).next == 3
     assert wait(log.exportRange(3, 6)).sequences.tolist() == [3, 4, 5]
@@ -107,6 +113,16 @@ def test_caughtUp(stage: Stage) -> None:
     stage.wait(stage.log.delete([]))
     assert not stage.isAhead
     assert stage.wait(stage.log.subjects(b">")) == before
+    assert stage.wait(stage.log.countSubjects()) == 2
+
+
+def test_countedMeanwhile(stage: Stage) -> None:
+    """Subjects are counted again when the database catches up with the journal meanwhile."""
+    stage.put(b"c")
+    counting = stage.log.countSubjects()
+    stage.wait(stage.log.delete([]))
+    assert not stage.isAhead
+    assert stage.wait(counting) == 3
 
 
 def test_databaseCaughtUpBefore() -> None:
@@ -163,11 +179,19 @@ class TestRecalled:
         return found
 
     def test_journal(self, stage: Stage) -> None:
-        """Records of the journal are in memory; those of the database once they were read."""
+        """Records are at hand that are in the journal, or that the database gives at once."""
         stage.put(b"a", b"b")
         assert stage.isAhead
-        assert self.find(stage, 0, 1, 3, 4, 5) == [None, None, (3, b"3"), (4, b"4"), None]
-        stage.wait(stage.log.read(1))
+        found = [None, (1, b"1"), (3, b"3"), (4, b"4"), None]
+        assert self.find(stage, 0, 1, 3, 4, 5) == found
+        assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
+
+    def test_leftToThreads(self, stage: Stage) -> None:
+        """While reads wait for the disk, records are at hand once a thread has read them."""
+        times = iter(range(0, 10**12, 2 * SLOW))
+        stage.store._quickReads = QuickReads(lambda: next(times))
+        assert self.find(stage, 1, 2) == [(1, b"1"), None]
+        assert stage.wait(stage.log.lastFor(b"b")).payload == b"2"
         assert self.find(stage, 1, 2) == [(1, b"1"), (2, b"2")]
 
     def test_gone(self, stage: Stage) -> None:
@@ -190,6 +214,21 @@ class TestRecalled:
         stage.put(b"a")
         assert stage.log.recallLast(b"a") == 3
         assert stage.wait(stage.log.lastFor(b"a")).payload == b"3"
+
+    def test_lastWhenGone(self, stage: Stage) -> None:
+        """A record that was read with its sequence is not given once it is gone."""
+        assert stage.log.recallLast(b"a") == 1
+        stage.wait(stage.log.delete([1]))
+        assert self.find(stage, 1) == [None]
+        assert stage.log.recallLast(b"a") == 0
+
+    def test_askedAgain(self, stage: Stage) -> None:
+        """The block is kept of which a second record is asked for."""
+        assert stage.store.cache.find(stage.log.identity, 1) is None
+        assert self.find(stage, 1) == [(1, b"1")]
+        assert stage.store.cache.find(stage.log.identity, 1) is None
+        assert self.find(stage, 2) == [(2, b"2")]
+        assert stage.store.cache.find(stage.log.identity, 1) is not None
 
     def test_closed(self, stage: Stage) -> None:
         """A closed log gives nothing."""

@@ -164,15 +164,19 @@ cdef class Poller:
 
     cdef int releaseHeld(self) except -1:
         cdef SyncedWriter held = self.held
-        if held is not None:
-            self.held = None
+        self.held = None
+        if held is not None and held.isHeld:
             held.release()
         return 0
 
     cdef int writeHeld(self) except -1:
         cdef SyncedWriter held = self.held
         self.held = None
+        # It was closed meanwhile, perhaps.
+        if not held.isHeld:
+            return 0
         held.writeHeld()
+        self.batch.renew()
         self.batch.enter()
         try:
             self.batch.contain(self.watched[held.orders.done])
@@ -209,17 +213,18 @@ cdef class Poller:
         cdef epoll_event events[2]
         cdef int count = 0
         while not self.left:
-            pause = self.timeout()
-            if pause is not None and pause < LONGEST_WAIT:
-                break
             if self.held is not None:
                 count = epoll_wait(self.outer, events, 2, 0)
                 if count == 0:
-                    self.batch.renew()
                     self.writeHeld()
+                    if self.clock() > deadline:
+                        break
                     continue
                 self.releaseHeld()
             else:
+                pause = self.timeout()
+                if pause is not None and pause < LONGEST_WAIT:
+                    break
                 with nogil:
                     count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
             if count != 1 or events[0].data.fd != self.epoll:

@@ -1,0 +1,69 @@
+"""
+One row of a view in full: a view of its own, with a row for each member that the page has of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from natsbroker.monitoring.top.tables import INTERNAL, Column, Item, Row, Unit, View
+
+COLUMNS = (
+    Column("Member", "member"),
+    Column("Value", "value"),
+    Column("Change/s", "number", Unit.COUNT, isRate=True),
+)
+
+
+def detailView(view: View, row: Row) -> View:
+    """
+    @param row: of a table of C{view}.
+    """
+    columns = zip(view.columns, row.values, strict=True)
+    values = {each.path: value for each, value in columns if not each.isRate}
+    named = {name: values[path] for name, path in view.detailNames.items()}
+
+    def itemsIn(page: Item) -> Iterator[Item]:
+        for item in view.itemsIn(page):
+            if view.identityOf(item) == row.identity:
+                return membersOf(item)
+        return iter(())
+
+    return replace(
+        view,
+        key=f"{view.key}={row.identity}",
+        title=" / ".join(filter(None, row.identity.split("\0"))),
+        query={**view.query, **view.detailQuery, **named},
+        itemsIn=itemsIn,
+        identity=("member",),
+        columns=COLUMNS,
+        order="Member",
+    )
+
+
+def membersOf(item: Item, prefix: str = "") -> Iterator[Item]:
+    """
+    The members of C{item} by their dotted paths. Each element of a list is one of them, so that a
+    thousand subscriptions are a thousand rows.
+    """
+    for name, value in item.items():
+        if name == INTERNAL:
+            continue
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from membersOf(value, f"{path}.")
+        elif isinstance(value, list):
+            digits = len(str(len(value) - 1))
+            for number, each in enumerate(value):
+                yield {"member": f"{path}[{number:0{digits}}]", "value": _phrase(each)}
+        else:
+            yield {"member": path, "value": _phrase(value), "number": value}
+
+
+def _phrase(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{each['member']} {each['value']}" for each in membersOf(value))
+    return value if isinstance(value, str) else json.dumps(value)

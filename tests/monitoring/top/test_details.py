@@ -1,0 +1,117 @@
+"""
+One row in full: the page that is asked for, and the members of its item.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.monitoring.top.details import detailView, membersOf
+from natsbroker.monitoring.top.tables import INTERNAL, Row, Table, View, tableFrom
+from natsbroker.monitoring.top.views import VIEWS
+from tests.monitoring.top.test_views import PAGES
+
+VIEW_BY_TITLE = {each.title: each for each in VIEWS}
+
+
+def opened(title: str, page: bytes) -> tuple[View, Table]:
+    """The view of the first row of a page, and its table of the same page."""
+    parent = VIEW_BY_TITLE[title]
+    row: Row = tableFrom(parent, json.loads(page), 0.0).rows[0]
+    view = detailView(parent, row)
+    return view, tableFrom(view, json.loads(page), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("title", "shown", "query"),
+    [
+        ("Connections", "6", {"auth": "true", "subs": "detail", "state": "all", "cid": 6}),
+        ("Subjects", "A / jobs / q", {"subs": "true"}),
+        ("Accounts", "A", {"unused": "true"}),
+        (
+            "Streams",
+            "A / ORDERS",
+            {
+                "accounts": "true",
+                "streams": "true",
+                "consumers": "true",
+                "config": "true",
+                "acc": "A",
+            },
+        ),
+        (
+            "Consumers",
+            "A / ORDERS / c1",
+            {
+                "accounts": "true",
+                "streams": "true",
+                "consumers": "true",
+                "config": "true",
+                "acc": "A",
+            },
+        ),
+        ("Channels", "foo", {"channels": "1", "subs": "1"}),
+        ("Closed", "7", {"auth": "true", "subs": "detail", "state": "all", "cid": 7}),
+        ("Routes", "4", {}),
+        ("Gateways", "B / out / 5", {"accs": "true"}),
+        ("Leafnodes", "9 / 127.0.0.1 / 7422", {}),
+    ],
+)
+def test_question(title: str, shown: str, query: dict[str, object]) -> None:
+    """A row is named by what tells it apart; its page is asked for it alone where that works."""
+    view, table = opened(title, PAGES[title])
+    assert (view.title, view.query) == (shown, query)
+    assert table.rows
+
+
+def test_members() -> None:
+    """Every member is a row; what is nested has a dotted path, and elements of lists a number."""
+    item = {
+        "name": "ORDERS",
+        INTERNAL: True,
+        "sealed": False,
+        "state": {"messages": 3, "lost": None},
+        "subjects": ["a", "b"],
+        "consumers": [{"name": "c1", "delivered": {"seq": 1}}],
+        "tags": [],
+    }
+    found = [(each["member"], each["value"], each.get("number")) for each in membersOf(item)]
+    assert found == [
+        ("name", "ORDERS", "ORDERS"),
+        ("sealed", "false", False),
+        ("state.messages", "3", 3),
+        ("state.lost", "null", None),
+        ("subjects[0]", "a", None),
+        ("subjects[1]", "b", None),
+        ("consumers[0]", "name c1, delivered.seq 1", None),
+    ]
+
+
+def test_longList() -> None:
+    """Numbers of elements have as many digits, so that they sort."""
+    names = [each["member"] for each in membersOf({"list": list(range(12))})]
+    assert names == sorted(names)
+    assert (names[0], names[-1]) == ("list[00]", "list[11]")
+
+
+def test_rates() -> None:
+    """Numbers change per second; texts and truth values do not."""
+
+    def page(messages: int) -> Any:
+        item = {"name": "A", "stream_detail": [{"name": "S", "x": True, "state": {"n": messages}}]}
+        return {"account_details": [item]}
+
+    parent = VIEW_BY_TITLE["Streams"]
+    view = detailView(parent, tableFrom(parent, page(1), 0.0).rows[0])
+    before = tableFrom(view, page(10), 1.0)
+    found = {each.values[0]: each.values[2] for each in tableFrom(view, page(30), 3.0, before).rows}
+    assert found == {"account": None, "name": None, "x": None, "state.n": 10.0}
+
+
+def test_gone() -> None:
+    """What is not on the page any more has no rows."""
+    view, _ = opened("Streams", PAGES["Streams"])
+    assert tableFrom(view, {"account_details": []}, 0.0).rows == ()

@@ -1,0 +1,35 @@
+"""
+Single records of blocks.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from natsbroker.storage.blocks import build, chunks, placeIn, readBlock
+from natsbroker.storage.records import encodeBatch
+
+
+def test_placeOfOne() -> None:
+    """A record is found where the whole block has it, with gaps and without."""
+    chance = Random(7)
+    for gap in (1, 3):
+        sequences = range(5, 5 + 40 * gap, gap)
+        blobs = [
+            encodeBatch(9, each, [(b"s", b"", bytes(chance.randrange(9)), 1)], 1, 0, b"s").blobs[0]
+            for each in sequences
+        ]
+        raw = build(b"mark-abc", 9, 1, next(chunks(sequences, blobs)))
+        block = readBlock(raw, 9, 5)
+        assert block is not None
+        for sequence in range(5 + 40 * gap + 2):
+            found = placeIn(raw, sequence)
+            if sequence in sequences:
+                index = block.indexOf(sequence)
+                assert found == (block.starts[index], block.starts[index + 1])
+            else:
+                assert found is None
+        assert placeIn(memoryview(raw), 5) == placeIn(raw, 5)
+        for length in range(0, len(raw), 7):
+            found = placeIn(raw[:length], sequences[-1])
+            assert found is None or found[1] <= length
