@@ -8,3 +8,7 @@ __version__ = "0.1.0"
 #: The release of nats-server whose behaviour we match, as INFO and C{/varz} show it in C{version}:
 #: clients switch features off for less. Our own version stands in a field of its own.
 NATS_VERSION = "2.15.1"
+
+#: The level of JetStream's API in that release, as INFO and answers of the API show it: clients
+#: refuse what needs a higher one.
+API_LEVEL = 5

@@ -92,8 +92,8 @@ MAP: dict[str, Row] = {
     ),
 }
 """
-The whole map. Every module may also read C{natsbroker.__version__} and C{natsbroker.NATS_VERSION},
-because C{natsbroker/__init__.py} imports nothing.
+The whole map. Every module may also read C{__version__}, C{NATS_VERSION} and C{API_LEVEL} of
+C{natsbroker}, because C{natsbroker/__init__.py} imports nothing.
 docs/topics/architecture.md gives the reasons.
 """
 
@@ -232,7 +232,7 @@ def isAllowed(layer: str, edge: Edge) -> bool:
     row = MAP[layer]
     if top != "natsbroker":
         return top in row.others or (edge.typing and top in row.typing)
-    if edge.base == "natsbroker" and edge.name in ("", "NATS_VERSION", "__version__"):
+    if edge.base == "natsbroker" and edge.name in ("", "API_LEVEL", "NATS_VERSION", "__version__"):
         return True
     ours = row.ours | {layer} | (row.typing if edge.typing else frozenset())
     return any(edge.within(f"natsbroker.{name}") for name in ours)

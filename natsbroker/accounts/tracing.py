@@ -279,7 +279,7 @@ class AccountTracing:
         if trace.hops:
             document["hops"] = trace.hops
         document["events"] = trace.events
-        headers, payload = _encoded(compact(document), trace.request.encoding)
+        headers, payload = contentEncoded(compact(document), trace.request.encoding)
         self._publish(Message(trace.dest, headers + payload, headerLength=len(headers)))
 
 
@@ -311,7 +311,11 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _encoded(document: bytes, accepted: str) -> tuple[bytes, bytes]:
+def contentEncoded(document: bytes, accepted: str) -> tuple[bytes, bytes]:
+    """
+    @param accepted: the header C{Accept-Encoding}; empty for none.
+    @return: the header block and the payload.
+    """
     if not accepted:
         return b"", document
     encoding = "identity"
@@ -322,5 +326,5 @@ def _encoded(document: bytes, accepted: str) -> tuple[bytes, bytes]:
     elif "gzip" in accepted:
         import gzip
 
-        encoding, document = "gzip", gzip.compress(document)
+        encoding, document = "gzip", gzip.compress(document, compresslevel=1)
     return Headers({"Content-Encoding": encoding}).block(), document

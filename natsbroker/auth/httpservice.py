@@ -189,7 +189,7 @@ class HTTPServiceSettings:
     @ivar cacheFor: seconds for which an answer is kept; 0 for not.
     """
 
-    url: str
+    url: str = field(repr=False)
     timeout: float = 1.5
     longest: int = 65536
     atATime: int = 16

@@ -24,9 +24,15 @@ from natsbroker.auth.htpasswd import HtpasswdAuthenticator
 from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPServiceSettings
 from natsbroker.auth.watchedfile import readSnapshot
 from natsbroker.config.model import Settings, TLSSettings, User
-from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
+from natsbroker.interfaces import (
+    IAuthorizer,
+    IAuthorizerPlugin,
+    IBrokerHost,
+    IOptionsCheck,
+    IReloadable,
+)
 from natsbroker.server.agents import agentFor
-from natsbroker.server.pluginoptions import PluginOptions
+from natsbroker.server.pluginoptions import PluginOptionError, PluginOptions
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 
@@ -71,13 +77,16 @@ class SettingsAvatars:
         return settings
 
 
-@implementer(IAuthorizerPlugin)
+@implementer(IAuthorizerPlugin, IOptionsCheck)
 class HtpasswdPlugin:
     """
     Users in an htpasswd file. Option: C{file}.
     """
 
     name = "htpasswd"
+
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        _snapshot(_file(section))
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
         reactor = host.reactor
@@ -94,22 +103,26 @@ def _file(section: Mapping[str, Any]) -> str:
     path = reading.text("file")
     reading.end()
     if not path:
-        raise ValueError("file is missing")
+        raise PluginOptionError("file", "file is missing")
     return path
+
+
+def _snapshot(path: str) -> Any:
+    try:
+        return readSnapshot(path)
+    except OSError as error:
+        raise PluginOptionError("file", f"file {path}: {error.strerror}") from error
 
 
 @implementer(IReloadable)
 class _HtpasswdFromSection(HtpasswdAuthenticator):
     def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
         path = _file(section)
-        try:
-            snapshot = readSnapshot(path)
-        except OSError as error:
-            raise ValueError(f"file {path}: {error.strerror}") from error
+        snapshot = _snapshot(path)
         return lambda: self.file.use(path, snapshot)
 
 
-@implementer(IAuthorizerPlugin)
+@implementer(IAuthorizerPlugin, IOptionsCheck)
 class CredPlugin:
     """
     Checkers of C{twisted.cred}. Option: C{checkers}, strings as C{--auth} takes them.
@@ -120,8 +133,14 @@ class CredPlugin:
     def __init__(self, checkers: Sequence[Any] = ()) -> None:
         self._checkers = list(checkers)
 
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        self.checkersIn(section)
+
+    def checkersIn(self, section: Mapping[str, Any]) -> list[Any]:
+        return self._checkers or _checkers(section)
+
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
-        return CheckerAuthenticator(self._checkers or _checkers(section), SettingsAvatars(host))
+        return CheckerAuthenticator(self.checkersIn(section), SettingsAvatars(host))
 
 
 def _checkers(section: Mapping[str, Any]) -> list[Any]:
@@ -129,7 +148,7 @@ def _checkers(section: Mapping[str, Any]) -> list[Any]:
     descriptions = reading.texts("checkers")
     reading.end()
     if not descriptions:
-        raise ValueError("checkers is missing")
+        raise PluginOptionError("checkers", "checkers is missing")
     return [_checker(description) for description in descriptions]
 
 
@@ -142,10 +161,11 @@ def _checker(description: str) -> Any:
         return makeChecker(description)
     except Exception as error:
         # Whatever somebody else's factory raises: strcred names no common base.
-        raise ValueError(f'no checker "{kind}" can be made: {type(error).__name__}') from error
+        text = f'no checker "{kind}" can be made: {type(error).__name__}'
+        raise PluginOptionError("checkers", text) from error
 
 
-@implementer(IAuthorizerPlugin)
+@implementer(IAuthorizerPlugin, IOptionsCheck)
 class HTTPPlugin:
     """
     A service over HTTP. Options: C{url}, C{request_timeout}, C{max_answer}, C{max_concurrent},
@@ -154,6 +174,9 @@ class HTTPPlugin:
     """
 
     name = "http"
+
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        _terms(section, None)
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
         return _HTTPFromSection(*_terms(section, host.reactor), host.reactor)
@@ -187,13 +210,13 @@ def _terms(section: Mapping[str, Any], reactor: Any) -> tuple[HTTPServiceSetting
 
 def _tls(ca: str, certificate: str, key: str) -> TLSSettings:
     if bool(certificate) != bool(key):
-        raise ValueError("cert_file and key_file need each other")
+        raise PluginOptionError("key_file", "cert_file and key_file need each other")
     return TLSSettings(ca_file=ca, certs=((certificate, key),) if certificate else ())
 
 
 def _url(url: str, insecure: bool) -> str:
     if not url:
-        raise ValueError("url is missing")
+        raise PluginOptionError("url", "url is missing")
     try:
         parts = urlsplit(url)
         url.encode("ascii")
@@ -201,11 +224,14 @@ def _url(url: str, insecure: bool) -> str:
     except ValueError:
         isWhole = False
     if not isWhole or parts.username is not None or parts.fragment:
-        raise ValueError(f"url {url!r} is not one of https, or of http to this machine")
+        # It may have a password, which is why it is not repeated.
+        text = "url is not one of https, or of http to this machine"
+        raise PluginOptionError("url", text)
     if parts.scheme == "http" and not insecure and not _isHere(parts.hostname or ""):
-        raise ValueError(
+        raise PluginOptionError(
+            "url",
             "url is one of http to another machine, which everybody between can read: use https, "
-            "or say insecure_http: true"
+            "or say insecure_http: true",
         )
     return url
 

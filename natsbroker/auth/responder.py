@@ -17,7 +17,8 @@ from natsbroker.wire.values import Message
 
 _log = Logger()
 
-#: Answers a request: bytes, something for JSON, C{None} for no answer, or a Deferred of these.
+#: Answers a request: bytes, something for JSON, a message to the reply subject, C{None} for no
+#: answer, or a Deferred of these.
 Answer = Callable[[Message], Any]
 
 #: What answers say about the server that gives them.
@@ -61,6 +62,9 @@ class RequestResponder:
 
     def _answered(self, answer: Any, reply: bytes) -> None:
         if answer is None or not reply:
+            return
+        if isinstance(answer, Message):
+            self._bus.publish(answer)
             return
         if not isinstance(answer, bytes):
             answer = json.dumps(answer, separators=(",", ":")).encode("utf-8")

@@ -1,5 +1,5 @@
 """
-The page C{/connz}: the client connections.
+The page C{/connz}: the connections of clients and leafnodes.
 
 Parameters, refusals and keys are those of nats-server's page; C{filter_subject} is taken here too,
 which nats-server takes in requests over $SYS only. C{auth=1} shows names, never secrets.
@@ -53,7 +53,12 @@ _PLAIN = Namers()
 
 
 class Connz:
+    """
+    @ivar leafnodes: gives the leafnodes, which have C{facts} and C{listed} as client sessions.
+    """
+
     def __init__(self, context: ClientContext, namers: Namers = _PLAIN) -> None:
+        self.leafnodes: Callable[[], Iterable[Any]] = tuple
         self._context = context
         self._namers = namers
 
@@ -64,7 +69,8 @@ class Connz:
 
     def steps(self, selection: Selection, detail: Detail) -> Generator[bytes, None, Listing]:
         now = self._context.reactor.seconds()
-        chosen, total = yield from choose(self._context.connections, selection, now)
+        connections = self._context.connections
+        chosen, total = yield from choose(connections, selection, now, self.leafnodes())
         head = {
             "server_id": self._context.info.server_id,
             "now": instant(now),
@@ -88,8 +94,8 @@ def connectionRow(
     until = now if closed is None else closed.stop
     row: Row = {
         "cid": facts.cid,
-        "kind": "Client",
-        "type": facts.type,
+        "kind": facts.kind,
+        **({"type": facts.type} if facts.type else {}),
         **peerMembers(facts),
     }
     if closed is not None:
@@ -174,5 +180,5 @@ def _each(chosen: Chosen, facts: ConnectionFacts) -> Iterable[tuple[bytes, bytes
         for each in facts.details:
             yield each.pattern, each.queue, each.sid, each
         return
-    for sid, subscription in chosen.session.subscriptions or ():
+    for sid, subscription in chosen.session.listed():
         yield subscription.pattern, subscription.queue, sid, subscription

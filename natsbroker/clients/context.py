@@ -5,6 +5,7 @@ connections see the new ones.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -49,6 +50,9 @@ class Connections:
     The open client connections, and the last ones that have ended. C{slow} and C{ended} count by
     reason.
 
+    @ivar total: the number of clients that have connected so far.
+    @ivar nextNumber: gives the number of a new connection. Clients and links share them, because
+        C{/connz} shows clients and leafnodes by their numbers.
     @ivar accountTraffic: of closed connections, by account.
     @ivar stalls: how often a connection was not read because its receivers were behind.
     @ivar accountSlow: how many connections of an account were closed as slow consumers.
@@ -56,6 +60,7 @@ class Connections:
 
     def __init__(self, remember: int = REMEMBERED) -> None:
         self.total = 0
+        self.nextNumber = itertools.count(1).__next__
         self.stalls = 0
         self.slow: dict[str, int] = {}
         self.ended: dict[str, int] = {}
@@ -72,9 +77,9 @@ class Connections:
     def __iter__(self) -> Iterator[Any]:
         return iter(list(self._sessions.values()))
 
-    def nextNumber(self) -> int:
+    def nextClient(self) -> int:
         self.total += 1
-        return self.total
+        return self.nextNumber()
 
     def add(self, cid: int, session: object) -> None:
         self._sessions[cid] = session
@@ -88,7 +93,7 @@ class Connections:
         @param traffic: messages in, bytes in, messages out, bytes out.
         """
         self._sessions.pop(cid, None)
-        self.closed.append(closed)
+        self.remember(closed)
         self.ended[closed.reason] = self.ended.get(closed.reason, 0) + 1
         account = closed.facts.account
         sums = self.accountTraffic.setdefault(account, [0, 0, 0, 0]) if account else [0, 0, 0, 0]
@@ -101,6 +106,12 @@ class Connections:
             waiting, self._waiting = self._waiting, []
             for call in waiting:
                 call()
+
+    def remember(self, closed: ClosedClient) -> None:
+        """
+        @param closed: what C{/connz} shows of a connection that is gone, also of a leafnode's.
+        """
+        self.closed.append(closed)
 
     def whenEmpty(self, call: Callable[[], None]) -> None:
         if self._sessions:

@@ -40,12 +40,13 @@ class ConnectionFacts(NamedTuple):
     """
     A connection at one moment. Times are seconds since the epoch, durations seconds.
 
-    @ivar type: C{nats}, C{websocket} or C{mqtt}.
+    @ivar type: C{nats}, C{websocket} or C{mqtt}; empty for a leafnode.
     @ivar lastActivity: when it last sent anything but PONG.
     @ivar name: what it calls itself; as C{lang} and C{version}, any text.
     @ivar user: the name that the authorizer gave it; never a secret.
     @ivar nameTag: as C{issuer}, C{tags} and C{jwt}, see L{Grant}.
     @ivar details: of a connection that has ended: its subscriptions, or the first of them.
+    @ivar kind: C{Client} or C{Leafnode}.
     """
 
     cid: int
@@ -72,6 +73,7 @@ class ConnectionFacts(NamedTuple):
     tags: tuple[str, ...] = ()
     jwt: str = ""
     details: tuple[SubscriptionFacts, ...] = ()
+    kind: str = "Client"
 
 
 def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:

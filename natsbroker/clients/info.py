@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from natsbroker import API_LEVEL
 from natsbroker.wire.connect import infoLine
 
 #: What nats-server lets an operator switch in its JetStream, under its names. None of it is here.
@@ -84,6 +85,7 @@ class ServerInfo:
             "connect_info": connect_info,
             "remote_account": account,
             "acc_is_sys": isSystem,
+            "api_lvl": API_LEVEL,
         }
         return infoLine({name: ours[name] for name in _ORDER})
 
@@ -92,6 +94,7 @@ _ORDER = (
     *("server_id", "server_name", "version", "proto", "git_commit", "go", "host", "port"),
     *("headers", "auth_required", "tls_required", "tls_verify", "tls_available", "max_payload"),
     *("jetstream", "client_id", "client_ip", "nonce", "cluster", "cluster_dynamic"),
-    *("connect_urls", "ldm", "connect_info", "remote_account", "acc_is_sys", "xkey"),
+    *("connect_urls", "ldm", "connect_info", "remote_account", "acc_is_sys"),
+    *("api_lvl", "xkey"),
     *("natsbroker", "nb_export"),
 )

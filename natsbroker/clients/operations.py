@@ -4,7 +4,7 @@ The operations of a client that was let in, and what others may know of it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import Any
 
@@ -279,6 +279,12 @@ class ClientOperations(PeerSession):
     @property
     def subscriptions(self) -> SubscriptionTable | None:
         return self._admission.subscriptions
+
+    def listed(self) -> Iterable[tuple[bytes, Any]]:
+        """
+        The subscriptions by their sids.
+        """
+        return self.subscriptions or ()
 
     def facts(self) -> ConnectionFacts:
         grant, peer, options = self.grant, self.peer, self.options

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from natsbroker.clients.context import ClosedClient, Connections
 from natsbroker.clients.facts import ConnectionFacts
-from natsbroker.clients.session import ClientSession
 from natsbroker.monitoring.answers import PAUSE
 from natsbroker.monitoring.queries import (
     DEFAULT_LIMIT,
@@ -37,15 +36,20 @@ _STATES = {"open": (True, False), "closed": (False, True), "any": (True, True), 
 
 
 class Chosen(NamedTuple):
+    """
+    @ivar session: a client's, or a leafnode; C{None} for a connection that has ended.
+    """
+
     rank: Any
     cid: int
-    session: ClientSession | None
+    session: Any
     closed: ClosedClient | None
 
     @property
     def facts(self) -> ConnectionFacts:
         if self.session is not None:
-            return self.session.facts()
+            facts: ConnectionFacts = self.session.facts()
+            return facts
         if self.closed is not None:
             return self.closed.facts
         raise RuntimeError("neither a connection nor the end of one")
@@ -76,6 +80,7 @@ _RANKS: Mapping[str, Rank] = {
 class Selection:
     """
     @ivar cid: the only one that is wanted; 0 for any. The other filters do not hold for it.
+    @ivar mqtt_client: the id of an MQTT client. There are none: any id selects nothing.
     @ivar filter_subject: a subject that some subscription must have in common; empty for none.
     """
 
@@ -88,6 +93,7 @@ class Selection:
     acc: str = ""
     user: str = ""
     filter_subject: str = ""
+    mqtt_client: str = ""
 
     @classmethod
     def fromQuery(cls, query: Query) -> Selection:
@@ -106,6 +112,7 @@ class Selection:
             acc=text(query, "acc"),
             user=text(query, "user"),
             filter_subject="" if subject == ">" else subject,
+            mqtt_client=text(query, "mqtt_client"),
         )
         selection._check()
         return selection
@@ -127,7 +134,8 @@ class Selection:
         """
         if self.cid:
             return facts.cid == self.cid
-        return self.counts(facts) and (not self.user or facts.user == self.user)
+        isMeant = not self.user or facts.user == self.user
+        return self.counts(facts) and isMeant and not self.mqtt_client
 
 
 def accountOf(facts: ConnectionFacts) -> str:
@@ -138,16 +146,20 @@ def accountOf(facts: ConnectionFacts) -> str:
 
 
 def choose(
-    connections: Connections, selection: Selection, now: float
+    connections: Connections,
+    selection: Selection,
+    now: float,
+    leafnodes: Iterable[Any] = (),
 ) -> Generator[bytes, None, tuple[list[Chosen], int]]:
     """
+    @param leafnodes: see L{Connz <natsbroker.clients.connz.Connz>}.
     @return: the connections of the wanted part, and how many there are in all.
     """
-    opened: list[ClientSession] = list(connections) if selection.open else []
+    opened: list[Any] = [*connections, *leafnodes] if selection.open else []
     closed = list(connections.closed) if selection.closed else []
     found: list[Chosen] = []
     total = 0
-    sources: list[tuple[ClientSession | None, ClosedClient | None]] = [(s, None) for s in opened]
+    sources: list[tuple[Any, ClosedClient | None]] = [(each, None) for each in opened]
     sources += [(None, each) for each in closed]
     for place, (session, end) in enumerate(sources):
         if place % _STEP == _STEP - 1:
@@ -171,7 +183,7 @@ def _overlaps(chosen: Chosen, facts: ConnectionFacts, subject: str) -> Generator
         return False
     if chosen.session is None:
         return any(grammar.overlaps(wanted, each.pattern) for each in facts.details)
-    for place, (_, subscription) in enumerate(chosen.session.subscriptions or ()):
+    for place, (_, subscription) in enumerate(chosen.session.listed()):
         if place % _SUBSCRIPTIONS == _SUBSCRIPTIONS - 1:
             yield PAUSE
         if grammar.overlaps(wanted, subscription.pattern):

@@ -62,7 +62,7 @@ class ClientSession(ClientOperations):
         self._begin(context, peer, hot.Decoder(limits.max_control_line, limits.max_payload))
         self.decoder.authorized = not context.authorizer.required
         self.decoder.announce = True
-        self.cid = context.connections.nextNumber()
+        self.cid = context.connections.nextClient()
         self.options = dict(DEFAULTS)
         self._admission = Admission(context, self)
         self._isConnected = self._isGreeted = self._isInputEnded = False

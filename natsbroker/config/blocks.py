@@ -185,6 +185,7 @@ class _BlockReader:
         for entry in entries:
             if section.opener and section.opener in block:
                 block.others[entry.key] = plain(entry.node)
+                block.positions[entry.key] = entry.position
             elif not (entry.used and section.variables):
                 path = block.pathTo(entry.key)
                 self._findings.errors.append(UnknownField(entry.key, path, entry.position))
@@ -217,6 +218,8 @@ class _BlockReader:
     ) -> tuple[object] | None:
         try:
             value = kind.read(node)
+            if isinstance(node, TableNode) and isinstance(value, Mapping):
+                value = _withPlaces(value, node)
             if key.check is not None:
                 value = key.check(value)
         except ValueError as error:
@@ -248,12 +251,29 @@ class _BlockReader:
         return found
 
 
+def _withPlaces(values: Mapping[str, object], table: TableNode) -> NamedValues:
+    """
+    The map that a plugin reads, with the places of its keys.
+    """
+    found = NamedValues()
+    found.update(values)
+    found.positions = {entry.key: entry.position for entry in table}
+    return found
+
+
+def _placesIn(values: NamedValues, path: str) -> dict[str, str]:
+    found = {f"{path}.{key}": str(place) for key, place in values.positions.items()}
+    for key, value in values.items():
+        if isinstance(value, NamedValues):
+            found |= _placesIn(value, f"{path}.{key}")
+    return found
+
+
 def positionsIn(block: ParsedBlock) -> dict[str, str]:
     found = {block.pathTo(name): str(place) for name, place in block.positions.items()}
     for name, value in block.values.items():
         if isinstance(value, NamedValues):
-            path = block.pathTo(name)
-            found |= {f"{path}.{key}": str(place) for key, place in value.positions.items()}
+            found |= _placesIn(value, block.pathTo(name))
         below: Iterable[object] = (value,)
         if isinstance(value, (dict, list)):
             below = value.values() if isinstance(value, dict) else value

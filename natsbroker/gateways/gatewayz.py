@@ -61,9 +61,13 @@ class Gatewayz:
         self.gateways: GatewayPages | None = None
 
     def contribute(self, service: GatewayService, monitoring: MonitoringModel) -> None:
-        self.gateways = GatewayPages(service.gateways, service.switchAfter, service.advice.rowFor)
-        monitoring.varz.contributions["gateway"] = self.gateways.varz
-        monitoring.varz.statistics["gateways"] = service.gateways
+        registry = service.gateways
+        pages = GatewayPages(registry, service.switchAfter, service.advice.rowFor)
+        self.gateways = pages
+        monitoring.varz.contributions["gateway"] = pages.varz
+        monitoring.statsz.gateways = lambda: (registry.outbound, list(registry.inbound.values()))
+        monitoring.varz.contributions.setdefault("cluster", lambda: {"name": pages.name})
+        monitoring.varz.statistics["gateways"] = registry
 
     def __call__(self, query: Query) -> Answer:
         return Answer(200, JSON, bodyOf(self.steps(_Wanted(query))))

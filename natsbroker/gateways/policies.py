@@ -17,7 +17,13 @@ from typing import Any
 from zope.interface import implementer
 
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, InterestTable
-from natsbroker.interfaces import IBrokerHost, IGatewayInterestPolicy, IGatewayPolicyPlugin
+from natsbroker.interfaces import (
+    IBrokerHost,
+    IGatewayInterestPolicy,
+    IGatewayPolicyPlugin,
+    IOptionsCheck,
+)
+from natsbroker.server.pluginoptions import PluginOptionError, refuseOthers
 
 #: nats-server's number of refusals in one account.
 SWITCH_AFTER = 1000
@@ -116,20 +122,14 @@ class SwitchingPolicy(ListeningPolicy):
 
 
 def switchAfterOf(section: Mapping[str, Any]) -> int:
-    _refuseOthers(section, ("switch_after",))
+    refuseOthers(section, "switch_after")
     count = section.get("switch_after") or SWITCH_AFTER
     if type(count) is not int or count < 0:
-        raise ValueError("switch_after is not a count")
+        raise PluginOptionError("switch_after", "switch_after is not a count")
     return count
 
 
-def _refuseOthers(section: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for key in section:
-        if key not in known:
-            raise ValueError(f'unknown field "{key}"')
-
-
-@implementer(IGatewayPolicyPlugin)
+@implementer(IGatewayPolicyPlugin, IOptionsCheck)
 @dataclass(frozen=True)
 class _PolicyPlugin:
     """
@@ -142,9 +142,12 @@ class _PolicyPlugin:
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
         return self.make(section)
 
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        self.make(section)
+
 
 def _withoutOptions(section: Mapping[str, Any], policy: Callable[[], Any]) -> Any:
-    _refuseOthers(section, ())
+    refuseOthers(section)
     return policy()
 
 

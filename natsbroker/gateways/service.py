@@ -5,7 +5,7 @@ The gateway of a broker: its listener, dialling, and reload.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -102,6 +102,12 @@ class GatewayService(LinkService[str]):
     @property
     def block(self) -> Gateway:
         return self._settings.gateway or Gateway()
+
+    def clientInfo(self) -> Mapping[str, Any]:
+        """
+        A broker without a cluster of its own is one with the name of its gateway.
+        """
+        return {"cluster": self.gateways.terms.block.name}
 
     def location(self) -> tuple[str, Sequence[str]]:
         outbound = self.gateways.outbound

@@ -126,6 +126,25 @@ class IBrokerService(Interface):
         """
 
 
+class IOptionsCheck(Interface):
+    """
+    A plugin of any kind, or an opener of stores, that can say what is wrong with its section before
+    something is made of it. C{natsbroker check} and C{-t} ask those that have this interface; of
+    others they only find out whether they are installed.
+    """
+
+    def checkOptions(section: Mapping[str, Any], settings: Any) -> None:
+        """
+        Must have no effect: nothing is started, opened for writing, or connected to.
+
+        @param section: as the plugin gets it when it makes something.
+        @param settings: the L{natsbroker.config.model.Settings} that the section is part of.
+        @raise ValueError: for wrong keys or values, or for files that are missing. A
+            L{natsbroker.server.pluginoptions.PluginOptionError} is reported with the place of its
+            option.
+        """
+
+
 class IReadiness(Interface):
     """
     A service that is not ready at once. Clients can connect when all services are ready; a service

@@ -10,6 +10,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from natsbroker import API_LEVEL
 from natsbroker.config.model import JetStream
 from natsbroker.interfaces import IStreamStore
 from natsbroker.interfaces.records import StoreError
@@ -19,7 +20,6 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.limits import DEFAULT_MAX_CONSUMERS
 from natsbroker.jetstream.model.members import JetStreamPeers
-from natsbroker.jetstream.model.metadata import API_LEVEL
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.stream import Stream

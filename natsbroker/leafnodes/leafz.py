@@ -40,6 +40,7 @@ class Leafz:
             "leaf": lambda: _varz(service),
             "leafnodes": lambda: len(leafs),
         }
+        monitoring.connz.leafnodes = lambda: leafs
         monitoring.accountz.countLeafnodes = self._countIn
         monitoring.accstatz.countLeafnodes = self._countIn
         monitoring.accstatz.leafTraffic = self._trafficIn

@@ -14,6 +14,8 @@ from natsbroker import errors
 from natsbroker.accounts.account import Bus
 from natsbroker.accounts.tracing import LEAF, TRACING_PROTOCOL, TracePeer
 from natsbroker.advisories import LeafConnected, LeafDisconnected
+from natsbroker.clients.context import ClosedClient
+from natsbroker.clients.facts import ConnectionFacts, SubscriptionFacts, atEnd
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
@@ -178,6 +180,49 @@ class LeafLink(Link):
         super().limitsChanged()
         self.usePayload(self.grant)
 
+    def facts(self) -> ConnectionFacts:
+        """
+        What C{/connz} shows of it. The end that dialled shows no name, no user and no version.
+        """
+        inMessages, inBytes, outMessages, outBytes = self.counts
+        return ConnectionFacts(
+            cid=self.number,
+            type="",
+            host=self.host,
+            port=self.port,
+            started=self.started,
+            lastActivity=self.lastActivity,
+            roundTrip=self.roundTrip,
+            pending=self.outbox.pending,
+            inMessages=inMessages,
+            inBytes=inBytes,
+            outMessages=outMessages,
+            outBytes=outBytes,
+            subscriptions=self.subscriptions,
+            name="" if self.isDialled else self.name,
+            lang="",
+            version=self.version,
+            account=self.account,
+            user="" if self.isDialled else self.user,
+            tls=self.peer.tls,
+            kind=self.KIND,
+        )
+
+    def listed(self) -> Iterator[tuple[bytes, SubscriptionFacts]]:
+        """
+        What the peer is subscribed to, by nats-server's sids: subject and queue group.
+        """
+        traffic = self.traffic
+        for each, delivered in () if traffic is None else traffic.interest.counted():
+            sid = b" ".join(filter(None, (each.pattern, each.queue)))
+            yield sid, SubscriptionFacts(each.pattern, each.queue, sid, delivered, 0)
+
+    def ended(self) -> None:
+        now = self.context.reactor.seconds()
+        closed = ClosedClient(atEnd(self.facts(), self.listed()), now, self.reason)
+        self.leafs.clients.connections.remember(closed)
+        super().ended()
+
     def _describe(self) -> ClientInfo:
         return ClientInfo(
             start=self.started,
@@ -337,6 +382,15 @@ class LeafRegistry(LinkRegistry[LeafLink]):
 
     def numbered(self, number: int) -> LeafLink | None:
         return self._links.get(number)
+
+    def kick(self, number: int) -> bool:
+        """
+        @return: false if there is none with this number.
+        """
+        leaf = self.numbered(number)
+        if leaf is not None:
+            leaf.close(errors.KICKED)
+        return leaf is not None
 
     def linksTo(self, target: LeafRemote) -> list[LeafLink]:
         return [leaf for leaf in self.everyone() if leaf.target is target and not leaf.reason]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 from socket import socket
 from typing import Any
@@ -48,6 +49,8 @@ class LinkContext:
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
         C{None} for Twisted's transports.
+    @ivar nextNumber: gives the number of a new link; see L{Connections.nextNumber
+        <natsbroker.clients.context.Connections>}.
     """
 
     reactor: IReactorTime
@@ -59,15 +62,11 @@ class LinkContext:
     fastLane: bool = True
     maxTraced: int = 0
     poller: Any = None
-    _last: int = 0
+    nextNumber: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
 
     def useTracing(self, tracing: Logging) -> None:
         self.tracing = tracing.isTraced
         self.maxTraced = tracing.max_traced_msg_len
-
-    def nextNumber(self) -> int:
-        self._last += 1
-        return self._last
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
-from natsbroker.interfaces import IBrokerHost, IBrokerService, IPublishFilter
+from natsbroker.interfaces import IBrokerHost, IBrokerService, IOptionsCheck, IPublishFilter
 from natsbroker.monitoring.formats import decoded
-from natsbroker.server.pluginoptions import PluginOptions
+from natsbroker.server.pluginoptions import PluginOptionError, PluginOptions
 from natsbroker.wire.grants import GLOBAL_ACCOUNT
 from natsbroker.wire.headers import HeaderError, Headers
 from natsbroker.wire.values import Kind, Message
@@ -127,21 +127,21 @@ class SpanService(Service):
         return deferToThreadPool(reactor, reactor.getThreadPool(), self._provider.shutdown)
 
 
-@implementer(IBrokerService)
+@implementer(IBrokerService, IOptionsCheck)
 class SpanPlugin:
     name = "opentelemetry"
 
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        _, exporter = _optionsIn(section)
+        _import()
+        if exporter:
+            _entryPoint(exporter)
+
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
-        options = PluginOptions(section)
-        accounts = options.texts("accounts") or [GLOBAL_ACCOUNT]
-        exporter = options.text("exporter")
-        options.end()
+        accounts, exporter = _optionsIn(section)
         for each in accounts:
             _checkAccount(host, each)
-        try:
-            from opentelemetry import trace
-        except ImportError:
-            raise ValueError(_MISSING) from None
+        trace = _import()
         provider = _providerFor(exporter) if exporter else None
         source = provider or trace.get_tracer_provider()
         service: IService = SpanService(host, accounts, source.get_tracer("natsbroker"), provider)
@@ -151,11 +151,27 @@ class SpanPlugin:
 READY_MADE = (SpanPlugin(),)
 
 
+def _optionsIn(section: Mapping[str, Any]) -> tuple[list[str], str]:
+    options = PluginOptions(section)
+    accounts = options.texts("accounts") or [GLOBAL_ACCOUNT]
+    exporter = options.text("exporter")
+    options.end()
+    return accounts, exporter
+
+
+def _import() -> Any:
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        raise ValueError(_MISSING) from None
+    return trace
+
+
 def _checkAccount(host: IBrokerHost, name: str) -> None:
     try:
         host.bus(name)
     except KeyError:
-        raise ValueError(f"there is no account {name}") from None
+        raise PluginOptionError("accounts", f"there is no account {name}") from None
 
 
 def _providerFor(exporter: str) -> Any:
@@ -163,16 +179,21 @@ def _providerFor(exporter: str) -> Any:
     @param exporter: the name of an entry point. What it sends to is in the environment variables of
         the SDK, such as C{OTEL_EXPORTER_OTLP_ENDPOINT} and C{OTEL_SERVICE_NAME}.
     """
-    from importlib.metadata import entry_points
-
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    provider = TracerProvider(resource=Resource.create())
+    provider.add_span_processor(BatchSpanProcessor(_entryPoint(exporter).load()()))
+    return provider
+
+
+def _entryPoint(exporter: str) -> Any:
+    from importlib.metadata import entry_points
+
     found = list(entry_points(group=_EXPORTERS, name=exporter))
     if not found:
         known = ", ".join(sorted(each.name for each in entry_points(group=_EXPORTERS)))
-        raise ValueError(f'there is no exporter "{exporter}"; installed are: {known}')
-    provider = TracerProvider(resource=Resource.create())
-    provider.add_span_processor(BatchSpanProcessor(found[0].load()()))
-    return provider
+        text = f'there is no exporter "{exporter}"; installed are: {known}'
+        raise PluginOptionError("exporter", text)
+    return found[0]

@@ -5,7 +5,7 @@ intervals, with nats-server's keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from natsbroker.clients.selection import accountOf
@@ -21,6 +21,8 @@ _STEP = 256
 class Statsz:
     """
     @ivar countServers: gives the number of servers that are known, this one included.
+    @ivar routes: gives the routes that belong to a member.
+    @ivar gateways: gives the outbound gateways by name, and all inbound ones.
     """
 
     def __init__(self, state: BrokerState, varz: Varz, jetstream: Callable[[], Any]) -> None:
@@ -28,6 +30,8 @@ class Statsz:
         @param jetstream: gives the part C{jetstream} of C{/varz}.
         """
         self.countServers: Callable[[], int] = lambda: 1
+        self.routes: Callable[[], Iterable[Any]] = tuple
+        self.gateways: Callable[[], tuple[Mapping[str, Any], Iterable[Any]]] = lambda: ({}, ())
         self._state = state
         self._varz = varz
         self._jetstream = jetstream
@@ -54,13 +58,53 @@ class Statsz:
             "sent_to_clients": _counted(outMessages, outBytes),
             "received": _counted(all_["in_msgs"], all_["in_bytes"]),
             "received_from_clients": _counted(inMessages, inBytes),
-            "slow_consumers": sum(connections.slow.values()),
-            "active_servers": self.countServers(),
+            **self._troubles(),
         }
+        for key, rows in (("routes", self._routes()), ("gateways", self._gateways())):
+            if rows:
+                document[key] = rows
+        document["active_servers"] = self.countServers()
         if shown := self._jetstream():
             config = {key: shown["config"][key] for key in shown["config"] if key != "store_dir"}
             document["jetstream"] = {**shown, "config": config}
         return {**document, "gomaxprocs": 1}
+
+    def _troubles(self) -> dict[str, Any]:
+        """
+        The figures that are 0 are left out, but for the number of slow consumers.
+        """
+        troubles = self._varz.troubles()
+        slow, stale = troubles["slow_consumer_stats"], troubles["stale_connection_stats"]
+        found = {
+            "slow_consumer_stats": slow if any(slow.values()) else None,
+            "stale_connections": sum(stale.values()),
+            "stale_connection_stats": stale if any(stale.values()) else None,
+            "stalled_clients": self._state.context.connections.stalls,
+        }
+        shown = {key: value for key, value in found.items() if value}
+        return {"slow_consumers": sum(slow.values()), **shown}
+
+    def _routes(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "rid": each.number,
+                "name": each.remote,
+                **_passed(each.counts),
+                "pending": each.outbox.pending,
+            }
+            for each in self.routes()
+        ]
+
+    def _gateways(self) -> list[dict[str, Any]]:
+        outbound, inbound = self.gateways()
+        rows = []
+        for name, link in outbound.items():
+            counts = [each.counts for each in inbound if each.gateway == name]
+            received = sum(each[0] for each in counts), sum(each[1] for each in counts)
+            sent = link.counts[2:]
+            row = {"gwid": link.number, "name": name, **_passed((*received, *sent))}
+            rows.append({**row, "inbound_connections": len(counts)})
+        return rows
 
     def _active(self) -> Generator[Pause, None, int]:
         """
@@ -72,6 +116,13 @@ class Statsz:
                 yield PAUSE
             names.add(accountOf(session.facts()))
         return len(names)
+
+
+def _passed(counts: tuple[int, int, int, int]) -> dict[str, Any]:
+    """
+    @param counts: messages in, bytes in, messages out, bytes out.
+    """
+    return {"sent": _counted(*counts[2:]), "received": _counted(*counts[:2])}
 
 
 def _counted(messages: int, size: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -19,7 +19,7 @@ from natsbroker.monitoring.answers import bodyOf, compact
 from natsbroker.monitoring.connectioncounts import connectionCounts
 from natsbroker.monitoring.healthz import HealthQuery
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.queries import BadQuery
+from natsbroker.monitoring.queries import BadQuery, flag
 from natsbroker.monitoring.slices import Slices
 from natsbroker.monitoring.systemoptions import SystemRequest, decodeRequest
 from natsbroker.wire.clientinfo import eventId
@@ -217,7 +217,9 @@ def _jetStream(model: MonitoringModel, name: str, query: Mapping[str, str]) -> A
         isKnown = name in model.accountz
         problem = "not jetstream enabled" if isKnown else "not found"
         raise RequestFailed(f'account "{name}" {problem}')
-    return accountSteps(figures, account, JszQuery.fromQuery(query))
+    # Of one account nats-server shows no streams for "consumer" alone, unlike the page.
+    wanted = replace(JszQuery.fromQuery(query), streams=flag(query, "streams"))
+    return accountSteps(figures, account, wanted)
 
 
 def _information(model: MonitoringModel, name: str) -> Any:

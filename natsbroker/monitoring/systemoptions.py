@@ -76,6 +76,8 @@ OPTIONS: Mapping[str, Mapping[str, PageOption]] = {
         "name": PageOption("gw_name", STRING),
         "accounts": PageOption("accs", BOOL),
         "account_name": PageOption("acc_name", STRING),
+        **_SUBSCRIPTIONS,
+        **_DETAIL,
     },
     "LEAFZ": {**_SUBSCRIPTIONS, "account": PageOption("acc", STRING)},
     "ACCOUNTZ": {"account": PageOption("acc", STRING)},
@@ -94,8 +96,8 @@ OPTIONS: Mapping[str, Mapping[str, PageOption]] = {
         **_named(BOOL, "details"),
     },
     "PROFILEZ": {**_named(STRING, "name"), **_named(INT, "debug")},
-    "IPQUEUESZ": {},
-    "RAFTZ": {},
+    "IPQUEUESZ": {**_named(BOOL, "all"), **_named(STRING, "filter")},
+    "RAFTZ": _named(STRING, "account", "group"),
 }
 
 
@@ -105,6 +107,10 @@ _OTHERS: Mapping[str, Mapping[str, PageOption]] = {
     "KICK": _named(UINT64, "cid"),
     "LDM": _named(UINT64, "cid"),
 }
+
+
+#: How nats-server's errors name the options of a request, where that is not its subject's word.
+_GO_NAMES = {"ACCSTATZ": "AccountStatz"}
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,7 @@ def decodeRequest(kind: str, body: bytes) -> SystemRequest:
     known = OPTIONS.get(kind) or _OTHERS.get(kind, {})
     fields = [Field(key, shape) for key, shape in _FILTER.items()]
     fields += [Field(key, option.shape) for key, option in known.items()]
-    name = f"{kind.capitalize()}EventOptions"
+    name = f"{_GO_NAMES.get(kind, kind.capitalize())}EventOptions"
     shape: Struct[dict[str, Any]] = Struct(name, dict, fields)
     values = decodeLoosely(body, shape) if body else {}
     query: dict[str, str] = {}

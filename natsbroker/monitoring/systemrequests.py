@@ -6,8 +6,9 @@ The requests of the system account, with nats-server's subjects, options and ans
     $SYS.REQ.ACCOUNT.<account>.<page>   about one account
     $SYS.REQ.SERVER.<id>.KICK           close a connection; LDM: tell it to leave; RELOAD
 
-Users of other accounts may ask for the connections and the figures of their own. The pages, and all
-that answers need, load with the first request.
+An answer is compressed if the request has the header C{Accept-Encoding: snappy} or C{gzip}. Users
+of other accounts may ask for the connections and the figures of their own. The pages, and all that
+answers need, load with the first request.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from twisted.internet.defer import Deferred
+
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.tracing import contentEncoded
 from natsbroker.auth.responder import RequestResponder
 from natsbroker.interfaces import IMessageBus
+from natsbroker.wire.headers import HeaderError, Headers
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
@@ -34,6 +39,9 @@ ACTIONS = ("KICK", "LDM", "RELOAD")
 
 #: What is asked about one account.
 ACCOUNT_REQUESTS = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "CONNS", "STATZ")
+
+#: The answers that are never compressed, as nats-server's.
+_PLAIN = ("STATSZ", "IDZ", "CONNS")
 
 
 class SystemRequests:
@@ -73,15 +81,43 @@ class SystemRequests:
         responder.on(b"$SYS.REQ.ACCOUNT.PING.STATZ", self._askedOf("STATZ", name))
 
     def _asked(self, kind: str) -> Callable[[Message], Any]:
-        return lambda message: self.answers.ofServer(kind, message.payload)
+        def answer(message: Message) -> Any:
+            answering = self.answers.ofServer(kind, message.payload)
+            return answering if kind in _PLAIN else _encoded(message, answering)
+
+        return answer
 
     def _askedOf(self, kind: str, account: str = "") -> Callable[[Message], Any]:
-        return lambda message: self.answers.ofAccount(
-            kind, account or _named(message), message.payload
-        )
+        def answer(message: Message) -> Any:
+            name = account or _named(message)
+            answering = self.answers.ofAccount(kind, name, message.payload)
+            return answering if kind in _PLAIN else _encoded(message, answering)
+
+        return answer
 
     def _ordered(self, kind: str) -> Callable[[Message], Any]:
         return lambda message: self.answers.ofAction(kind, message.payload)
+
+
+def _encoded(request: Message, answering: Deferred[Any]) -> Deferred[Any]:
+    """
+    Compress an answer for a request whose header C{Accept-Encoding} asks for it.
+    """
+    try:
+        headers = Headers.fromBlock(request.body[: request.headerLength])
+        accepted = headers.get("Accept-Encoding") or ""
+    except HeaderError:
+        accepted = ""
+    if not accepted:
+        return answering
+
+    def encode(body: bytes | None) -> Message | None:
+        if body is None:
+            return None
+        block, payload = contentEncoded(body, accepted)
+        return Message(request.reply, block + payload, headerLength=len(block))
+
+    return answering.addCallback(encode)
 
 
 def _named(message: Message) -> str:

@@ -35,10 +35,12 @@ from natsbroker.interfaces import (
     IInterestWatcher,
     IMessageBus,
     IObserver,
+    IOptionsCheck,
 )
 from natsbroker.monitoring.formats import decoded
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.subjecttraffic import REST, SubjectTraffic, prefixOf
+from natsbroker.server.pluginoptions import PluginOptionError, refuseOthers
 from natsbroker.streaming.channelwriter import ChannelWriter
 from natsbroker.wire.durations import secondsFrom
 from natsbroker.wire.instants import instant
@@ -51,23 +53,21 @@ _DEPTH = (1, 16)
 _TOP = (1, 20_000)
 
 
-@implementer(IBrokerService)
+@implementer(IBrokerService, IOptionsCheck)
 class TrafficPlugin:
     name = "traffic"
 
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        refuseOthers(section, *_KNOWN)
+        _numbersIn(section)
+        if section.get("channel") is not None and settings.streaming is None:
+            raise PluginOptionError("channel", "channel needs a streaming block")
+
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
-        for key in section:
-            if key not in _KNOWN:
-                raise ValueError(f'unknown field "{key}"')
+        self.checkOptions(section, host.settings)
         writer = _writerFrom(host, section.get("channel"))
-        service: IService = TrafficService(
-            host,
-            _busFrom(host, section.get("account")),
-            _intervalFrom(section.get("interval", 10)),
-            _countFrom("depth", section.get("depth", 2), *_DEPTH),
-            _countFrom("top", section.get("top", 1000), *_TOP),
-            writer,
-        )
+        bus = _busFrom(host, section.get("account"))
+        service: IService = TrafficService(host, bus, *_numbersIn(section), writer)
         return service
 
 
@@ -81,17 +81,23 @@ def _busFrom(host: IBrokerHost, name: object) -> Any:
     try:
         return host.bus(str(name))
     except KeyError:
-        raise ValueError(f"there is no account {name}") from None
+        raise PluginOptionError("account", f"there is no account {name}") from None
 
 
 def _writerFrom(host: IBrokerHost, channel: object) -> ChannelWriter | None:
     if channel is None:
         return None
     streaming = host.settings.streaming
-    if streaming is None:
-        raise ValueError("channel needs a streaming block")
     bus, prefix = host.bus(streaming.account), streaming.discover_prefix
     return ChannelWriter(bus, host.reactor, str(channel), streaming.cluster_id, prefix)
+
+
+def _numbersIn(section: Mapping[str, Any]) -> tuple[float, int, int]:
+    return (
+        _intervalFrom(section.get("interval", 10)),
+        _countFrom("depth", section.get("depth", 2), *_DEPTH),
+        _countFrom("top", section.get("top", 1000), *_TOP),
+    )
 
 
 def _intervalFrom(value: object) -> float:
@@ -101,13 +107,13 @@ def _intervalFrom(value: object) -> float:
         seconds = -1.0
     low, high = _INTERVAL
     if isinstance(value, bool) or not low <= seconds <= high:
-        raise ValueError(f"interval must be {low:g} to {high:g} seconds")
+        raise PluginOptionError("interval", f"interval must be {low:g} to {high:g} seconds")
     return seconds
 
 
 def _countFrom(name: str, value: object, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise ValueError(f"{name} must be a number from {low} to {high}")
+        raise PluginOptionError(name, f"{name} must be a number from {low} to {high}")
     return value
 
 

@@ -47,7 +47,7 @@ class Varz:
         state = self._state
         context, settings, process = state.context, state.settings, state.process
         info, limits, connections = context.info, context.limits, context.connections
-        monitoring, now, troubles = settings.monitoring, state.seconds(), self._troubles()
+        monitoring, now, troubles = settings.monitoring, state.seconds(), self.troubles()
         document = {
             "server_id": info.server_id,
             "server_name": info.server_name,
@@ -140,7 +140,10 @@ class Varz:
             "out_client_bytes": outBytes,
         }
 
-    def _troubles(self) -> Document:
+    def troubles(self) -> Document:
+        """
+        @return: how many connections of each kind were slow consumers, and how many were stale.
+        """
         connections = self._state.context.connections
         slow = {"clients": sum(connections.slow.values())}
         stale = {"clients": connections.ended.get(_STALE, 0)}

@@ -152,6 +152,8 @@ class Routes(Membership):
         if not member:
             del self.members[member.serverId]
         if wasLast and any(member.addresses):
+            # A route of one account alone, as the system account's, may end later.
+            self.learn(member, None)
             self.changed()
 
     def linkGone(self, route: Route) -> None:

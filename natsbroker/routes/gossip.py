@@ -132,7 +132,7 @@ class ClusterGossip:
         if member is None:
             return
         before = member.addresses
-        member.useAddresses(document)
+        self._cluster.learn(member, document)
         if member.addresses != before:
             self._cluster.changed()
 

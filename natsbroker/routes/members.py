@@ -179,6 +179,7 @@ class Membership(LinkRegistry[Route]):
         self.gateways: GatewayGossipListener | None = None
         self.replyRouter: GatewayReplyRouter | None = None
         self._dial = dial
+        self._hasUrls = self._hasWebSocketUrls = False
         self._selves: set[tuple[str, int]] = set()
         self._learned: set[str] = set()
 
@@ -228,23 +229,33 @@ class Membership(LinkRegistry[Route]):
             if not self.isDedicated(name) and poolIndex(size, name) == route.poolIndex
         ]
 
+    def learn(self, member: Member, document: ServerDocument | None) -> None:
+        """
+        @param document: see L{Member.useAddresses}.
+        """
+        member.useAddresses(document)
+        self._hasUrls = self._hasUrls or bool(member.urls)
+        self._hasWebSocketUrls = self._hasWebSocketUrls or bool(member.webSocketUrls)
+
     def connectUrls(self) -> tuple[str, ...]:
         """
-        The addresses for clients in the whole cluster, those of this broker first.
+        The addresses for clients in the whole cluster, those of this broker first. Before another
+        member has sent its own there are none, as with nats-server: clients know this broker.
         """
-        return self._advertised(self.urls, (each.urls for each in self.members.values()))
+        others = (each.urls for each in self.members.values())
+        return self._advertised(self._hasUrls, self.urls, others)
 
     def webSocketConnectUrls(self) -> tuple[str, ...]:
         """
         The same for clients over WebSocket.
         """
         others = (each.webSocketUrls for each in self.members.values())
-        return self._advertised(self.webSocketUrls, others)
+        return self._advertised(self._hasWebSocketUrls, self.webSocketUrls, others)
 
     def _advertised(
-        self, own: tuple[str, ...], others: Iterable[tuple[str, ...]]
+        self, isShared: bool, own: tuple[str, ...], others: Iterable[tuple[str, ...]]
     ) -> tuple[str, ...]:
-        if not self.terms.advertises:
+        if not self.terms.advertises or not isShared:
             return ()
         found = dict.fromkeys(() if self.isLeaving else own)
         for urls in others:

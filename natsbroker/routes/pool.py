@@ -77,7 +77,7 @@ class RoutePool:
         self._makeWay(there, route)
         route.begin(self.cluster.accountsOf(route, member))
         if isFirst:
-            member.useAddresses(document)
+            self.cluster.learn(member, document)
             self.gossip.tell(route, member)
             self.gossip.tellGateways(member, document)
             self.cluster.changed()

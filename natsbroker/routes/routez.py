@@ -43,7 +43,7 @@ class Routez:
 
     def contribute(self, service: RouteService, monitoring: MonitoringModel) -> None:
         cluster = service.cluster
-        self.routes = cluster.placed
+        self.routes = monitoring.statsz.routes = cluster.placed
         self.permissions = lambda: cluster.terms.shownPermissions
         monitoring.varz.statistics["routes"] = cluster
         monitoring.varz.contributions |= {

@@ -322,9 +322,15 @@ class BrokerParts:
 
         connections = self.clients.connections
         actions = ServerActions(
-            partial(kick, connections), partial(askToLeave, connections), lambda: self.reloadFile()
+            lambda number: kick(connections, number) or self._kickLeafnode(number),
+            partial(askToLeave, connections),
+            lambda: self.reloadFile(),
         )
         return SystemAnswers(self.describe, self.monitoring(), self._reactor, actions, self._random)
+
+    def _kickLeafnode(self, number: int) -> bool:
+        service = self.links.find("leaf")
+        return service is not None and bool(service.leafs.kick(number))
 
     def _makeServices(self) -> None:
         settings, plugins = self._settings, self._plugins

@@ -6,14 +6,18 @@ that names no certificates, folders or plugins loads nothing, because C{-t} has 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.errors import BrokerError
 from natsbroker.links.kinds import KINDS
+
+if TYPE_CHECKING:
+    from natsbroker.server.plugins import Plugins
 
 _STORES = ("memory", "lmdb", "postgres")
 """The stores that are no plugins."""
@@ -71,11 +75,12 @@ def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
 
 def _streamingFolderProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
     streaming = settings.streaming
-    problem = ""
-    if streaming is not None and streaming.store == "lmdb":
-        problem = folderProblem(streaming.dir)
+    if streaming is None or streaming.store != "lmdb":
+        return
+    directory, key = streaming.storeSection.get("dir"), _streamingKey(settings, "dir")
+    problem = folderProblem(directory) if directory and isinstance(directory, str) else ""
     if problem:
-        yield "streaming.dir", ValueError(settings.placed("streaming.dir", problem))
+        yield key, ValueError(settings.placed(key, problem))
 
 
 def folderProblem(path: str) -> str:
@@ -90,26 +95,82 @@ def folderProblem(path: str) -> str:
     return "" if os.access(there, os.W_OK | os.X_OK) else f"{shown} cannot be written to"
 
 
+@dataclass(frozen=True)
+class _StoreBlock:
+    """
+    A block that names a store.
+
+    @ivar nameKey: the key with the name.
+    @ivar keyOf: gives the key of an option.
+    """
+
+    nameKey: str
+    name: str
+    section: Mapping[str, Any]
+    keyOf: Callable[[str], str]
+
+    @property
+    def isPlain(self) -> bool:
+        """
+        Whether nothing can be wrong with it, but for its folder.
+        """
+        return self.name in _STORES and self.section.keys() <= {"dir"}
+
+
+def _storeBlocks(settings: Settings) -> Iterator[_StoreBlock]:
+    streaming, jetstream = settings.streaming, settings.jetstream
+    keyOf: Callable[[str], str]
+    if streaming is not None:
+        keyOf = partial(_streamingKey, settings)
+        yield _StoreBlock("streaming.store", streaming.store, streaming.storeSection, keyOf)
+    if jetstream.enabled:
+        section = dict(jetstream.backend_options)
+        if jetstream.backend == "lmdb":
+            section.setdefault("dir", jetstream.store_dir or "jetstream")
+        keyOf = "jetstream.backend_options.{}".format
+        yield _StoreBlock("jetstream.backend", jetstream.backend, section, keyOf)
+
+
+def _streamingKey(settings: Settings, option: str) -> str:
+    """
+    The key of an option of the store, in whichever block it is.
+    """
+    blocks = ("streaming.store_options", "streaming.sql_options")
+    keys = [f"{block}.{option}" for block in blocks]
+    return next((each for each in keys if each in settings.places), f"streaming.{option}")
+
+
 def _pluginProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
-    gateway, streaming = settings.gateway, settings.streaming
-    ownStore = streaming is not None and streaming.store not in _STORES
+    gateway = settings.gateway
+    stores = [each for each in _storeBlocks(settings) if not each.isPlain]
     named = (
         settings.authorization.plugin,
         settings.router.plugin,
         settings.plugins,
         settings.services,
         gateway is not None and gateway.interest.plugin,
-        ownStore,
+        stores,
     )
     if not any(named):
         return
     from natsbroker.server.plugins import Plugins
 
     plugins = Plugins()
-    yield from plugins.missing(settings)
-    if streaming is not None and ownStore:
-        from natsbroker.storage.stores import storeOpener
+    yield from plugins.problems(settings)
+    for each in stores:
+        yield from _storeProblems(settings, each, plugins)
 
-        key = "streaming.store"
-        find = partial(storeOpener, plugins=plugins, key=settings.at(key))
-        yield from _attempted(key, find, streaming.store)
+
+def _storeProblems(
+    settings: Settings, block: _StoreBlock, plugins: Plugins
+) -> Iterator[tuple[str, Exception]]:
+    from natsbroker.server.plugins import PluginError, optionProblem
+    from natsbroker.storage.stores import storeOpener
+
+    try:
+        opener = storeOpener(block.name, plugins, settings.at(block.nameKey))
+    except PluginError as error:
+        yield block.nameKey, error
+        return
+    what = f'store "{block.name}"'
+    yield from optionProblem(settings, what, opener, block.section, block.nameKey, block.keyOf)

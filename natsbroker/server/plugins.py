@@ -25,9 +25,11 @@ from natsbroker.interfaces import (
     IConnectionKind,
     IGatewayInterestPolicy,
     IGatewayPolicyPlugin,
+    IOptionsCheck,
     IRouterPlugin,
     ISubjectRouter,
 )
+from natsbroker.server.pluginoptions import PluginOptionError
 
 Find = Callable[[Any], Iterable[Any]]
 
@@ -43,6 +45,14 @@ BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
     ],
 }
 """The plugins that need no installation, by interface; their modules load when one is looked up."""
+
+_NOUNS: Mapping[InterfaceClass, str] = {
+    IAuthorizerPlugin: "authorization plugin",
+    IGatewayPolicyPlugin: "gateway policy",
+    IRouterPlugin: "router plugin",
+    IBrokerService: "service",
+}
+"""How errors name a plugin, by its interface."""
 
 
 class PluginError(BrokerError):
@@ -88,7 +98,7 @@ class Plugins:
         plugin: Any = given
         if given is None:
             plugin = self._plugin(settings, IAuthorizerPlugin, "authorization", name)
-        what, make = f'authorization plugin "{plugin.name}"', plugin.makeAuthorizer
+        what, make = _what(IAuthorizerPlugin, plugin.name), plugin.makeAuthorizer
         return _made(what, IAuthorizer, "authorizer", make, host, options)
 
     def gatewayPolicy(
@@ -110,7 +120,8 @@ class Plugins:
         if given is None:
             name = interest.plugin or self.builtIn[IGatewayPolicyPlugin]()[0].name
             plugin = self._plugin(settings, IGatewayPolicyPlugin, "gateway.interest", name)
-        what, make, options = f'gateway policy "{plugin.name}"', plugin.makePolicy, interest.options
+        what, options = _what(IGatewayPolicyPlugin, plugin.name), interest.options
+        make = plugin.makePolicy
         return _made(what, IGatewayInterestPolicy, "policy", make, host, options)
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
@@ -120,7 +131,7 @@ class Plugins:
         plugin = self._plugin(settings, IRouterPlugin, "router", name)
 
         def make(account: str) -> ISubjectRouter:
-            what, makeRouter = f'router plugin "{name}"', plugin.makeRouter
+            what, makeRouter = _what(IRouterPlugin, name), plugin.makeRouter
             return _made(what, ISubjectRouter, "router", makeRouter, account, options)
 
         return make
@@ -155,31 +166,49 @@ class Plugins:
 
         def make(name: str) -> IService:
             section = sections.get(name, {})
-            what, makeService = f'service "{name}"', makers[name].makeService
+            what, makeService = _what(IBrokerService, name), makers[name].makeService
             return _made(what, IService, "service", makeService, host, section)
 
         return [(name, make(name)) for name in makers]
 
-    def missing(self, settings: Settings) -> Iterator[tuple[str, PluginError]]:
+    def problems(self, settings: Settings) -> Iterator[tuple[str, PluginError]]:
         """
-        @return: the key of each plugin that is named and is not there, and the error of a start.
+        @return: the key of each plugin that is named and is not there, and of each option that a
+            plugin says is wrong; and the error.
         """
-        policy = "" if settings.gateway is None else settings.gateway.interest.plugin
-        wanted = [
-            (IAuthorizerPlugin, settings.authorization.plugin, "authorization.plugin"),
-            (IGatewayPolicyPlugin, policy, "gateway.interest.plugin"),
-            (IRouterPlugin, settings.router.plugin, "router.plugin"),
-        ]
-        kinds = {each.name for each in self.connectionKinds(settings)}
-        for name in {**settings.plugins, **settings.services}:
-            if name not in kinds:
-                wanted.append((IBrokerService, name, _sectionOf(settings, name)))
-        for interface, name, key in wanted:
+        for interface, name, section, key, block in self._named(settings):
             try:
-                if name:
-                    self.named(interface, name, settings.at(key))
+                plugin = self.named(interface, name, settings.at(key))
             except PluginError as error:
                 yield key, error
+            else:
+                what, keyOf = _what(interface, name), f"{block}.{{}}".format
+                yield from optionProblem(settings, what, plugin, section, key, keyOf)
+
+    def _named(
+        self, settings: Settings
+    ) -> Iterator[tuple[InterfaceClass, str, Mapping[str, Any], str, str]]:
+        """
+        @return: what the settings name: interface, name, section, the key that has the name, and
+            the path of the section.
+        """
+        logins, router = settings.authorization, settings.router
+        chosen = [
+            (IAuthorizerPlugin, logins.plugin, logins.options, "authorization"),
+            (IRouterPlugin, router.plugin, router.options, "router"),
+        ]
+        if settings.gateway is not None:
+            interest = settings.gateway.interest
+            row = IGatewayPolicyPlugin, interest.plugin, interest.options, "gateway.interest"
+            chosen.insert(1, row)
+        for interface, name, section, block in chosen:
+            if name:
+                yield interface, name, section, f"{block}.plugin", block
+        kinds = {each.name for each in self.connectionKinds(settings)}
+        for name, section in {**settings.plugins, **settings.services}.items():
+            if name not in kinds:
+                key = _sectionOf(settings, name)
+                yield IBrokerService, name, section, key, key
 
     def _plugin(self, settings: Settings, interface: Any, block: str, name: str) -> Any:
         return self.named(interface, name, settings.at(f"{block}.plugin"))
@@ -190,6 +219,33 @@ class Plugins:
 
 def _sectionOf(settings: Settings, name: str) -> str:
     return f"{'services' if name in settings.services else 'plugins'}.{name}"
+
+
+def _what(interface: InterfaceClass, name: str) -> str:
+    return f'{_NOUNS[interface]} "{name}"'
+
+
+def optionProblem(
+    settings: Settings,
+    what: str,
+    plugin: object,
+    section: Mapping[str, Any],
+    key: str,
+    keyOf: Callable[[str], str],
+) -> Iterator[tuple[str, PluginError]]:
+    """
+    @param key: of the plugin's name, for a problem that no option has.
+    @param keyOf: gives the key of an option.
+    """
+    if not IOptionsCheck.providedBy(plugin):
+        return
+    checked: Any = plugin
+    try:
+        checked.checkOptions(section, settings)
+    except ValueError as error:
+        option = error.option if isinstance(error, PluginOptionError) else ""
+        at = keyOf(option) if option in section else key
+        yield at, PluginError(settings.placed(at, f"{what}: {error}"))
 
 
 def nameOf(given: object, default: str) -> str:

@@ -6,16 +6,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
-from natsbroker.interfaces import IBrokerHost, IStoreOpener, IStreamStore
+from natsbroker.interfaces import IBrokerHost, IOptionsCheck, IStoreOpener, IStreamStore
+from natsbroker.server.pluginoptions import PluginOptionError, refuseOthers
 from natsbroker.server.plugins import Plugins
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.wire.durations import secondsFrom
+
+if TYPE_CHECKING:
+    from natsbroker.storage.postgres.connecting import Database
 
 
 def monotonicOf(reactor: Any) -> Callable[[], float]:
@@ -37,20 +42,14 @@ def wallClockOf(reactor: Any) -> Callable[[], int]:
     return lambda: round(reactor.seconds() * 1_000_000_000)
 
 
-def _refuseOthers(section: Mapping[str, Any], *known: str) -> None:
-    for name in section:
-        if name not in known:
-            raise ValueError(f'unknown option "{name}"')
-
-
 def _size(section: Mapping[str, Any]) -> int:
     size = section.get("max_size", 0)
-    if not isinstance(size, int) or size < 0:
-        raise ValueError(f"max_size must be a number of bytes, not {size!r}")
+    if type(size) is not int or size < 0:
+        raise PluginOptionError("max_size", f"max_size must be a number of bytes, not {size!r}")
     return size
 
 
-@implementer(IStoreOpener)
+@implementer(IStoreOpener, IOptionsCheck)
 class MemoryOpener:
     """
     Option: C{max_size}, in bytes.
@@ -58,14 +57,18 @@ class MemoryOpener:
 
     name = "memory"
 
-    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
         # nats-streaming-server ignores the folder too.
-        _refuseOthers(section, "max_size", "dir")
+        refuseOthers(section, "max_size", "dir")
+        _size(section)
+
+    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
+        self.checkOptions(section, None)
         store: IStreamStore = MemoryStore(host.reactor, _size(section), wallClockOf(host.reactor))
         return succeed(store)
 
 
-@implementer(IStoreOpener)
+@implementer(IStoreOpener, IOptionsCheck)
 class LMDBOpener:
     """
     Options: C{dir}, the folder; C{max_size}, in bytes.
@@ -73,18 +76,23 @@ class LMDBOpener:
 
     name = "lmdb"
 
-    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
-        _refuseOthers(section, "max_size", "dir")
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        refuseOthers(section, "max_size", "dir")
         directory = section.get("dir")
         if not isinstance(directory, str) or not directory:
-            raise ValueError("a store on disk needs dir")
+            raise PluginOptionError("dir", "a store on disk needs dir")
+        _size(section)
+
+    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
+        self.checkOptions(section, None)
+        directory = str(section["dir"])
         clock = wallClockOf(host.reactor)
         readers = getattr(host, "readers", host.reactor)
         opening = openLMDB(host.reactor, directory, _size(section), clock, readers)
         return opening  # type: ignore[return-value]
 
 
-@implementer(IStoreOpener)
+@implementer(IStoreOpener, IOptionsCheck)
 class PostgresOpener:
     """
     Options, the first five with nats-streaming-server's names: C{driver}, which must be C{postgres}
@@ -96,35 +104,46 @@ class PostgresOpener:
     name = "postgres"
     aliases = ("postgresql",)
 
+    def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
+        _databaseOf(section)
+
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
-        accepted = ("driver", "no_caching", "bulk_insert_limit", "dir")
-        _refuseOthers(section, "source", "max_open_conns", "schema", "lease", *accepted)
-        driver = section.get("driver", "postgres")
-        if driver not in ("postgres", "postgresql"):
-            raise ValueError(f'driver "{driver}" is not supported, only "postgres" is')
-        source = section.get("source")
-        if not isinstance(source, str) or not source:
-            raise ValueError("a store in a database needs source")
-        try:
-            from natsbroker.storage.postgres.connecting import Database
-            from natsbroker.storage.postgres.store import openPostgres
-        except ImportError as missing:
-            why = f"psycopg is needed: pip install natsbroker[postgres] ({missing})"
-            raise ValueError(why) from missing
-        schema = section.get("schema", Database.SCHEMA)
-        if not isinstance(schema, str):
-            raise ValueError(f"schema must be a name, not {schema!r}")
-        lease = _seconds("lease", section.get("lease", Database.LEASE))
-        database = Database(source, schema, lease, _readers(section.get("max_open_conns", 0)))
+        database = _databaseOf(section)
+        from natsbroker.storage.postgres.store import openPostgres
+
         opening = openPostgres(host.reactor, database, wallClockOf(host.reactor))
         return opening  # type: ignore[return-value]
 
 
+def _databaseOf(section: Mapping[str, Any]) -> Database:
+    accepted = ("driver", "no_caching", "bulk_insert_limit", "dir")
+    refuseOthers(section, "source", "max_open_conns", "schema", "lease", *accepted)
+    driver = section.get("driver", "postgres")
+    if driver not in ("postgres", "postgresql"):
+        raise PluginOptionError("driver", f'driver "{driver}" is not supported, only "postgres" is')
+    source = section.get("source")
+    if not isinstance(source, str) or not source:
+        raise PluginOptionError("source", "a store in a database needs source")
+    try:
+        from natsbroker.storage.postgres.connecting import Database
+    except ImportError as missing:
+        why = f"psycopg is needed: pip install natsbroker[postgres] ({missing})"
+        raise ValueError(why) from missing
+    schema = section.get("schema", Database.SCHEMA)
+    if not isinstance(schema, str):
+        raise PluginOptionError("schema", f"schema must be a name, not {schema!r}")
+    lease = _seconds("lease", section.get("lease", Database.LEASE))
+    return Database(source, schema, lease, _readers(section.get("max_open_conns", 0)))
+
+
 def _seconds(name: str, value: object) -> float:
     if isinstance(value, str):
-        return secondsFrom(value)
+        try:
+            return secondsFrom(value)
+        except ValueError as error:
+            raise PluginOptionError(name, str(error)) from error
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} must be a duration, not {value!r}")
+        raise PluginOptionError(name, f"{name} must be a duration, not {value!r}")
     return value
 
 
@@ -135,8 +154,12 @@ def _readers(connections: object) -> int:
     if connections == 0:
         return 2
     if isinstance(connections, bool) or not isinstance(connections, int) or connections < 3:
-        raise ValueError(f"max_open_conns must be at least 3, or 0, not {connections!r}")
+        text = f"max_open_conns must be at least 3, or 0, not {connections!r}"
+        raise PluginOptionError("max_open_conns", text)
     return min(connections - 2, 16)
+
+
+READY_MADE: tuple[IStoreOpener, ...] = (MemoryOpener(), LMDBOpener(), PostgresOpener())
 
 
 def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
@@ -144,8 +167,9 @@ def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
     @param key: what names it, for the error; see L{natsbroker.config.model.Settings.at}.
     @raise natsbroker.server.plugins.PluginError: if there is no such store.
     """
-    for opener in (MemoryOpener(), LMDBOpener(), PostgresOpener()):
-        if name == opener.name or name in getattr(opener, "aliases", ()):
+    for opener in READY_MADE:
+        if name in getattr(opener, "aliases", ()):
             return opener
-    found: IStoreOpener = plugins.named(IStoreOpener, name, key=key)
+    known = replace(plugins, builtIn={**plugins.builtIn, IStoreOpener: lambda: READY_MADE})
+    found: IStoreOpener = known.named(IStoreOpener, name, key=key)
     return found

@@ -29,8 +29,7 @@ def storeMaker(
     @return: a callable that raises L{StartError} if the store's options make no sense.
     """
     opener = storeOpener(streaming.store, plugins, host.settings.at("streaming.store"))
-    section: dict[str, Any] = {"dir": streaming.dir} if streaming.dir else {}
-    section.update(streaming.store_options)
+    section = streaming.storeSection
 
     def openStore() -> Deferred[IStreamStore]:
         try:

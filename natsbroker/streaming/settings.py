@@ -66,11 +66,18 @@ class Streaming(ChannelLimits):
     hb_fail_count: int = 10
     replace_durable: bool = False
     jetstream_accounts: Mapping[str, str] = field(default_factory=dict)
-    nats_server: str = ""
+    nats_server: str = field(default="", repr=False)
     username: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     secure: bool = False
+
+    @property
+    def storeSection(self) -> dict[str, object]:
+        """
+        The options of the store.
+        """
+        return {**({"dir": self.dir} if self.dir else {}), **self.store_options}
 
     def limitsOf(self, channel: str) -> ChannelLimits:
         return self._limitsOf(channel.encode(), list(self.channels))

@@ -121,8 +121,8 @@ class ServerDocument:
 class LinkConnect:
     name: str = ""
     user: str = ""
-    password: str = ""
-    auth_token: str = ""
+    password: str = field(default="", repr=False)
+    auth_token: str = field(default="", repr=False)
     verbose: bool = False
     pedantic: bool = False
     headers: bool = False

@@ -33,8 +33,14 @@ class TestConnections:
     def test_numbers(self) -> None:
         """Numbers begin at one and are never used again."""
         connections = Connections()
-        assert [connections.nextNumber() for _ in range(3)] == [1, 2, 3]
+        assert [connections.nextClient() for _ in range(3)] == [1, 2, 3]
         assert connections.total == 3
+
+    def test_linksShareNumbers(self) -> None:
+        """A link takes a number that no client gets, and is no client."""
+        connections = Connections()
+        assert (connections.nextClient(), connections.nextNumber()) == (1, 2)
+        assert (connections.nextClient(), connections.total) == (3, 2)
 
     def test_comeAndGo(self) -> None:
         """A connection is found by its number while it is there."""

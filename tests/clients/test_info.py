@@ -40,6 +40,7 @@ class TestLine:
             "max_payload": 1048576,
             "client_id": 7,
             "client_ip": "10.0.0.1",
+            "api_lvl": 5,
             "natsbroker": "0.1",
         }
 
@@ -59,7 +60,7 @@ class TestLine:
         )
         line = full.line(1, "::1", 5, "nonce", "A", True, True)
         fields = read(line)
-        missing = {"ip", "cluster", "cluster_dynamic", "domain", "ws_connect_urls", "api_lvl"}
+        missing = {"ip", "cluster", "cluster_dynamic", "domain", "ws_connect_urls"}
         expected = [key for key in INFO_KEYS if key not in missing]
         assert list(fields) == [*expected, "natsbroker", "nb_export"]
         assert fields["connect_urls"] == ["a:1", "b:2"]

@@ -45,12 +45,16 @@ class Open:
 
     def __init__(self, facts: ConnectionFacts, patterns: tuple[bytes, ...] = ()) -> None:
         self._facts = facts
-        self.subscriptions = [(b"%d" % n, Pattern(each)) for n, each in enumerate(patterns)]
+        self._listed = [(b"%d" % n, Pattern(each)) for n, each in enumerate(patterns)]
 
     def facts(self) -> ConnectionFacts:
         """Count the look."""
         Open.looked += 1
         return self._facts
+
+    def listed(self) -> list[tuple[bytes, Pattern]]:
+        """The subscriptions."""
+        return self._listed
 
 
 def connectionsOf(*open: Open, closed: tuple[ClosedClient, ...] = ()) -> Connections:
@@ -211,6 +215,18 @@ class TestFilters:
         """Only the user's connections are there, but all count."""
         assert cids(self.connections, user="a", state="all") == [1, 5, 6]
         assert total(self.connections, user="a", state="all") == 6
+
+    def test_mqttClient(self) -> None:
+        """No connection is an MQTT client's, but all count."""
+        assert cids(self.connections, mqtt_client="x", state="all") == []
+        assert total(self.connections, mqtt_client="x", state="all") == 6
+
+    def test_leafnodes(self) -> None:
+        """Leafnodes are connections, too, with the same filters."""
+        leafs = [Open(factsWith(7, account="A", kind="Leafnode"), (b"foo",))]
+        for query, wanted in (({"acc": "A"}, [1, 2, 7]), ({"cid": "7"}, [7]), ({"acc": "B"}, [])):
+            chosen, _ = complete(choose(self.connections, Selection.fromQuery(query), 9.0, leafs))
+            assert [each.cid for each in chosen] == wanted
 
     def test_accountAndUser(self) -> None:
         """Both filters hold at once."""

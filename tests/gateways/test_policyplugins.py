@@ -73,8 +73,8 @@ def test_provide(plugin: Any) -> None:
         ("plugin: nobody", 'no IGatewayPolicyPlugin named "nobody"'),
         ("plugin: mine, bad: 1", 'gateway policy "mine": bad is bad'),
         ("plugin: mine", 'gateway policy "mine" makes no policy'),
-        ("plugin: interest-only, x: 1", 'unknown field "x"'),
-        ("plugin: optimistic, switch_after: 1", 'unknown field "switch_after"'),
+        ("plugin: interest-only, x: 1", 'unknown option "x"'),
+        ("plugin: optimistic, switch_after: 1", 'unknown option "switch_after"'),
     ],
 )
 def test_invalidSectionIsRefused(interest: str, problem: str) -> None:

@@ -55,6 +55,11 @@ class TestListening:
             "listen tcp 127.0.0.1:7222: bind: address already in use"
         )
 
+    def test_clusterName(self) -> None:
+        """A broker without a cluster is one with the name of its gateway."""
+        host = Edge().start()
+        assert b'"cluster":"A"' in host.dial().receive()
+
     def test_none(self) -> None:
         """An empty block is no gateway."""
         assert Host("gateway {}").broker.gateways is None

@@ -11,11 +11,40 @@ import time
 from collections.abc import Callable, Container
 from typing import Any
 
-from tests.interop.pages import Difference
+from tests.interop.pages import Difference, placesOf
 from tests.interop.plainclients import Client
+from tests.interop.readers import ExpectedAnswer
 from tests.interop.servers import PATIENCE, Server
 
-__all__ = ["AskingClient", "Monitored", "assertSameShape", "fetched"]
+__all__ = [
+    "ABSENT",
+    "EXTRA",
+    "AskingClient",
+    "Monitored",
+    "assertSamePlaces",
+    "assertSameShape",
+    "fetched",
+    "readBy",
+]
+
+#: What nats-server shows and natsbroker does not, by its place in an answer.
+ABSENT = {
+    "data.git_commit": "of the Go program",
+    "data.disk_io_wait_stats": "of the semaphore in front of Go's disk operations",
+}
+
+#: What natsbroker shows and nats-server does not.
+EXTRA = {"data.natsbroker": "our own version; version is nats-server's"}
+
+#: The objects whose keys are data, such as names.
+DATA_PLACES = {
+    "server.feature_flags",
+    *(
+        f"{place}{key}"
+        for place in ("", "data.")
+        for key in ("http_req_stats", "feature_flags", "inbound_gateways", "outbound_gateways")
+    ),
+}
 
 
 class AskingClient(Client):
@@ -98,6 +127,25 @@ class Monitored:
             each.close()
 
 
+def readBy(server: Server, expected: ExpectedAnswer) -> Any:
+    """
+    @return: the page or the answer that a tool reads; the server has a user C{s} in the system
+        account.
+    """
+    if expected.source.startswith("/"):
+        return server.monitor(expected.source)
+    # Others of a cluster answer a ping, too.
+    number = server.monitor("/varz")["server_id"]
+    subject = "SERVER.PING.STATSZ" if expected.source == "SERVER.PING" else expected.source
+    subject = subject.replace("SERVER.PING", f"SERVER.{number}")
+    body = json.dumps(expected.options).encode() if expected.options else b""
+    asker = AskingClient(server, "s")
+    try:
+        return asker.answers(f"$SYS.REQ.{subject}", body)
+    finally:
+        asker.close()
+
+
 def fetched(side: Monitored, path: str) -> Any:
     """
     @return: a page, which must be there.
@@ -118,6 +166,25 @@ def _ordered(value: Any) -> Any:
         isNamed = all(isinstance(each, dict) and "name" in each for each in rows)
         return sorted(rows, key=lambda each: str(each["name"])) if isNamed else rows
     return value
+
+
+def assertSamePlaces(
+    there: Any, here: Any, absent: Container[str] = (), extra: Container[str] = ()
+) -> None:
+    """
+    Compare two documents whose rows may stand in any order: what any row has, with its type.
+    """
+    real, ours = (placesOf(each, DATA_PLACES) for each in (there, here))
+    for places, excused in ((real - ours, absent), (ours - real, extra)):
+        found = sorted(places, key=len)
+        heads = [each.partition(":")[0] for each in found]
+        # What is below an excused place is excused, too.
+        allowed = [each for each in heads if each in excused]
+        assert [
+            each
+            for each, head in zip(found, heads, strict=True)
+            if not any(head == one or head.startswith(f"{one}.") for one in allowed)
+        ] == []
 
 
 def assertSameShape(

@@ -4,6 +4,7 @@ Monitoring pages of nats-server and natsbroker, and how they may differ.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,24 @@ def inOrder(rows: list[Any]) -> list[Any]:
     """
     isSubscription = all(isinstance(row, dict) and "sid" in row for row in rows)
     return sorted(rows, key=lambda row: str(row["sid"])) if isSubscription else rows
+
+
+def placesOf(value: Any, names: Container[str] = (), place: str = "") -> set[str]:
+    """
+    The places of a document, each with its type. Rows of a list stand at one place: what any of
+    them has counts, however many there are.
+
+    @param names: the places of objects whose keys are data; C{*} stands for these.
+    """
+    if isinstance(value, list):
+        return {each for row in value for each in placesOf(row, names, place)} | {f"{place}: list"}
+    if not isinstance(value, dict):
+        return {f"{place}: {typeOf(value)}"}
+    found = {f"{place}: dict"}
+    for key, inner in value.items():
+        name = "*" if place in names else key
+        found |= placesOf(inner, names, f"{place}.{name}" if place else name)
+    return found
 
 
 @dataclass

@@ -5,13 +5,67 @@ Clients on sockets, which say and show every byte of the protocol.
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import time
 
 from natsbroker.testing.frames import splitFrames
 from tests.interop.servers import PATIENCE, Server
 
-__all__ = ["Client"]
+__all__ = ["Client", "Leafnode"]
+
+#: The options of a leafnode's CONNECT, but for its login.
+_LEAF = {"version": "2.15.1", "headers": True, "proto": 1}
+
+
+def _dialled(port: int) -> socket.socket:
+    """
+    A connection on which small lines do not wait for the acknowledgement of earlier ones.
+    """
+    connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+class Leafnode:
+    """
+    A leafnode on a socket, which has logged in, or was refused.
+    """
+
+    def __init__(self, server: Server, user: str = "a", password: str = "", name: str = "edge"):
+        match = server.waitForLog(r"Listening for leafnode connections on \S+:(\d+)")
+        self._socket = _dialled(int(match[1]))
+        self._rest = b""
+        login = {"user": user, "pass": password or user, "name": name}
+        self._until(b"INFO")
+        self.send(b"CONNECT " + json.dumps({**_LEAF, **login}).encode() + b"\r\n")
+        self.flush()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        self._socket.sendall(data)
+
+    def flush(self) -> None:
+        """Wait for the server to have worked everything off, or to have closed the connection."""
+        try:
+            self.send(b"PING\r\n")
+            self._until(b"PONG")
+        except ConnectionError:
+            pass  # it was refused, and its last words were cut off
+
+    def close(self) -> None:
+        """Go."""
+        self._socket.close()
+
+    def _until(self, word: bytes) -> None:
+        line = b""
+        while not line.startswith(word):
+            while b"\r\n" not in self._rest:
+                data = self._socket.recv(1 << 16)
+                if not data:
+                    return
+                self._rest += data
+            line, _, self._rest = self._rest.partition(b"\r\n")
 
 
 class Client:
@@ -23,7 +77,7 @@ class Client:
     """
 
     def __init__(self, member: Server, user: str = "a") -> None:
-        self._socket = socket.create_connection(("127.0.0.1", member.port), PATIENCE)
+        self._socket = _dialled(member.port)
         self._rest = b""
         self._pongs = 0
         self._sids = itertools.count(1)

@@ -112,6 +112,7 @@ REFUSALS = [
     "/leafz?subs=x",
     "/gatewayz?accs=x",
     "/nope",
+    "/expvarz",
     "/varz/",
     "/VARZ",
 ]

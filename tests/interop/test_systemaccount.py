@@ -5,34 +5,41 @@ order with the same types, and the same refusals. Each difference has its reason
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import pytest
 
-from tests.interop.monitored import AskingClient, Monitored, assertSameShape
+from tests.interop.monitored import (
+    ABSENT,
+    EXTRA,
+    AskingClient,
+    Monitored,
+    assertSamePlaces,
+    assertSameShape,
+    fetched,
+    readBy,
+)
+from tests.interop.plainclients import Leafnode
+from tests.interop.readers import PLAIN, ExpectedAnswer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 CONFIG = """
 server_name: mon
 server_tags: [eu]
+system_account: "$SYS"
+leafnodes { listen: "127.0.0.1:-1" }
+gateway { name: here, listen: "127.0.0.1:-1" }
 accounts {
   A { users: [ { user: a, password: a } ] }
   C { users: [ { user: c, password: c } ] }
   $SYS { users: [ { user: s, password: s } ] }
 }
 """
-
-#: What nats-server shows and natsbroker does not, by the last keys of its place.
-ABSENT = {
-    "data.git_commit": "of the Go program",
-    "data.disk_io_wait_stats": "of the semaphore in front of Go's disk operations",
-}
-
-#: What natsbroker shows and nats-server does not.
-EXTRA = {"data.natsbroker": "our own version; version is nats-server's"}
 
 #: Requests behind C{$SYS.REQ.}, where C{ID} is the server's.
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
@@ -45,11 +52,12 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("SERVER.PING.CONNZ", {"subscriptions": True}),
     ("SERVER.PING.CONNZ", {"subscriptions_detail": True, "auth": True}),
     ("SERVER.PING.CONNZ", {"state": 1}),
-    ("SERVER.PING.CONNZ", {"state": 2, "sort": "uptime"}),
     ("SERVER.PING.CONNZ", {"cid": 99}),
     ("SERVER.PING.CONNZ", {"acc": "A", "limit": -1}),
     ("SERVER.PING.CONNZ", {"user": "a"}),
     ("SERVER.PING.CONNZ", {"filter_subject": "foo.>", "acc": "A"}),
+    ("SERVER.PING.CONNZ", {"acc": "A", "subscriptions_detail": True, "auth": True}),
+    ("SERVER.PING.CONNZ", {"acc": "A", "state": 1, "subscriptions": True, "auth": True}),
     ("SERVER.PING.SUBSZ", {}),
     ("SERVER.PING.SUBSZ", {"subscriptions": True, "test": "foo.1"}),
     ("SERVER.PING.ROUTEZ", {"subscriptions": True}),
@@ -63,6 +71,9 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     *((f"SERVER.ID.{kind}", {}) for kind in ("STATSZ", "IDZ", "VARZ", "CONNZ", "JSZ", "HEALTHZ")),
     ("ACCOUNT.A.CONNZ", {"subscriptions": True}),
     ("ACCOUNT.C.CONNZ", {}),
+    ("ACCOUNT.A.CONNZ", {"state": 2, "subscriptions_detail": True, "auth": True}),
+    ("ACCOUNT.A.LEAFZ", {"subscriptions": True}),
+    ("ACCOUNT.$SYS.INFO", {}),
     ("ACCOUNT.A.LEAFZ", {}),
     ("ACCOUNT.A.INFO", {}),
     ("ACCOUNT.A.CONNS", {}),
@@ -71,6 +82,54 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("ACCOUNT.PING.STATZ", {"accounts": ["C"], "include_unused": True}),
     ("ACCOUNT.NO.SUBSZ", {}),
 ]
+
+#: Requests whose answers have rows in any order: of connections with the same figures, for example.
+UNSORTED: list[tuple[str, dict[str, Any]]] = [
+    ("ACCOUNT.A.SUBSZ", {}),
+    *(
+        ("SERVER.PING.CONNZ", {"sort": sort, "state": state})
+        for sort in (
+            *("cid", "start", "subs", "pending", "msgs_to", "msgs_from", "bytes_to", "bytes_from"),
+            *("last", "idle", "uptime", "rtt"),
+        )
+        for state in (0, 1, 2)
+    ),
+    *(("SERVER.PING.CONNZ", {"sort": sort, "state": 1}) for sort in ("stop", "reason")),
+]
+
+#: Pages on which the leafnode or the gateway is.
+PAGES = [
+    "/varz",
+    "/connz",
+    "/connz?acc=A&subs=1&auth=1",
+    "/connz?acc=A&subs=detail&auth=1&sort=start",
+    "/connz?state=closed&subs=1&auth=1",
+    "/connz?state=closed&acc=A&subs=detail",
+    "/connz?state=all",
+    "/connz?user=a",
+    "/connz?mqtt_client=x",
+    "/leafz",
+    "/leafz?subs=1",
+    "/leafz?acc=A&subs=true",
+    "/leafz?acc=C",
+    "/gatewayz?accs=1",
+    "/gatewayz?gw_name=here",
+    "/accountz?acc=A",
+    "/accountz?acc=$SYS",
+    "/accstatz",
+    "/accstatz?unused=1",
+    "/subsz?acc=A&subs=1",
+    "/routez?subs=detail",
+]
+
+#: Requests some of whose answers can be compressed.
+COMPRESSED = [
+    *("SERVER.PING", "SERVER.PING.STATSZ", "SERVER.PING.VARZ", "SERVER.PING.IDZ"),
+    *("ACCOUNT.A.CONNZ", "ACCOUNT.A.CONNS", "ACCOUNT.PING.STATZ"),
+]
+
+#: What nats-server answers and natsbroker does not.
+UNANSWERED = {"SERVER.PING.EXPVARZ": "the memory of the Go runtime, and the command line"}
 
 #: Requests whose answers are the same but for the server's own part.
 SAME: list[tuple[str, bytes]] = [
@@ -81,6 +140,13 @@ SAME: list[tuple[str, bytes]] = [
     ("SERVER.PING.SUBSZ", b'{"test":"foo.*"}'),
     ("SERVER.PING.ROUTEZ", b'{"subscriptions":"x"}'),
     ("SERVER.PING.ROUTEZ", b"[]"),
+    ("SERVER.PING.GATEWAYZ", b'{"subscriptions":"x"}'),
+    ("SERVER.PING.GATEWAYZ", b'{"subscriptions_detail":1}'),
+    ("SERVER.PING.IPQUEUESZ", b'{"all":"x"}'),
+    ("SERVER.PING.RAFTZ", b'{"group":1}'),
+    ("SERVER.PING.CONNZ", b'{"tags":"x"}'),
+    ("SERVER.PING.VARZ", b'{"exact_match":"x"}'),
+    ("ACCOUNT.PING.STATZ", b'{"accounts":"A"}'),
     ("SERVER.PING.ROUTEZ", b" "),
     ("SERVER.PING.VARZ", b'{"acc'),
     ("SERVER.PING.ACCOUNTZ", b'{"account":"NO"}'),
@@ -118,6 +184,14 @@ class Side(Monitored):
         gone = AskingClient(server, "c")
         gone.close()
         server.waitForLog("Client connection closed")
+        self.edge = Leafnode(server)
+        self.edge.send(b"LS+ edge.*\r\nLS+ edge.q q 1\r\nLMSG nobody 2\r\nhi\r\n")
+        self.edge.flush()
+        other = Leafnode(server, name="other")
+        other.send(b"LS+ other\r\n")
+        other.flush()
+        other.close()
+        server.waitForLog("Leafnode connection closed")
         self.id = self.answer("SERVER.PING.IDZ")["id"]
 
     def answer(self, subject: str, body: bytes = b"", by: AskingClient | None = None) -> Any:
@@ -126,6 +200,10 @@ class Side(Monitored):
         """
         subject = subject.replace("ID.", f"{self.id}.") if "ID." in subject else subject
         return (by or self.system).answers(f"$SYS.REQ.{subject}", body)
+
+    def close(self) -> None:
+        self.edge.close()
+        super().close()
 
 
 def _started(flavour: Flavour, directory: Path) -> Iterator[Side]:
@@ -163,6 +241,43 @@ def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -
     assertSameShape(there, here, ABSENT, EXTRA)
 
 
+@pytest.mark.parametrize("expected", PLAIN, ids=str)
+def test_readers(expected: ExpectedAnswer, real: Side, ours: Side) -> None:
+    """What monitoring tools read is there, with the types that they expect."""
+    for side in (real, ours):
+        assert expected.problems(readBy(side.server, expected)) == []
+
+
+def test_readersNotice() -> None:
+    """A member that is missing, has another type, or has nothing in it is a problem."""
+    expected = ExpectedAnswer("tool", "/page", {"int": "a rows[].b each{}.c? d?", "uptime": "e"})
+    fine = {"a": 1, "rows": [{"b": 2}], "each": {"x": {"c": 3}, "y": [{}]}, "e": "1d2h3m4s"}
+    assert expected.problems(fine) == []
+    wrong: dict[str, Any]
+    for wrong in (
+        *({"a": 1.0}, {"a": None}, {"rows": []}, {"rows": [{"b": 2}, {"b": "2"}]}, {"each": {}}),
+        *({"each": {"x": [{"c": True}]}}, {"d": "x"}, {"e": "1 day"}),
+    ):
+        assert len(expected.problems({**fine, **wrong})) == 1
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages(path: str, real: Side, ours: Side) -> None:
+    """Pages show leafnodes and gateways as nats-server's do, to the order of rows."""
+    there, here = (fetched(side, path) for side in (real, ours))
+    assertSamePlaces({"data": there}, {"data": here}, ABSENT, EXTRA)
+    if path.startswith("/connz"):
+        kinds = [[row["kind"] for row in page["connections"]] for page in (there, here)]
+        assert kinds[1] == kinds[0]
+
+
+@pytest.mark.parametrize(("subject", "options"), UNSORTED, ids=lambda each: str(each))
+def test_unsorted(subject: str, options: dict[str, Any], real: Side, ours: Side) -> None:
+    """The same of answers whose rows stand in any order."""
+    there, here = (side.answer(subject, bodyOf(options)) for side in (real, ours))
+    assertSamePlaces(there, here, ABSENT, EXTRA)
+
+
 @pytest.mark.parametrize(("subject", "body"), SAME, ids=lambda each: str(each))
 def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
     """Refusals are the same, whatever the server says about itself."""
@@ -171,6 +286,37 @@ def test_sameAnswers(subject: str, body: bytes, real: Side, ours: Side) -> None:
         if each is not None:
             each.pop("server")
     assert answers[1] == answers[0]
+
+
+@pytest.mark.parametrize("encoding", ["snappy", "s2", "gzip", "br"])
+@pytest.mark.parametrize("subject", COMPRESSED)
+def test_compressed(subject: str, encoding: str, real: Side, ours: Side) -> None:
+    """Answers that can be compressed are, if the request says which encodings it takes."""
+    asked = f"NATS/1.0\r\nAccept-Encoding: {encoding}\r\n\r\n".encode()
+    answers = []
+    for side in (real, ours):
+        inbox = side.system.subscribe(b"_INBOX.compressed")
+        topic = f"$SYS.REQ.{subject}".encode()
+        side.system.publish(topic, b"", b"_INBOX.compressed", asked)
+        ((_, headers, body),) = side.system.messages(inbox, 1)
+        side.system.unsubscribe(inbox)
+        answers.append((headers, json.loads(plain(headers, body))))
+    assert answers[1][0] == answers[0][0]
+    assertSamePlaces(answers[0][1], answers[1][1], ABSENT, EXTRA)
+
+
+def plain(headers: bytes, body: bytes) -> bytes:
+    """The answer before it was compressed."""
+    if b"gzip" in headers:
+        return gzip.decompress(body)
+    return bytes(cramjam.snappy.decompress(body)) if b"snappy" in headers else body
+
+
+def test_unanswered(real: Side, ours: Side) -> None:
+    """What only nats-server answers stands in a table."""
+    for subject in UNANSWERED:
+        assert list(real.answer(subject)) == ["server", "data"]
+        assert ours.answer(subject) is None
 
 
 @pytest.mark.parametrize("subject", ["SERVER.PING.CONNZ", "ACCOUNT.PING.CONNZ", "USER.INFO"])

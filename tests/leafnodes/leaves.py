@@ -18,6 +18,7 @@ from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.advisories import Advisory
 from natsbroker.client.transports import connectPipe
+from natsbroker.clients.context import Connections
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.leafnodes.accepting import AcceptedLeaf
@@ -131,6 +132,7 @@ class Broker(AccountNode):
             notify=self.advisories.append,
             nonceBytes=lambda count: b"n" * count,
             logins=PluginCalls(),
+            connections=Connections(),
         )
         unused: Any = None
         dependencies = LinkDependencies(

@@ -9,6 +9,7 @@ import pytest
 
 from natsbroker.leafnodes.leafz import Leafz
 from natsbroker.monitoring.answers import complete
+from natsbroker.wire.values import Message
 from tests.leafnodes.leaves import Broker, Wire
 from tests.leafnodes.pairs import HUB, SPOKE, Leafy
 from tests.monitoring.staging import Stage
@@ -99,9 +100,9 @@ def test_gone() -> None:
     assert (row["account"], row["subscriptions"]) == ("A", 0)
 
 
-def page(host: Host, path: str) -> Any:
+def page(host: Host, path: str, **query: str) -> Any:
     """A page."""
-    answer = host.broker.monitoring.answer(path, {})
+    answer = host.broker.monitoring.answer(path, query)
     assert answer is not None
     return json.loads(b"".join(answer.body))
 
@@ -116,6 +117,59 @@ def test_hub() -> None:
     assert varz["leafnodes"] == 1
     assert (varz["leaf"]["host"], varz["leaf"]["auth_timeout"]) == ("127.0.0.1", 2)
     assert varz["slow_consumer_stats"]["leafs"] == 0
+
+
+def test_connz() -> None:
+    """Leafnodes are connections as clients are: by number, by account, and when they are gone."""
+    host = Leafy(HUB).start()
+    client = host.client(b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\n')
+    peer = host.peer(version="2.15.1")
+    peer.send(b"LS+ foo\r\nLS+ bar q 1\r\n")
+    host.settle()
+    rows = page(host, "/connz", acc="A", auth="1", subs="detail")["connections"]
+    assert [(row["cid"], row["kind"]) for row in rows] == [(1, "Client"), (2, "Leafnode")]
+    row = rows[1]
+    assert "type" not in row and "lang" not in row
+    keys = ("name", "version", "authorized_user", "account", "subscriptions")
+    assert [row[key] for key in keys] == ["peer", "2.15.1", "a", "A", 2]
+    listed = row["subscriptions_list_detail"]
+    assert [each["sid"] for each in listed] == ["foo", "bar q"]
+    assert [each["kind"] for each in page(host, "/connz")["connections"]] == ["Client", "Leafnode"]
+    assert page(host, "/connz", cid="2")["connections"][0]["kind"] == "Leafnode"
+    assert page(host, "/connz", acc="B")["total"] == 0
+    assert page(host, "/varz")["total_connections"] == 1
+    peer.hangUp()
+    client.transport.hangUp()
+    host.settle()
+    gone = page(host, "/connz", state="closed", subs="1")["connections"]
+    assert [(row["kind"], row["reason"]) for row in gone] == [
+        ("Client", "Client Closed"),
+        ("Leafnode", "Client Closed"),
+    ]
+    assert (gone[1]["subscriptions"], gone[1]["subscriptions_list"]) == (2, ["foo", "bar"])
+
+
+def test_kicked() -> None:
+    """A leafnode is closed by its number, as a client is; others stay."""
+    host = Leafy(HUB).start()
+    host.client(b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\n')
+    peer = host.peer()
+    bus = host.broker.bus("$SYS")
+    subject = f"$SYS.REQ.SERVER.{host.broker.serverId}.KICK".encode()
+    bus.publish(Message(subject, b'{"cid":2}', reply=b"r"))
+    host.settle()
+    assert not peer.connected
+    rows = page(host, "/connz", state="all")["connections"]
+    assert [row.get("reason") for row in rows] == [None, "Kicked"]
+
+
+def test_dialledInConnz() -> None:
+    """A leafnode that this broker dialled has no name, no user and no version."""
+    host = Leafy(SPOKE).start()
+    host.answer()
+    (row,) = page(host, "/connz", auth="1")["connections"]
+    assert (row["kind"], row["account"]) == ("Leafnode", "B")
+    assert not {"name", "version", "authorized_user"} & row.keys()
 
 
 def test_spoke() -> None:

@@ -166,7 +166,7 @@ def test_installed() -> None:
     kind = CountingKind(isAlways=False)
     plugins = Plugins(lambda interface: [kind] if interface is IConnectionKind else [])
     text = 'listen: "127.0.0.1:4222", services { counting { step: 1 } }'
-    assert list(plugins.missing(settingsOf(text))) == []
+    assert list(plugins.problems(settingsOf(text))) == []
     broker = Host(text, plugins=plugins).start().broker
     assert broker.links.find("counting") is kind.service
     with pytest.raises(ReloadError, match="not supported for service counting"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from twisted.internet.defer import succeed
 
 from natsbroker.accounts.account import Account
 from natsbroker.monitoring.systemrequests import (
@@ -22,16 +23,20 @@ class Answers:
     Answers with what was asked.
 
     @ivar made: how often answers were made.
+    @ivar isSlow: whether answers of servers are Deferreds, with a long text.
     """
 
     def __init__(self) -> None:
         self.made = 0
+        self.isSlow = False
 
     def __call__(self) -> Any:
         self.made += 1
         return self
 
-    def ofServer(self, kind: str, body: bytes) -> bytes:
+    def ofServer(self, kind: str, body: bytes) -> Any:
+        if self.isSlow:
+            return succeed(b"x" * 1000)
         return b"server %b %b" % (kind.encode(), body)
 
     def ofAccount(self, kind: str, account: str, body: bytes) -> bytes:
@@ -116,3 +121,31 @@ def test_otherAccounts(subject: str, answers: list[bytes]) -> None:
     """Users of other accounts ask about their own only."""
     stage = Stage()
     assert stage.ask(subject, stage.other) == answers
+
+
+@pytest.mark.parametrize(
+    ("headers", "encoding"),
+    [
+        (b"Accept-Encoding: snappy", b"snappy"),
+        (b"Accept-Encoding: gzip", b"gzip"),
+        (b"Accept-Encoding: br", b"identity"),
+        (b"Other: gzip", b""),
+        (b"no header", b""),
+    ],
+)
+def test_compressed(headers: bytes, encoding: bytes) -> None:
+    """An answer says how it is compressed, and is shorter then; other answers have no headers."""
+    stage = Stage()
+    stage.answers.isSlow = True
+    bus, recorder = stage.system.busFor(Kind.CLIENT), Recorder()
+    bus.subscribe(b"reply", recorder)
+    block = b"NATS/1.0\r\n%b\r\n\r\n" % headers
+    for kind in (b"VARZ", b"IDZ"):
+        subject = b"$SYS.REQ.SERVER.PING." + kind
+        bus.publish(Message(subject, block, b"reply", headerLength=len(block)))
+    (varz, _), (idz, _) = recorder.got
+    assert (idz.headerLength, idz.body) == (0, b"x" * 1000)
+    assert varz.body[: varz.headerLength] == (
+        b"NATS/1.0\r\nContent-Encoding: %b\r\n\r\n" % encoding if encoding else b""
+    )
+    assert (len(varz.payload) < 200) == (encoding in (b"snappy", b"gzip"))

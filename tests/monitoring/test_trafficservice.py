@@ -33,7 +33,7 @@ def test_isAPlugin() -> None:
 @pytest.mark.parametrize(
     ("section", "why"),
     [
-        ("colour: red", 'unknown field "colour"'),
+        ("colour: red", 'unknown option "colour"'),
         ("interval: 0", "interval must be 0.1 to 3600 seconds"),
         ("interval: soon", "interval must be"),
         ("interval: true", "interval must be"),

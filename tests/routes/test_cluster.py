@@ -110,6 +110,20 @@ class TestMesh:
         one.settle(0.1)
         assert one.cluster.connectUrls() == ("127.0.0.1:4001",)
 
+    def test_lone(self) -> None:
+        """A member that never saw another one has no addresses for its clients."""
+        assert Node("n1", 6001).cluster.connectUrls() == ()
+
+    def test_dedicatedRouteEndsLast(self) -> None:
+        """The addresses of a member go with its pool, whatever routes of single accounts do."""
+        node = Node(poolSize=1, dedicated=("A",))
+        pooled = node.joined(route_pool_size=1, connect_urls=["h:1"])
+        own = node.joined(route_pool_size=1, route_account="A")
+        assert "h:1" in node.cluster.connectUrls()
+        pooled.transport.hangUp()
+        node.settle()
+        assert not own.closed and "h:1" not in node.cluster.connectUrls()
+
     def test_silent(self) -> None:
         """Who does not advertise tells nobody, and its clients nothing."""
         one, two, _ = trio(advertises=False)

@@ -15,14 +15,17 @@ from zope.interface import implementer
 from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.broker import Broker
 from natsbroker.config.build import buildText
+from natsbroker.config.model import Settings
 from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
     IBrokerService,
     IGatewayPolicyPlugin,
+    IOptionsCheck,
     IRouterPlugin,
     ISubjectRouter,
 )
+from natsbroker.server.pluginoptions import PluginOptionError
 from natsbroker.server.plugins import (
     BUILT_IN,
     PluginError,
@@ -230,6 +233,54 @@ class TestServices:
         """A service that nobody makes is refused."""
         with pytest.raises(PluginError, match="IBrokerService"):
             plugins().services(HOST, settingsOf("services { a {} }"), [])
+
+
+@implementer(IOptionsCheck)
+class CheckingMaker(Maker):
+    """
+    A service that can say what is wrong.
+    """
+
+    def checkOptions(self, section: Any, settings: Any) -> None:
+        """Refuse everything that is bad."""
+        if "bad" in section:
+            raise PluginOptionError("bad", "bad is not good")
+        if not section:
+            raise ValueError("nothing to do")
+
+
+def placed(text: str) -> Settings:
+    """Settings with the places of their keys."""
+    return buildText(text, {}, "x.conf").settings
+
+
+class TestProblems:
+    """What can be said of plugins before they make something."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("services { a { good: 1 } }", []),
+            (
+                "services { a { bad: 1 } }",
+                [("services.a.bad", 'x.conf:1:16: services.a.bad: service "a": bad is not good')],
+            ),
+            (
+                "plugins { a { } }",
+                [("plugins.a", 'x.conf:1:11: plugins.a: service "a": nothing to do')],
+            ),
+        ],
+    )
+    def test_options(self, text: str, expected: list[tuple[str, str]]) -> None:
+        """The plugin is asked; the error has the option's place, or that of the section."""
+        known = plugins(CheckingMaker("a"))
+        found = [(key, str(error)) for key, error in known.problems(placed(text))]
+        assert found == expected
+
+    def test_unable(self) -> None:
+        """A plugin that cannot say it is only looked up."""
+        known = plugins(Maker("a"))
+        assert list(known.problems(settingsOf("services { a { bad: 1 } }"))) == []
 
 
 def test_names() -> None:

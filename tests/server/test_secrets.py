@@ -8,12 +8,14 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from traceback import format_exception
 from typing import Any
 
 import pytest
@@ -30,7 +32,9 @@ from natsbroker.interfaces import IObserver
 from natsbroker.monitoring.systemoptions import OPTIONS
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.reload import ReloadError
+from natsbroker.storage.postgres.connecting import Database
 from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.serverinfo import parseConnect
 from tests.server.support import Host
 from tests.websocket.memory import Socket
 
@@ -83,6 +87,19 @@ streaming {{
 }}
 """
 
+#: What a broker itself logs in with: at an HTTP service, and at another NATS server.
+SERVICES = [
+    f"""
+    authorization {{
+      plugin: http, url: "http://127.0.0.1:1/?key={MARK}-key"
+      headers {{ Authorization: "Bearer {MARK}-bearer" }}
+    }}
+    """,
+    f'streaming {{ nats_server: "nats://user:{MARK}-server@127.0.0.1:1" }}',
+    f'streaming {{ nats_server: "nats://127.0.0.1:1", username: u, password: {MARK}-password }}',
+    f'streaming {{ nats_server: "nats://127.0.0.1:1", token: {MARK}-token }}',
+]
+
 #: A configuration with an error beside a secret, for each kind of error.
 BROKEN = [
     f"authorization {{ token: {MARK}-token",
@@ -111,6 +128,12 @@ BROKEN = [
     f"jetstream {{ backend: postgres, backend_options {{ source: '{MARK}@h' }}, x: 1 }}",
     f"leafnodes {{ remotes: [ {{ url: 'nats://h:1', proxy {{ password: {MARK} }} }} ] }}",
 ]
+
+#: What the system account hears of, at the least.
+EVENTS = (
+    *(".CONNECT ", ".DISCONNECT ", ".CLIENT.AUTH.ERR ", ".SERVER.CONNS ", ".STATSZ "),
+    ".SHUTDOWN ",
+)
 
 PLANTED = (MARK, MARK.upper(), "99999999999999990000000")
 
@@ -183,10 +206,15 @@ class Daemon:
 
 class Log:
     """
-    The log of one broker in each format and at each syslog daemon.
+    The log of one broker in each format, in systemd's journal, in a file, and at each syslog
+    daemon.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        journal = self._journal = (directory / "journal").open("w+")
+        status = os.fstat(journal.fileno())
+        monkeypatch.setenv("JOURNAL_STREAM", f"{status.st_dev}:{status.st_ino}")
+        self._file = directory / "broker.log"
         self._streams = {name: io.StringIO() for name in ("text", "json")}
         self._daemons = [Daemon(each, directory) for each in ("udp", "tcp", "unix")]
         formats = [
@@ -198,7 +226,12 @@ class Log:
             ProcessLog(io.StringIO(), replace(collected, remote_syslog=each.url))
             for each in self._daemons
         ]
-        self._logs = [*formats, *syslogs]
+        lined = replace(collected, remote_syslog="")
+        others = [
+            ProcessLog(journal, lined),
+            ProcessLog(io.StringIO(), replace(lined, logfile=str(self._file))),
+        ]
+        self._logs = [*formats, *syslogs, *others]
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -212,9 +245,13 @@ class Log:
             yield
 
     def texts(self) -> dict[str, str]:
-        """What each format and each daemon got."""
-        daemons = {f"log {each.url.partition(':')[0]}": each.text() for each in self._daemons}
-        return daemons | {f"log {name}": text.getvalue() for name, text in self._streams.items()}
+        """What each of them got."""
+        found = {f"log {each.url.partition(':')[0]}": each.text() for each in self._daemons}
+        with self._journal as journal:
+            journal.seek(0)
+            found["log journal"] = journal.read()
+        found["log file"] = self._file.read_text()
+        return found | {f"log {name}": text.getvalue() for name, text in self._streams.items()}
 
 
 def settingsOf(text: str) -> Settings:
@@ -332,11 +369,15 @@ def host() -> Host:
     return running
 
 
-def test_runningBroker(host: Host, flushLoggedErrors: Any, tmp_path: Path) -> None:
+def test_runningBroker(
+    host: Host, flushLoggedErrors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker that many want to log in to tells nobody a secret, wherever one looks."""
     texts: dict[str, str] = {}
-    log = Log(tmp_path)
+    log = Log(tmp_path, monkeypatch)
     with log.kept():
+        listener = connect(host, user="sys", **{"pass": f"{MARK}-system"})
+        listener.ask(b"SUB $SYS.> 1\r\n")
         system = logIn(host)
         browser = logInByCookie(host)
         assert refuse(host) >= 3
@@ -365,13 +406,42 @@ def test_runningBroker(host: Host, flushLoggedErrors: Any, tmp_path: Path) -> No
             texts[f"repr of {type(each).__qualname__} {id(each)}"] = repr(each)
         host.broker.stopService()
         host.settle()
+        texts["events"] = listener.transport.take().decode()
+    for each in EVENTS:
+        assert each in texts["events"]
     texts |= log.texts()
     assert flushLoggedErrors(RuntimeError)
-    for each in ("text", "json", "udp", "tcp", "unix"):
+    assert texts["log journal"].startswith("<")
+    for each in ("text", "json", "udp", "tcp", "unix", "journal", "file"):
         assert "authentication error" in texts[f"log {each}"]
         assert "[REDACTED]" in texts[f"log {each}"]
         assert "websocket" in texts[f"log {each}"].lower()
     assert len([each for each in texts if each.startswith("repr")]) > 300
+    assert {name: found(text) for name, text in texts.items() if found(text)} == {}
+
+
+@pytest.mark.parametrize("text", SERVICES, ids=range(len(SERVICES)))
+def test_ownLogins(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any
+) -> None:
+    """What the broker itself logs in with stays secret while those services cannot be reached."""
+    host = Host(settingsOf(f"listen: '127.0.0.1:4222', debug: true, trace: true\n{text}")).start()
+    texts: dict[str, str] = {}
+    log = Log(tmp_path, monkeypatch)
+    with log.kept():
+        host.settle()
+        if list(host.broker.listeners):
+            connect(host, user="ann", **{"pass": f"{MARK}-password"}, auth_token=f"{MARK}-token")
+        assert refuse(host)
+        host.advance(6.0)
+        refuse(host)
+        texts |= {f"page {path} {n}": text for n, (path, text) in enumerate(pagesOf(host))}
+        for each in values(host.broker):
+            texts[f"repr of {type(each).__qualname__} {id(each)}"] = repr(each)
+        host.broker.stopService()
+        host.settle()
+    texts |= log.texts()
+    flushLoggedErrors()
     assert {name: found(text) for name, text in texts.items() if found(text)} == {}
 
 
@@ -383,8 +453,25 @@ def test_brokenConfiguration(text: str) -> None:
     assert found(str(caught.value)) == []
 
 
+def test_peers() -> None:
+    """What a peer logs in with is not in the C{repr} of its CONNECT."""
+    connect = parseConnect(json.dumps({"pass": MARK, "auth_token": MARK}).encode())
+    assert (connect.password, connect.auth_token) == (MARK, MARK)
+    assert found(repr(connect)) == []
+
+
 def test_stores() -> None:
     """The URL of a database, and tokens, are in no C{repr} of the settings."""
     settings = settingsOf(STORES)
     assert MARK in str(settings.streaming.store_options)  # type: ignore[union-attr]
     assert [found(repr(each)) for each in values(settings) if found(repr(each))] == []
+    options = settings.streaming.store_options  # type: ignore[union-attr]
+    assert found(repr(Database(str(options["source"])))) == []
+
+
+@pytest.mark.parametrize("source", [f"{MARK}@h", f"postgres://u@h/d?{MARK}=1", f"a={MARK} b"])
+def test_brokenSource(source: str) -> None:
+    """The error of a connection string does not quote it, and neither does what caused it."""
+    with pytest.raises(ValueError, match="no connection string") as caught:
+        Database(source)
+    assert found("".join(format_exception(caught.value))) == []

@@ -7,12 +7,14 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
 from natsbroker.monitoring.answers import complete
 from natsbroker.streaming.pages import limitsOf, openFiles, streamingPages, streamingSeries
 from natsbroker.streaming.settings import Streaming
+from tests.interop.readers import STREAMING, ExpectedAnswer
 from tests.monitoring.staging import Stage as MonitoringStage
 from tests.streaming.support import Stage
 
@@ -143,6 +145,14 @@ def test_channelsz(pages: StagedPages) -> None:
         ("foo", 3, 1),
     ]
     assert "subscriptions" not in rows[1]
+
+
+@pytest.mark.parametrize("expected", STREAMING, ids=str)
+def test_readers(expected: ExpectedAnswer, pages: StagedPages) -> None:
+    """What the Prometheus exporter reads is there, with the types that it expects."""
+    name, _, query = expected.source.removeprefix("/streaming/").partition("?")
+    page = pages.page(name, **dict(parse_qsl(query)))
+    assert expected.problems(page) == []
 
 
 def test_oneChannel(pages: StagedPages) -> None:

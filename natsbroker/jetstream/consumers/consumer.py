@@ -11,6 +11,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from zope.interface import implementer
 
+from natsbroker import API_LEVEL
 from natsbroker.interfaces import IAckSubscriber, ISubscription
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
@@ -19,7 +20,7 @@ from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.metadata import API_LEVEL, withPause
+from natsbroker.jetstream.model.metadata import withPause
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.wire.values import AckRun, Message
 
@@ -31,7 +32,6 @@ ENDINGS = {
 }
 
 _RANDOM = Random()
-
 #: What a subscription receives.
 _ACKS, _PULLS, _FLOW = range(3)
 

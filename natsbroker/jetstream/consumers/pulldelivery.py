@@ -74,7 +74,12 @@ class PullDeliverer(ConsumerDeliverer):
             return
         self.waiting.add(request)
         self._watch(request)
-        self.pump()
+        if self.group.policy is PriorityPolicy.PRIORITIZED:
+            # Requests that arrive together are judged together: the first one of them would
+            # otherwise get all messages, whatever its priority.
+            core.timers.set(self.pump, now)
+        else:
+            self.pump()
 
     def _refuse(self, reply: bytes, status: bytes) -> None:
         self.status(reply, b"NATS/1.0 %b\r\n\r\n" % status)

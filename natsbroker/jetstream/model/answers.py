@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from natsbroker import API_LEVEL
 from natsbroker.interfaces.records import SubjectTallies
 from natsbroker.jetstream.model.configjson import (
     EXTERNAL,
@@ -22,7 +23,7 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
-from natsbroker.jetstream.model.metadata import API_LEVEL, withServer
+from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 

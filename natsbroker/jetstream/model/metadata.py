@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from natsbroker import NATS_VERSION
+from natsbroker import API_LEVEL, NATS_VERSION
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig, PriorityPolicy
 from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
-
-API_LEVEL: Final = 5
-"""The level of nats-server 2.15."""
 
 _NEEDED, _LEVEL, _VERSION = "_nats.req.level", "_nats.level", "_nats.ver"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import psycopg
@@ -46,7 +46,7 @@ class Database:
     SCHEMA: ClassVar[str] = "natsbroker"
     LEASE: ClassVar[float] = 5.0
 
-    source: str
+    source: str = field(repr=False)
     schema: str = SCHEMA
     lease: float = LEASE
     readers: int = 2
@@ -54,9 +54,9 @@ class Database:
     def __post_init__(self) -> None:
         try:
             conninfo_to_dict(self.source)
-        except psycopg.ProgrammingError as failure:
+        except psycopg.ProgrammingError:
             # libpq's message may hold a password.
-            raise ValueError("source is no connection string") from failure
+            raise ValueError("source is no connection string") from None
         if not 0 < len(self.schema.encode()) < 64 or "\0" in self.schema:
             raise ValueError(f"{self.schema!r} cannot be the name of a schema")
         if not 0.5 <= self.lease <= 3600:

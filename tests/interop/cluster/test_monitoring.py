@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 
 from tests.interop.cluster.members import CONFIG, Mesh, formed
+from tests.interop.monitored import ABSENT, EXTRA, AskingClient, assertSamePlaces, readBy
 from tests.interop.pages import Difference
+from tests.interop.readers import CLUSTER, ExpectedAnswer
 from tests.interop.servers import OURS_FAST, REAL
 
-TEMPLATE = CONFIG.replace("$TOP", 'http: "127.0.0.1:-1"')
+TEMPLATE = CONFIG.replace("$TOP", 'http: "127.0.0.1:-1"').replace(
+    "accounts {", "accounts {\n    $SYS { users: [ {user: s, password: s} ] }"
+)
 
 #: What passes; our own inboxes and the test's subjects do.
 PERMISSIONS = 'permissions { import: ["foo", "sync", "$SYS.>"], export: {deny: "secret.>"} }'
@@ -34,6 +38,10 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     made.sync()
     yield made
     made.close()
+
+
+#: Our member was dialled, and its settings name nobody.
+HERE = {*ABSENT, "data.cluster.urls"}
 
 
 def pages(mesh: Mesh, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -127,6 +135,49 @@ def test_invalidParameters(mesh: Mesh) -> None:
     for member in mesh.members:
         with pytest.raises(OSError, match="400"):
             member.monitor("/routez?subs=maybe")
+
+
+@pytest.mark.parametrize(
+    "page", ["/varz", "/connz?subs=1&auth=1", "/accountz?acc=A", "/accstatz", "/subsz?subs=1"]
+)
+def test_pages(page: str, mesh: Mesh) -> None:
+    """Other pages have the same places in a cluster, too."""
+    ours, real = pages(mesh, page)
+    assertSamePlaces({"data": real}, {"data": ours}, HERE, EXTRA)
+
+
+@pytest.mark.parametrize("page", ["STATSZ", "VARZ", "ROUTEZ", "CONNZ", "ACCOUNTZ", "SUBSZ"])
+def test_requests(page: str, mesh: Mesh) -> None:
+    """So have the answers to requests, which any member passes on."""
+    answers = []
+    for member in mesh.members:
+        asker = AskingClient(member, "s")
+        number = member.monitor("/varz")["server_id"]
+        answers.append(asker.answers(f"$SYS.REQ.SERVER.{number}.{page}"))
+        asker.close()
+    ours, real = answers
+    assertSamePlaces(real, ours, HERE, EXTRA)
+
+
+def test_statsz(mesh: Mesh) -> None:
+    """The short status counts each route of the pool, as C{/routez}."""
+    (member, _) = mesh.members
+    asker = AskingClient(member, "s")
+    number = member.monitor("/varz")["server_id"]
+    stats = asker.answers(f"$SYS.REQ.SERVER.{number}.STATSZ")["statsz"]
+    asker.close()
+    routes: Any = member.monitor("/routez")["routes"]
+    assert {row["rid"]: row["name"] for row in stats["routes"]} == {
+        row["rid"]: row["remote_name"] for row in routes
+    }
+    assert sum(row["received"]["msgs"] for row in stats["routes"]) > 0
+
+
+@pytest.mark.parametrize("expected", CLUSTER, ids=str)
+def test_readers(expected: ExpectedAnswer, mesh: Mesh) -> None:
+    """What monitoring tools read of routes is there, with the types that they expect."""
+    for member in mesh.members:
+        assert expected.problems(readBy(member, expected)) == []
 
 
 def test_healthy(mesh: Mesh) -> None:

@@ -17,6 +17,9 @@ from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import showLogs
 from tests.interop.gateways.wires import FakeGateway, connect, info
 from tests.interop.gateways.worlds import Plan, Site, World, formed, started, until
+from tests.interop.monitored import AskingClient, readBy
+from tests.interop.pages import placesOf
+from tests.interop.readers import GATEWAYS
 from tests.interop.servers import OURS_FAST, REAL, Flavour
 
 BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
@@ -157,29 +160,37 @@ def test_implicitForgotten(start: Started) -> None:
     assert "gateway" not in one.log(since).lower()
 
 
-def keysOf(value: Any, path: str = "") -> set[str]:
+#: The objects whose keys are the names of clusters and of features.
+NAMES = ("outbound_gateways", "inbound_gateways", "feature_flags", "http_req_stats")
+
+
+def keysOf(page: Any) -> set[str]:
     """
-    The keys of a page, with C{*} for names that are data.
+    The places of a page.
     """
-    if isinstance(value, list):
-        return {each for item in value for each in keysOf(item, path)}
-    if not isinstance(value, dict):
-        return set()
-    found = set()
-    for key, inner in value.items():
-        name = "*" if path in ("outbound_gateways", "inbound_gateways") else key
-        here = f"{path}.{name}" if path else name
-        found |= {here, *keysOf(inner, here)}
-    return found
+    return {each.partition(":")[0] for each in placesOf(page, NAMES)}
 
 
 #: What only ours shows, since it says what a policy has decided.
 EXTRA = {"switches", "last_switch"}
 
 
+def answered(site: Site) -> Any:
+    """The short status of a server."""
+    asker = AskingClient(site, "s")
+    number = site.monitor("/varz")["server_id"]
+    stats = asker.answers(f"$SYS.REQ.SERVER.{number}.STATSZ")["statsz"]
+    asker.close()
+    return stats
+
+
 def test_pages(tmp_path: Path) -> None:
     """The pages have the keys that nats-server's have, and the same settings."""
-    plans = [Plan(OURS_FAST, "GA", ["GB"]), Plan(REAL, "GB", ["GA"])]
+    system = "$SYS { users: [ {user: s, password: s} ] }"
+    plans = [
+        Plan(OURS_FAST, "GA", ["GB"], accounts=system),
+        Plan(REAL, "GB", ["GA"], accounts=system),
+    ]
     world = formed(plans, tmp_path)
     try:
         ours, real = world.sites
@@ -192,6 +203,12 @@ def test_pages(tmp_path: Path) -> None:
             optional = {"no_interest_count", "num_subs", "num_queue_subs", *EXTRA}
             strip = {each for each in mine | theirs if each.rpartition(".")[2] in optional}
             assert mine - strip == theirs - strip
+        for expected in GATEWAYS:
+            assert [expected.problems(readBy(site, expected)) for site in (ours, real)] == [[], []]
+        stats = [keysOf(answered(site)) for site in (ours, real)]
+        assert stats[0] == stats[1] >= {"gateways.gwid", "gateways.inbound_connections"}
+        for path in ("/connz?auth=1", "/accountz?acc=A", "/accstatz", "/routez", "/leafz"):
+            assert keysOf(ours.monitor(path)) == keysOf(real.monitor(path))
         shown: Any = [site.monitor("/varz")["gateway"] for site in (ours, real)]
         told = {"gateways", "gateways.name", "gateways.urls"}  # ours was told of nobody
         mine, theirs = (keysOf(each) for each in shown)

@@ -12,7 +12,19 @@ from typing import Any
 
 import pytest
 
-from tests.interop.monitored import Monitored, assertSameShape, fetched
+from tests.interop.monitored import (
+    ABSENT,
+    AskingClient,
+    Monitored,
+    assertSamePlaces,
+    assertSameShape,
+    fetched,
+    readBy,
+)
+from tests.interop.monitored import (
+    EXTRA as ALWAYS,
+)
+from tests.interop.readers import JETSTREAM, ExpectedAnswer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 CONFIG = """
@@ -93,6 +105,29 @@ SAME = [
 ]
 
 
+#: Requests behind C{$SYS.REQ.}.
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
+    ("SERVER.PING", {}),
+    ("SERVER.PING.VARZ", {}),
+    ("SERVER.PING.JSZ", {}),
+    ("SERVER.PING.JSZ", {"accounts": True, "streams": True, "consumer": True, "config": True}),
+    ("SERVER.PING.JSZ", {"account": "A", "streams": True, "raft": True}),
+    ("SERVER.PING.JSZ", {"accounts": True, "offset": 1, "limit": 1}),
+    ("SERVER.PING.HEALTHZ", {"js-enabled-only": True}),
+    ("SERVER.PING.HEALTHZ", {"account": "A", "stream": "NO", "details": True}),
+    ("SERVER.PING.ACCOUNTZ", {"account": "A"}),
+    ("SERVER.PING.RAFTZ", {}),
+    ("SERVER.PING.IPQUEUESZ", {"all": True, "filter": "none"}),
+    ("ACCOUNT.A.JSZ", {"consumer": True, "config": True}),
+    ("ACCOUNT.A.JSZ", {"streams": True, "consumer": True, "config": True}),
+    ("SERVER.PING.JSZ", {"consumer": True, "config": True}),
+    ("SERVER.PING.JSZ", {"account": "A", "consumer": True, "direct_consumer": True}),
+    ("ACCOUNT.B.JSZ", {}),
+    ("ACCOUNT.A.INFO", {}),
+    ("ACCOUNT.PING.STATZ", {}),
+]
+
+
 def populate(side: Monitored) -> None:
     """
     Have streams of every kind, consumers, messages, and a request that fails.
@@ -142,6 +177,28 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
 def test_pages(path: str, real: Monitored, ours: Monitored) -> None:
     """C{/jsz} has nats-server's keys, types and order, but for what the tables excuse."""
     assertSameShape(fetched(real, path), fetched(ours, path), extra=EXTRA)
+
+
+@pytest.mark.parametrize(("subject", "options"), REQUESTS, ids=str)
+def test_requests(subject: str, options: dict[str, Any], real: Monitored, ours: Monitored) -> None:
+    """Answers of the system account show JetStream with nats-server's keys and types, too."""
+    body = json.dumps(options).encode() if options else b""
+    answers = []
+    for side in (real, ours):
+        asker = AskingClient(side.server, "s")
+        answers.append(asker.answers(f"$SYS.REQ.{subject}", body))
+        asker.close()
+    there, here = answers
+    allowed = {f"{head}.{each}" for each in EXTRA for head in ("data", "data.jetstream")}
+    more = {*allowed, *ALWAYS, "statsz.jetstream.config.sync_always"}
+    assertSamePlaces(there, here, ABSENT, more)
+
+
+@pytest.mark.parametrize("expected", JETSTREAM, ids=str)
+def test_readers(expected: ExpectedAnswer, real: Monitored, ours: Monitored) -> None:
+    """What monitoring tools read of JetStream is there, with the types that they expect."""
+    for side in (real, ours):
+        assert expected.problems(readBy(side.server, expected)) == []
 
 
 @pytest.mark.parametrize("path", SAME)

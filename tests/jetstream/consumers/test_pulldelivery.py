@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
+from natsbroker.wire.values import Message
 from tests.jetstream.consumers.support import SECOND, ConsumerStage, numbers
 
 
@@ -395,3 +396,14 @@ class TestOtherPolicies:
         assert one.texts() == ["1", "3"]
         assert two.texts() == ["2", "4"]
         assert late.texts() == ["5", "6"]
+
+    def test_prioritiesOfRequestsThatArriveTogether(self, stage: ConsumerStage) -> None:
+        """The first of them does not get messages that another one has a better claim to."""
+        stage.consumer(priority_groups=("g",), priority_policy=PriorityPolicy.PRIORITIZED)
+        stage.publish(3)
+        late, early = stage.inbox(), stage.inbox()
+        for inbox, priority in ((late, b"1"), (early, b"0")):
+            body = b'{"batch":2,"group":"g","priority":%b}' % priority
+            stage.clients.publish(Message(b"$JS.API.CONSUMER.MSG.NEXT.S.C", body, inbox.subject))
+        stage.settle()
+        assert (early.texts(), late.texts()) == (["1", "2"], ["3"])

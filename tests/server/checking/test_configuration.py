@@ -234,3 +234,95 @@ class TestFiles:
         monkeypatch.setattr(os, "access", lambda path, mode: False)
         assert fileProblem("there.log") == "there.log cannot be written to"
         assert fileProblem("new.log") == f"{folder} cannot be written to"
+
+
+class TestOptions:
+    """Options of plugins and stores, which nothing is made of."""
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            (
+                "authorization { plugin: htpasswd, file: 'none' }",
+                '2:35: authorization.file: authorization plugin "htpasswd": file none: No such',
+            ),
+            (
+                "authorization { plugin: http, url: 'https://u:hush@h/' }",
+                '2:31: authorization.url: authorization plugin "http": url is not one of https',
+            ),
+            (
+                "authorization { plugin: http }",
+                '2:17: authorization.plugin: authorization plugin "http": url is missing',
+            ),
+            (
+                "authorization { plugin: cred, checkers: 'nope:hush' }",
+                '2:31: authorization.checkers: authorization plugin "cred": no checker "nope"',
+            ),
+            (
+                "services { traffic { channel: x } }",
+                '2:22: services.traffic.channel: service "traffic": channel needs a',
+            ),
+            (
+                "plugins { opentelemetry { bogus: 1 } }",
+                '2:27: plugins.opentelemetry.bogus: service "opentelemetry": unknown option',
+            ),
+            (
+                "services { nope { } }",
+                "2:12: services.nope: there is no IBrokerService named",
+            ),
+            (
+                "gateway { name: g, listen: '127.0.0.1:-1', "
+                "interest { plugin: optimistic, switch_after: 1 } }",
+                '2:75: gateway.interest.switch_after: gateway policy "optimistic": unknown option',
+            ),
+            (
+                "streaming { store_options { max_size: -1 } }",
+                '2:29: streaming.store_options.max_size: store "memory": max_size must be a number',
+            ),
+            (
+                "streaming { store: file, dir: 'new', store_options { dir: 'x.conf' } }",
+                "2:54: streaming.store_options.dir: x.conf is not a folder",
+            ),
+            (
+                "streaming { store: sql, sql_options { source: 'hush', driver: mysql } }",
+                '2:55: streaming.sql_options.driver: store "postgres": driver "mysql" is not',
+            ),
+            (
+                "jetstream { backend: nope }",
+                '2:13: jetstream.backend: there is no IStoreOpener named "nope" (there is lmdb',
+            ),
+            (
+                "jetstream { store_dir: 'new', backend_options { bogus: 1 } }",
+                '2:49: jetstream.backend_options.bogus: store "lmdb": unknown option "bogus"',
+            ),
+            (
+                "jetstream { backend: postgres, backend_options { source: 'hush', lease: soon } }",
+                '2:66: jetstream.backend_options.lease: store "postgres": time: invalid duration',
+            ),
+            (
+                "jetstream { backend: postgres, backend_options { schema: x } }",
+                '2:13: jetstream.backend: store "postgres": a store in a database needs source',
+            ),
+        ],
+    )
+    def test_wrongOption(self, text: str, problem: str, folder: Path) -> None:
+        """A wrong option is reported at its place, a missing one at the name of the plugin."""
+        lines = [each for each in found(f"{CLOSED}\n{text}") if "warning" not in each]
+        assert lines and lines[0].startswith(problem)
+        assert "hush" not in "".join(lines)
+        assert os.listdir(folder) == ["x.conf"]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "services { traffic { interval: '5s', depth: 3 } }",
+            "streaming { store: file, dir: 'new', store_options { max_size: 1000000 } }",
+            "jetstream { store_dir: 'new', backend_options { max_size: 1000000 } }",
+            "authorization { plugin: htpasswd, file: 'x.conf' }",
+            "authorization { plugin: http, url: 'https://a/', cache: '5s' }",
+        ],
+    )
+    def test_rightOptions(self, text: str, folder: Path) -> None:
+        """Right options are no problem, and nothing is made."""
+        assert found(f"{CLOSED}\n{text}") == []
+        assert os.listdir(folder) == ["x.conf"]
