@@ -18,7 +18,7 @@ _ANY_KIND = InterestFilter(list(Kind), includesImports=True)
 
 
 def _counts(subscription: Any, subject: bytes) -> bool:
-    return bool(subscription.kind != Kind.CLIENT or subscription.pattern == subject)
+    return bool(subscription.kind > Kind.LOCAL or subscription.pattern == subject)
 
 
 class _SubjectWatch:
@@ -70,7 +70,8 @@ class SubjectInterest:
     def isThere(self, subject: bytes, queue: bytes = b"") -> bool:
         """
         Whether a subscription to the very subject exists; with a queue group, one of its members.
-        As in nats-server, clients' subscriptions to patterns with wildcards do not count.
+        As in nats-server, subscriptions to patterns with wildcards do not count, neither those of
+        clients nor those of streams.
         """
         found = self._bus.matcher.match(subject)
         if queue:

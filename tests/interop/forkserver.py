@@ -24,6 +24,7 @@ import struct
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -52,6 +53,8 @@ class ForkedProcess:
 
     def __init__(self, reports: int, stderr: TextIO) -> None:
         self._reports = reports
+        # Not as soon as the report was read, because another thread may wait for it, too.
+        weakref.finalize(self, os.close, reports)
         self._lock = threading.Lock()
         self.pid = self._read()
         self.stderr = stderr
@@ -78,7 +81,6 @@ class ForkedProcess:
             with self._lock:
                 if self.returncode is None:
                     self.returncode = os.waitstatus_to_exitcode(self._read())
-                    os.close(self._reports)
         return self.returncode
 
     def send_signal(self, number: int) -> None:

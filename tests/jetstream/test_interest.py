@@ -47,3 +47,13 @@ def test_wildcards() -> None:
     assert (plain, grouped) == ([False], [False])
     stage.bus.subscribe(b"a.b", Inbox(), queue=b"q")
     assert (plain, grouped) == ([False], [False, True])
+
+
+def test_streams() -> None:
+    """Nor is a stream that stores a pattern."""
+    stage = Stage()
+    stage.stream(subjects=("s.>", "t"))
+    seen: list[bool] = []
+    stage.jetstream.watchInterest(b"s.a", b"", seen.append)
+    stage.jetstream.watchInterest(b"t", b"", seen.append)
+    assert seen == [False, True]

@@ -17,7 +17,7 @@ import copy
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,25 +34,32 @@ STEPS = 40
 """How many things are asked of the store between two cuts."""
 
 
-def find(
-    directory: Path, events: Sequence[Event], random: Random, isHonest: bool, found: Path
-) -> list[bytes]:
+def finds(
+    directory: Path,
+    events: Sequence[Event],
+    random: Random,
+    found: Path,
+    cuts: int,
+    isHonest: bool = True,
+) -> Iterator[list[bytes]]:
     """
-    Cut the power at a random moment.
+    Cut the power at random moments, the earliest first.
 
     @param directory: what was there before the first of the events.
-    @param found: where to write what is found.
-    @return: what the process had said by then.
+    @param found: where what is found is written each time; it must be gone before the next.
+    @return: what the process had said by each of the moments.
     """
-    disk = Disk(directory, isHonest)
-    moment = random.randint(len(events) // 20, len(events))
-    for event in events[:moment]:
-        disk.follow(event)
-    if moment < len(events) and events[moment].flag == "d":
-        # Written when the power is cut, and not synced yet.
-        disk.follow(events[moment]._replace(flag=" "))
-    disk.cut(random, random.choice(list(Survival)), found)
-    return [each.data for each in events[:moment] if each.what == "a"]
+    disk, followed = Disk(directory, isHonest), 0
+    first = len(events) // 20
+    for moment in sorted(random.randint(first, len(events)) for _ in range(cuts)):
+        for event in events[followed:moment]:
+            disk.follow(event)
+        followed = moment
+        if moment < len(events) and events[moment].flag == "d":
+            # Written when the power is cut, and not synced yet.
+            disk.follow(events[moment]._replace(flag=" "))
+        disk.cut(random, random.choice(list(Survival)), found)
+        yield [each.data for each in events[:moment] if each.what == "a"]
 
 
 def cutPower(
@@ -75,15 +82,15 @@ def cutPower(
     """
     random = Random(seed)
     history = History()
-    disk, before, found = (where / each for each in ("disk", "before", "found"))
+    disk, before, found, kept = (where / each for each in ("disk", "before", "found", "kept"))
     disk.mkdir()
     cuts = 0
     for number in range(CUTS):
         shutil.copytree(disk, before)
         how: dict[str, Any] = {"seed": f"{seed}/{number}", "steps": STEPS, "careless": careless}
         events = zygote.run("commit", disk / "store", **how).events
-        for each in range(more + 1):
-            lines = find(before, events, random, isHonest, found)
+        goesOn = random.randrange(more + 1)
+        for each, lines in enumerate(finds(before, events, random, found, more + 1, isHonest)):
             known = copy.deepcopy(history)
             known.learn(lines)
             try:
@@ -93,11 +100,14 @@ def cutPower(
             except Lost as failure:
                 raise Lost(f"history {seed}, cut {cuts}: {failure}") from failure
             cuts += 1
-            if each < more:
+            if each == goesOn:
+                found.rename(kept)
+                following = known
+            else:
                 shutil.rmtree(found)
         shutil.rmtree(disk)
-        found.rename(disk)
-        history = known
+        kept.rename(disk)
+        history = following
         shutil.rmtree(before)
     shutil.rmtree(disk)
     return cuts

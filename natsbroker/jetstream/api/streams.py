@@ -110,6 +110,8 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
         await stream.states.put(stream.stateKey(), stream.stateValue(config))
         await stream.configured(config)
     await stream.log.append([])  # By then the log has removed what a lower limit allows no more.
+    if stream.last:
+        stream.evicted()
     _advise(stream, "UPDATED", "modify")
     shown = await shownStream(account, stream)
     if account.domain:

@@ -5,7 +5,6 @@ A consumer: delivers the messages of a stream and keeps track of what was acknow
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -21,8 +20,8 @@ from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.metadata import withLevel
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime
+from natsbroker.jetstream.model.metadata import withPause
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.wire.values import AckRun, Message
 
 #: The status for clients that wait when the consumer stops, and whether it has pending counts.
@@ -291,9 +290,7 @@ class Consumer:
         """
         core = self.core
         previous = core.config
-        until = previous.pause_until
-        shown = None if until is None else Timestamp(until)
-        core.configured(withLevel(replace(config, pause_until=shown)))
+        core.configured(withPause(config, previous.pause_until))
         self._deliverer.configured()
         self._acks.configured()
         if previous.ack_wait != config.ack_wait and not (previous.backoff or config.backoff):
@@ -314,8 +311,7 @@ class Consumer:
         @param until: nanoseconds since 1970.
         """
         core = self.core
-        shown = None if until == ZERO_TIME else Timestamp(until)
-        core.config = withLevel(replace(core.config, pause_until=shown))
+        core.config = withPause(core.config, None if until == ZERO_TIME else until)
         self._pausedUntil()
         self._advisePause()
         core.pump()

@@ -14,7 +14,7 @@ from typing import TypeVar
 from natsbroker import API_LEVEL, NATS_VERSION
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig, PriorityPolicy
 from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
-from natsbroker.jetstream.model.timestamps import ZERO_TIME
+from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
 
 _NEEDED, _LEVEL, _VERSION = "_nats.req.level", "_nats.level", "_nats.ver"
 
@@ -50,6 +50,16 @@ def withLevel(config: _Config) -> _Config:
     """
     level = streamLevel(config) if isinstance(config, StreamConfig) else consumerLevel(config)
     return replace(config, metadata={**_own(config.metadata), _NEEDED: str(level)})
+
+
+def withPause(config: ConsumerConfig, until: int | None) -> ConsumerConfig:
+    """
+    @param until: nanoseconds since 1970.
+    @return: the configuration with the end of a pause in UTC. If that changes it, the level is what
+        the configuration needs; else it may be higher, because the request asked for more.
+    """
+    paused = replace(config, pause_until=None if until is None else Timestamp(until))
+    return paused if until == config.pause_until else withLevel(paused)
 
 
 def withLevelOf(config: _Config, stored: _Config) -> _Config:

@@ -148,7 +148,7 @@ def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSou
         if source is None or not isValidName(source.name):
             raise errors.SOURCE_INVALID_STREAM_NAME()
         key = sourceKey(source)
-        if key in seen:
+        if key in seen and source.consumer is None:
             raise errors.SOURCE_DUPLICATE_DETECTED()
         seen.add(key)
         if source.filter_subject and source.subject_transforms:

@@ -93,7 +93,7 @@ class StreamPublisher:
         transform = config.subject_transform
         self._transform = (
             None
-            if transform is None
+            if transform is None or not transform.dest
             else SubjectTransform((transform.src or ">").encode(), transform.dest.encode())
         )
         self._republisher = republisherOf(self._stream, self.subjects)

@@ -72,7 +72,7 @@ class StreamRecords:
         self.config = config
         self.log = log
         self._tail = StreamTail()
-        self._first = 0
+        self._first = min(config.first_seq, 1)
         self.skippedAt = 0
         self._looked = 0
         self._subjectCount: tuple[Any, int] | None = None
@@ -92,12 +92,11 @@ class StreamRecords:
     def first(self) -> int:
         """
         The first sequence; one more than the last when the stream is empty; 0 in a new stream that
-        was not purged and whose configuration names none.
+        was not purged and was created without one. A later change of the configuration counts not.
         """
         bounds = self.log.bounds()
         if not bounds.count:
-            begun = bounds.last or self._first or self.config.first_seq
-            return bounds.last + 1 if begun else 0
+            return bounds.last + 1 if bounds.last or self._first else 0
         return max(cast(int, bounds.first), self._first)
 
     @property

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,13 +26,24 @@ from natsbroker.jetstream.model.streamupdates import createdStream, updatedStrea
 from tests.interop.plainclients import Client
 from tests.interop.servers import Server
 
-__all__ = ["STORAGE", "Asker", "Model", "answerOf"]
+__all__ = ["STORAGE", "Asker", "Model", "answerOf", "storageOf"]
 
 STORAGE = 'jetstream { store_dir: "$DIR/js", max_mem: 1GB, max_file: 10GB }'
 
 _DYNAMIC = ("_nats.ver", "_nats.level")
 _RANDOM = "RANDOM"
 _BOUND = ("d", "d.x")
+
+
+def storageOf(users: Iterable[str]) -> str:
+    """
+    @return: a configuration in which each user has an account with JetStream.
+    """
+    accounts = (
+        f"{each} {{ jetstream: enabled, users: [{{user: {each}, password: {each}}}] }}"
+        for each in users
+    )
+    return f"{STORAGE}\naccounts {{ {', '.join(accounts)} }}"
 
 
 def answerOf(answer: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 Generated requests to create and change streams and consumers: valid ones, limits, and malformed
 ones. Left out is what nats-server decides by accident: it tells an empty list from none in its
 memory, though not on disk; it lets subjects with blanks be destinations of republishing; and names
-of 256 bytes fail in the file system.
+of 256 bytes fail in the file system. Left out, too, is the byte 0x7f, which no subject has here.
 """
 
 from __future__ import annotations
@@ -224,6 +224,6 @@ def broken(random: Random, body: bytes) -> bytes:
     text = bytearray(body)
     for _ in range(random.randrange(1, 3)):
         place = random.randrange(len(text) + 1)
-        byte = random.choice(b"{}[]\",:0123.eE+-\\untf \xc3\xe9\xff\x00\x7f`x'")
+        byte = random.choice(b"{}[]\",:0123.eE+-\\untf \xc3\xe9\xff\x00\x1f`x'")
         text[place : place + random.randrange(2)] = bytes([byte])[: random.randrange(2)]
     return bytes(text)

@@ -1,6 +1,7 @@
 """
 Two servers with JetStream that receive the same requests and are compared after each:
 C{python -m tests.interop.jetstream.lockstep --histories N} goes through any number of histories.
+Several go on at the same time, each in an account of its own, because most of one is waiting.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from tests.interop.jetstream.asking import STORAGE
+from tests.interop.jetstream.asking import storageOf
 from tests.interop.jetstream.histories import (
     PIN,
     STREAMS,
@@ -33,7 +34,7 @@ from tests.interop.jetstream.histories import (
 from tests.interop.plainclients import Client
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server
 
-__all__ = ["Lockstep"]
+__all__ = ["Lockstep", "Side", "normalAnswer", "together"]
 
 T = TypeVar("T")
 
@@ -58,9 +59,9 @@ class _Recorder(Client):
     A client that keeps the subjects of what it receives.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, user: str) -> None:
         self.subjects: dict[bytes, list[bytes]] = {}
-        super().__init__(server)
+        super().__init__(server, user)
 
     def _frame(self, frame: bytes) -> None:
         words = frame.partition(b"\r\n")[0].split()
@@ -93,8 +94,8 @@ class Side:
     @ivar delivered: where acknowledgements of delivered messages go, oldest first.
     """
 
-    def __init__(self, server: Server) -> None:
-        self.client = _Recorder(server)
+    def __init__(self, server: Server, user: str) -> None:
+        self.client = _Recorder(server, user)
         self.delivered: list[bytes] = []
         self._numbers = itertools.count()
         self._pin = ""
@@ -111,6 +112,7 @@ class Side:
         for sid in self._pushed:
             self.client.taken(sid)
         self.delivered = []
+        self._pin = ""
 
     def perform(self, operation: Operation) -> Any:
         """
@@ -139,13 +141,13 @@ class Side:
         self.client.publish(b"$JS.API." + request.subject.encode(), request.body, reply)
         self.client.wait(sid, 1, _SILENCE if request.isSilent else PATIENCE)
         found = self._finished(sid)
-        return [_normalAnswer(*each[2:]) for each in found]
+        return [normalAnswer(*each[2:]) for each in found]
 
     def _publish(self, message: Publish) -> Any:
         reply, sid = self._inbox()
         self.client.publish(message.subject.encode(), message.payload, reply, message.headers)
         self.client.wait(sid, 1, PATIENCE)
-        return [_normalAnswer(*each[2:]) for each in self._finished(sid)]
+        return [normalAnswer(*each[2:]) for each in self._finished(sid)]
 
     def _pull(self, pull: Pull) -> Any:
         reply, sid = self._inbox()
@@ -225,7 +227,10 @@ def _heartbeats(messages: list[tuple[bytes, bytes, bytes]]) -> int:
     return sum(_status(each) == b"100" for each in messages)
 
 
-def _normalAnswer(headers: bytes, body: bytes) -> Any:
+def normalAnswer(headers: bytes, body: bytes) -> Any:
+    """
+    @return: an answer without what differs by chance.
+    """
     if headers or not body:
         return [headers, body]
     return json.dumps(_normal(json.loads(body)))
@@ -255,13 +260,16 @@ class Lockstep:
     @ivar histories: the number of histories.
     """
 
-    def __init__(self, ours: Server, real: Server) -> None:
+    def __init__(self, ours: Server, real: Server, *, user: str = "a") -> None:
+        """
+        @param user: of the account, where servers have several.
+        """
         self.requests = 0
         self.histories = 0
-        self._sides = (Side(ours), Side(real))
+        self._sides = (Side(ours, user), Side(real, user))
         self._workers = ThreadPoolExecutor(2)
 
-    def _both(self, work: Callable[[Side], T]) -> tuple[T, T]:
+    def both(self, work: Callable[[Side], T]) -> tuple[T, T]:
         """
         Do the same with both at the same time, because most of it is waiting.
         """
@@ -292,14 +300,14 @@ class Lockstep:
         """
         Forget the history before.
         """
-        self._both(Side.begin)
+        self.both(Side.begin)
 
     def step(self, operation: Operation) -> str:
         """
         @return: the difference of the answers, if there is one.
         """
         self.requests += 1
-        ours, real = self._both(lambda side: side.perform(operation))
+        ours, real = self.both(lambda side: side.perform(operation))
         if isinstance(operation, Ask) and operation.isReading:
             ours, real = self._agreed(operation, ours, real)
         if ours == real:
@@ -325,28 +333,41 @@ class Lockstep:
         return ours, real
 
 
-def compare(first: int, histories: int, length: int) -> int:
+def together(work: Callable[[Lockstep, int], str], chosen: range, accounts: int) -> int:
     """
-    Print the differences of some histories.
+    Have both servers work, in several accounts at the same time. Work that finds a difference is
+    done once more: what differs by chance differs once.
 
-    @return: how many histories have one.
+    @param work: takes what C{chosen} has and gives a difference, if there is one.
+    @return: how much of the work differed twice.
     """
-    different = 0
+    users = [f"u{number}" for number in range(accounts)]
+    seeds, twice, once = iter(chosen), list[int](), list[int]()
+
+    def workAll(lockstep: Lockstep) -> None:
+        for seed in seeds:
+            found = work(lockstep, seed)
+            if found:
+                again = work(lockstep, seed)
+                (twice if again else once).append(seed)
+                print(f"{seed}, {'twice' if again else 'once'}: {found}", flush=True)
+
     with ExitStack() as stack:
         servers = []
         for flavour in (OURS_FAST, REAL):
             directory = stack.enter_context(tempfile.TemporaryDirectory())
-            server = Server(flavour, Path(directory), STORAGE).start()
+            server = Server(flavour, Path(directory), storageOf(users)).start()
             stack.callback(server.stop)
             servers.append(server)
-        lockstep = Lockstep(*servers)
-        for seed in range(first, first + histories):
-            found = lockstep.history(seed, length)
-            if found:
-                different += 1
-                print(found, flush=True)
-        print(f"{histories} histories, {lockstep.requests} operations: {different} differ")
-    return different
+        locksteps = [Lockstep(*servers, user=user) for user in users]
+        with ThreadPoolExecutor(accounts) as workers:
+            list(workers.map(workAll, locksteps))
+    requests = sum(each.requests for each in locksteps)
+    print(
+        f"{len(chosen)} from {chosen.start}, {requests} requests: "
+        f"{len(twice)} differ {sorted(twice)}, {len(once)} differed once {sorted(once)}"
+    )
+    return len(twice)
 
 
 def main() -> None:
@@ -357,8 +378,13 @@ def main() -> None:
     parser.add_argument("--histories", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="the first one's number")
     parser.add_argument("--length", type=int, default=20, help="operations of each")
+    parser.add_argument("--accounts", type=int, default=8, help="how many go on at a time")
     options = parser.parse_args()
-    raise SystemExit(bool(compare(options.first, options.histories, options.length)))
+    chosen = range(options.first, options.first + options.histories)
+    different = together(
+        lambda lockstep, seed: lockstep.history(seed, options.length), chosen, options.accounts
+    )
+    raise SystemExit(bool(different))
 
 
 if __name__ == "__main__":

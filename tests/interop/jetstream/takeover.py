@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ __all__ = ["Takeovers", "killLeaders"]
 MOST = 4
 """C{max_deliver} of the consumers."""
 
+_BATCH = 50
+
+_LATE = 100
+"""The fetches whose messages are counted, however late they come."""
+
 _SECOND = 1_000_000_000
 
 _GONE = (NatsError, ConnectionError, asyncio.TimeoutError, OSError)
@@ -39,7 +45,10 @@ class Takeovers:
 
     @ivar stored: acknowledged publishes: bodies by sequence.
     @ivar seen: deliveries by consumer, counted by sequence.
-    @ivar settled: sequences whose acknowledgement was answered, by consumer.
+    @ivar settled: sequences whose acknowledgement was answered, by consumer, with the number of the
+        fetch that brought them.
+    @ivar lives: for the consumer with a limit: which leader was the last one when each delivery of
+        a message came, and its number.
     @ivar gaps: seconds from each kill to the next acknowledged publish.
     @ivar pauses: how often a leader stood still instead.
     @ivar problems: what must not be.
@@ -49,10 +58,14 @@ class Takeovers:
         self._brokers = brokers
         self._isOver = False
         self._numbers = itertools.count()
+        self._fetches = itertools.count()
+        self._inboxes: deque[Any] = deque()
         self._lastStored = 0.0
         self.stored: dict[int, bytes] = {}
         self.seen: dict[str, Counter[int]] = {"often": Counter(), "seldom": Counter()}
-        self.settled: dict[str, set[int]] = {"often": set(), "seldom": set()}
+        self.settled: dict[str, dict[int, int]] = {"often": {}, "seldom": {}}
+        self.lives: dict[int, list[tuple[int, int]]] = {}
+        self._leaders = 0
         self.gaps: list[float] = []
         self.pauses = 0
         self.problems: list[str] = []
@@ -106,6 +119,7 @@ class Takeovers:
             leader = info["cluster"].get("leader")
             if leader not in self._brokers.servers:
                 continue
+            self._leaders += 1
             if number >= kills * 2 // 3:
                 await self._pause(leader)
             else:
@@ -156,36 +170,53 @@ class Takeovers:
         Fetch messages, and acknowledge a share of them, with an answer.
         """
         client = await self._connect()
-        puller = await client.jetstream().pull_subscribe_bind(name, "S")
         while not self._isOver:
-            await self._fetch(puller, name, share)
+            await self._fetch(client, name, share)
         await client.close()
 
-    async def _fetch(self, puller: Any, name: str, share: float) -> int:
-        messages = []
-        with contextlib.suppress(*_GONE):
-            messages = await puller.fetch(50, 0.3)
-        acks = []
-        for message in messages:
+    async def _fetch(self, client: Any, name: str, share: float) -> None:
+        """
+        Each fetch has an inbox of its own: what comes to it was sent after the fetch began, and so
+        after the acknowledgements that were answered before. What comes late is counted.
+        """
+        fetch, arrived, isFull = next(self._fetches), list[Any](), asyncio.Event()
+
+        async def take(message: Any) -> None:
+            if not message.reply:
+                isFull.set()  # A status: no more comes.
+                return
             sequence = message.metadata.sequence.stream
             # A leader that stood still may wake up with messages that it had not sent yet.
-            if sequence in self.settled[name] and not self.pauses:
+            if self.settled[name].get(sequence, fetch) < fetch and not self.pauses:
                 self.problems.append(f"{sequence} came to {name} after its acknowledgement")
             self.seen[name][sequence] += 1
-            if share == 1.0 or sequence % 2:
-                acks.append((sequence, message))
-        await asyncio.gather(*(self._settle(name, *each) for each in acks))
-        return len(messages)
+            if name == "seldom":
+                life = self._leaders, message.metadata.num_delivered
+                self.lives.setdefault(sequence, []).append(life)
+            arrived.append(message)
+            if len(arrived) == _BATCH:
+                isFull.set()
 
-    async def _settle(self, name: str, sequence: int, message: Any) -> None:
+        inbox = client.new_inbox()
+        with contextlib.suppress(*_GONE):
+            self._inboxes.append(await client.subscribe(inbox, cb=take))
+            body = json.dumps({"batch": _BATCH, "expires": _SECOND * 3 // 10}).encode()
+            await client.publish(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}", body, inbox)
+            await asyncio.wait_for(isFull.wait(), 0.5)
+        acks = [each for each in arrived if share == 1.0 or each.metadata.sequence.stream % 2]
+        await asyncio.gather(*(self._settle(name, fetch, each) for each in acks))
+        if len(self._inboxes) > _LATE:
+            with contextlib.suppress(*_GONE):
+                await self._inboxes.popleft().unsubscribe()
+
+    async def _settle(self, name: str, fetch: int, message: Any) -> None:
         with contextlib.suppress(*_GONE):
             await message.ack_sync(0.5)
-            self.settled[name].add(sequence)
+            self.settled[name].setdefault(message.metadata.sequence.stream, fetch)
 
     async def _compare(self, client: Any) -> None:
-        puller = await client.jetstream().pull_subscribe_bind("often", "S")
         while True:
-            await self._fetch(puller, "often", 1.0)
+            await self._fetch(client, "often", 1.0)
             info = await asked(client, "CONSUMER.INFO.S.often")
             if not info["num_pending"] and not info["num_ack_pending"]:
                 break
@@ -205,7 +236,7 @@ class Takeovers:
         missed = found.keys() - self.seen["often"].keys()
         if missed:
             self.problems.append(f"{len(missed)} messages did not come: {sorted(missed)[:5]}")
-        over = {each: count for each, count in self.seen["seldom"].items() if count > MOST}
+        over = {each: lives for each, lives in self.lives.items() if len(lives) > MOST}
         if over:
             self.problems.append(f"delivered too often: {over}")
 

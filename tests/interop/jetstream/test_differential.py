@@ -11,12 +11,16 @@ import pytest
 
 from tests.interop.jetstream.asking import STORAGE
 from tests.interop.jetstream.lockstep import Lockstep
+from tests.interop.jetstream.requests import EACH, compareRound
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 
 _LENGTH = 20
 
 #: Of the histories.
 SEEDS = tuple(range(100, 106))
+
+#: Of the rounds of requests.
+ROUNDS = tuple(range(100, 104))
 
 
 @pytest.fixture
@@ -37,10 +41,11 @@ def lockstep(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lockste
 
 @pytest.mark.parametrize("lockstep", [OURS_FAST], ids=lambda each: each.name, indirect=True)
 def test_agreement(lockstep: Lockstep) -> None:
-    """The answers and the deliveries of a history are nats-server's."""
+    """The answers and the deliveries of histories and the answers to requests are nats-server's."""
     found = [lockstep.history(seed, _LENGTH) for seed in SEEDS]
+    found += [compareRound(lockstep, seed) for seed in ROUNDS]
     assert not any(found), "\n".join(filter(None, found))
-    assert lockstep.requests == _LENGTH * len(SEEDS)
+    assert lockstep.requests == _LENGTH * len(SEEDS) + EACH * len(ROUNDS)
 
 
 @pytest.mark.parametrize("lockstep", [REAL], ids=lambda each: each.name, indirect=True)

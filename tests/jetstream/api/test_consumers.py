@@ -133,6 +133,17 @@ def test_levelOfPaused() -> None:
         assert stage.ask("CONSUMER.INFO.S.c")["config"]["metadata"]["_nats.req.level"] == level
 
 
+def test_levelOfUpdate() -> None:
+    """What a request asks for raises the level, also where nothing of it is stored."""
+    stage = ApiStage()
+    stage.make()
+    config = {"name": "c", "durable_name": "c"}
+    for more, level in (({}, "0"), ({"priority_timeout": -1}, "1")):
+        request = {"stream_name": "S", "config": {**config, **more}}
+        made = stage.ask("CONSUMER.CREATE.S.c", request)
+        assert made["config"]["metadata"]["_nats.req.level"] == level
+
+
 def test_unpin() -> None:
     """A consumer without pinned clients takes the request for its groups too, and no others."""
     stage = ApiStage()

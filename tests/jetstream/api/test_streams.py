@@ -168,6 +168,38 @@ def test_firstOfEmpty() -> None:
         assert stage.ask(f"STREAM.INFO.{name}")["state"]["first_seq"] == 1
 
 
+@pytest.mark.parametrize("transform", [{}, {"src": "s.*"}])
+def test_transformWithoutDestination(transform: dict[str, str]) -> None:
+    """A subject transform without a destination changes nothing."""
+    stage = ApiStage()
+    made = stage.make(subject_transform=transform)
+    assert made["config"]["subject_transform"] == {"src": "", "dest": "", **transform}
+    stage.publish(b"s.a")
+    assert stage.ask("STREAM.MSG.GET.S", {"seq": 1})["message"]["subject"] == "s.a"
+    changed = stage.ask("STREAM.UPDATE.S", {**made["config"], "description": "d"})
+    assert changed["config"]["description"] == "d"
+
+
+def test_loweredLimit() -> None:
+    """Messages that a lower limit removes are pending for no consumer any more."""
+    stage = ApiStage()
+    stage.make()
+    config = {"durable_name": "c", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.c", {"stream_name": "S", "config": config})
+    for _ in range(5):
+        stage.publish(b"s.a")
+    stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "max_msgs": 3})
+    assert stage.ask("CONSUMER.INFO.S.c")["num_pending"] == 3
+
+
+def test_firstOfUpdated() -> None:
+    """Only the creation of a stream says where it begins, and no later change."""
+    stage = ApiStage()
+    stage.make()
+    changed = stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "first_seq": 50})
+    assert (changed["config"]["first_seq"], changed["state"]["first_seq"]) == (50, 0)
+
+
 def test_permissions() -> None:
     """A stream can refuse that messages are removed."""
     stage = ApiStage()

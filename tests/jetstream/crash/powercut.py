@@ -20,7 +20,7 @@ from tests.jetstream.crash.place import Place
 from tests.jetstream.crash.worked import Known, work
 from tests.storage.faults import CARELESS
 from tests.storage.history import Lost
-from tests.storage.powercut import CUTS, find
+from tests.storage.powercut import CUTS, finds
 from tests.storage.shim import whyNot
 from tests.storage.victims import Zygote
 from tests.storage.workload import say
@@ -71,7 +71,7 @@ def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: st
     """
     random = Random(seed)
     promises = Known()
-    disk, before, found = (where / each for each in ("disk", "before", "found"))
+    disk, before, found, kept = (where / each for each in ("disk", "before", "found", "kept"))
     disk.mkdir()
     cuts = 0
     for part in range(CUTS):
@@ -79,20 +79,23 @@ def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: st
         number = LATER * (part + 1)
         how: dict[str, Any] = {"seed": f"{seed}/{part}", "steps": STEPS, "number": number}
         events = zygote.run("commit", disk / "store", careless=careless, **how).events
-        for each in range(more + 1):
-            lines = find(before, events, random, True, found)
+        goesOn = random.randrange(more + 1)
+        for each, lines in enumerate(finds(before, events, random, found, more + 1)):
             known = copy.deepcopy(promises)
             try:
                 known.learn(lines)
-                verify(found / "store", number + LATER / 2, known, isLast=each < more)
+                verify(found / "store", number + LATER / 2, known, isLast=each != goesOn)
             except Lost as failure:
                 raise Lost(f"history {seed}, cut {cuts}: {failure}") from failure
             cuts += 1
-            if each < more:
+            if each == goesOn:
+                found.rename(kept)
+                following = known
+            else:
                 shutil.rmtree(found)
         shutil.rmtree(disk)
-        found.rename(disk)
-        promises = known
+        kept.rename(disk)
+        promises = following
         shutil.rmtree(before)
     shutil.rmtree(disk)
     return cuts

@@ -123,6 +123,28 @@ class TestKilled:
         stage.publish(b"s.a", b"next")
         assert [each.payload for each in _fetch(stage, "c")] == [b"next"]
 
+    def test_trimmedMeanwhile(self) -> None:
+        """Messages that max_bytes removed after the last write of a consumer's state are pending
+        no more, and what is published next comes."""
+        stage = ApiStage()
+        stage.make(max_bytes=1000)
+        _consumer(stage, "c", max_ack_pending=3)
+        for _ in range(3):
+            stage.publish(b"s.a", b"x" * 200)
+        assert len(_fetch(stage, "c")) == 3
+        stage.clock.advance(0.5)
+        stage.settle()
+        written = stage.files.states("jetstream/A").load(stateKey("S", "c"))
+        for _ in range(10):
+            stage.publish(b"s.a", b"x" * 200)
+        assert stage.wait(written) == stage.wait(
+            stage.files.states("jetstream/A").load(stateKey("S", "c"))
+        )
+        killed(stage)
+        info = stage.ask("CONSUMER.INFO.S.c")
+        assert (info["num_ack_pending"], info["num_pending"]) == (0, _messages(stage))
+        assert len(_fetch(stage, "c")) == 3
+
 
 class TestDamagedConsumer:
     """A consumer whose state cannot be read."""
@@ -169,4 +191,26 @@ class TestWorkQueue:
         for each in found:
             stage.send(each.reply, b"+ACK", b"_INBOX.ack")
         stage.settle()
+        assert _messages(stage) == 0
+
+    def test_killedAtTheLimit(self) -> None:
+        """A kill neither removes them nor has them delivered again to the same consumer."""
+        stage = ApiStage()
+        stage.make(retention="workqueue")
+        _consumer(stage, "c", max_deliver=1)
+        for _ in range(2):
+            stage.publish(b"s.a")
+        assert len(_fetch(stage, "c")) == 2
+        stage.clock.advance(3)
+        killed(stage)
+        assert _messages(stage) == 2
+        assert _fetch(stage, "c") == []
+        stage.ask("CONSUMER.DELETE.S.c")
+        _consumer(stage, "d")
+        found = _fetch(stage, "d")
+        assert len(found) == 2
+        for each in found:
+            stage.send(each.reply, b"+ACK", b"_INBOX.ack")
+        stage.settle()
+        killed(stage)
         assert _messages(stage) == 0

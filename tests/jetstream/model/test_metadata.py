@@ -14,6 +14,7 @@ from natsbroker.jetstream.model.metadata import (
     streamLevel,
     withLevel,
     withLevelOf,
+    withPause,
     withServer,
 )
 from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
@@ -65,6 +66,16 @@ def test_stored() -> None:
         "_nats.level": "5",
         "_nats.ver": NATS_VERSION,
     }
+
+
+def test_paused() -> None:
+    """A pause asks for its level; a configuration that has it already keeps the level it has."""
+    config = withLevel(ConsumerConfig(priority_timeout=-1))
+    stored = ConsumerConfig(metadata=config.metadata)
+    assert withPause(stored, None).metadata == config.metadata
+    paused = withPause(withLevel(ConsumerConfig()), 5)
+    assert (paused.pause_until, paused.metadata) == (5, {"_nats.req.level": "1"})
+    assert withPause(paused, None) == withLevel(ConsumerConfig())
 
 
 def test_compared() -> None:
