@@ -182,7 +182,7 @@ cdef Py_ssize_t sendFrame(Outbox below, const char* head, Py_ssize_t headLength,
     """
     Send a frame at once if nothing waits before it: its payload is not copied then.
 
-    @return: how many bytes of it were sent. An error is told to the next who sends.
+    @return: how many bytes of it were sent; none after an error, which the next to send will see.
     """
     cdef iovec pieces[2]
     cdef msghdr message

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import array
 import atexit
+import contextlib
 import functools
 import gc
 import importlib
@@ -201,7 +202,8 @@ class _Server:
             if not pid:
                 return
             report = self._reports.pop(pid)
-            os.write(report, _REPORT.pack(status))
+            with contextlib.suppress(BrokenPipeError):  # The object is gone.
+                os.write(report, _REPORT.pack(status))
             os.close(report)
 
     def _fork(self, request: bytes, log: int, report: int) -> None:
