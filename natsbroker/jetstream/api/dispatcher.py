@@ -193,6 +193,8 @@ class ApiDispatcher:
 
     async def _answer(self, request: Request, route: ApiRoute) -> None:
         kind = {"type": f"io.nats.jetstream.api.v1.{route.kind}_response"}
+        streams, name = self._account.streams, request.names[0] if request.names else ""
+        stream = streams.get(name)
         try:
             checkLevel(request.message)
             result = await route.handler(self._account, request)
@@ -202,9 +204,13 @@ class ApiDispatcher:
         except LeaseLost:
             self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL())
         except StoreError as error:
-            isCutOff = self._router is not None and isinstance(error, StoreFailed)
-            stored = errors.STREAM_STORE_FAILED(err=str(error))
-            self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL() if isCutOff else stored)
+            reason = errors.STREAM_STORE_FAILED(err=str(error))
+            if self._router is not None and isinstance(error, StoreFailed):
+                reason = errors.CLUSTER_NOT_AVAIL()
+            elif self._router is None and stream is not None and streams.get(name) is not stream:
+                # It was deleted while the request waited for it.
+                reason = errors.STREAM_NOT_FOUND()
+            self._fail(request, route, kind, reason)
         else:
             if result is not None:
                 headers = result.headers if isinstance(result, HeadedResult) else b""

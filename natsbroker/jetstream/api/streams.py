@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from natsbroker.interfaces.records import Record
+from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findStream, inTurns, shownStream
 from natsbroker.jetstream.api.dispatcher import ApiRoute, Request
@@ -178,11 +178,17 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     if account.cluster is not None:
         shown["streams"], missing = await account.cluster.lists(shown["streams"])
         return {**shown, "missing": missing} if missing else shown
-    shown["streams"] = [
-        await shownStream(account, account.streams[each], isListed=True)
-        async for each in inTurns(account, shown["streams"])
-        if each in account.streams
-    ]
+    found = []
+    async for each in inTurns(account, shown["streams"]):
+        stream = account.streams.get(each)
+        if stream is None:
+            continue
+        try:
+            found.append(await shownStream(account, stream, isListed=True))
+        except StoreError:
+            if account.streams.get(each) is stream:
+                raise
+    shown["streams"] = found
     return shown
 
 

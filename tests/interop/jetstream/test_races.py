@@ -107,7 +107,12 @@ class Racer:
             self._ask((f"STREAM.DELETE.{name}", b""))
         for each in before:
             self._ask(each)
-        self._client.send(b"PUB S.x 2\r\nhi\r\n" * 3)
+        if any(subject == "STREAM.CREATE.S" for subject, _ in before):
+            # At times a stream of nats-server has messages of one that was deleted just before.
+            self._ask(("STREAM.PURGE.S", b""))
+            for _ in range(3):
+                self._client.publish(b"S.x", b"hi", b"_INBOX.stored")
+            self._client.take(self._inbox, 3)
         if isTogether:
             for number, each in enumerate(requests):
                 self._publish(number, each)
@@ -154,5 +159,10 @@ def test_oneAfterTheOther(pair: list[Racer], name: str) -> None:
     real, ours = pair
     before, *requests = RACES[name]
     orders = (requests, requests[::-1])
-    expected = {real.run(before, *each, isTogether=False) for each in orders}
-    assert ours.run(before, *requests, isTogether=True) in expected
+    outcome = ours.run(before, *requests, isTogether=True)
+    expected: set[str] = set()
+    for _ in range(3):
+        expected |= {real.run(before, *each, isTogether=False) for each in orders}
+        if outcome in expected:
+            break
+    assert outcome in expected
