@@ -39,6 +39,8 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
         client = await nats.connect(server.url)
         context = client.jetstream(timeout=PATIENCE)
         assert (await asked(client, "STREAM.NAMES"))["streams"] == ["KV_B", "S"]
+        for name in ("KV_B", "S"):  # Each has a lease of its own; requests before are lost.
+            await asked(client, f"STREAM.INFO.{name}")
         puller = await context.pull_subscribe("s.0", "puller")
         found = await puller.fetch(2, PATIENCE)
         assert [each.data for each in found] == [b"2", b"4"]
