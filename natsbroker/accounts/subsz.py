@@ -8,7 +8,7 @@ that changes meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Container, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from natsbroker.monitoring.queries import (
     text,
 )
 from natsbroker.monitoring.rows import Row, subscriptionRow
-from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.subjects.grammar import isSubset, isValidLiteral, matches
 from natsbroker.wire.values import Kind
 
 #: The subscriptions that one step reads, the rows that one step makes, and how often a walk begins
@@ -73,6 +73,27 @@ class Subsz:
         wanted = SubscriptionQuery.fromQuery(query)
         return Answer(200, JSON, bodyOf(self.steps(wanted)), isLong=wanted.subs)
 
+    def count(self, name: str, subject: str, queue: bytes) -> Generator[bytes, None, int]:
+        """
+        How many subscriptions of clients and leafnodes a message to a subject reaches; or, for a
+        subject with wildcards, how many are for a part of what it matches.
+
+        @param name: of an account.
+        @param queue: only those of this queue group; empty for all.
+        """
+        wanted = subject.encode("utf-8", "replace")
+        isLiteral = isValidLiteral(wanted)
+        count = 0
+        for account in [each for each in self._accounts if each.name == name]:
+            found = yield from _ofKinds(account, (Kind.CLIENT, Kind.SPOKE))
+            for place, each in enumerate(found):
+                if place % _STEP == _STEP - 1:
+                    yield PAUSE
+                if not queue or each.queue == queue:
+                    pattern = each.pattern
+                    count += matches(pattern, wanted) if isLiteral else isSubset(pattern, wanted)
+        return count
+
     def steps(self, wanted: SubscriptionQuery) -> Generator[bytes, None, Listing]:
         accounts = [each for each in self._accounts if wanted.acc in ("", each.name)]
         clock = self._context.reactor
@@ -112,24 +133,29 @@ def _listed(
 def _local(account: Account, test: bytes) -> Generator[bytes, None, list[Any]]:
     if test:
         return _matching(account, test)
+    found = yield from _ofKinds(account, (Kind.CLIENT, Kind.INTERNAL, Kind.LOCAL))
+    return found
+
+
+def _ofKinds(account: Account, kinds: Container[Kind]) -> Generator[bytes, None, list[Any]]:
     for _ in range(_ATTEMPTS):
         found: list[Any] = []
         try:
             for place, each in enumerate(account.subscriptions()):
                 if place % _STEP == _STEP - 1:
                     yield PAUSE
-                if each.kind < Kind.ROUTE:
+                if each.kind in kinds:
                     found.append(each)
         except RuntimeError:  # it changed while others ran
             continue
         return found
-    return [each for each in account.subscriptions() if each.kind < Kind.ROUTE]
+    return [each for each in account.subscriptions() if each.kind in kinds]
 
 
 def _matching(account: Account, subject: bytes) -> list[Any]:
-    matches = account.matcher.match(subject)
-    found = list(matches.plain)
-    for _, here, _there in matches.groups:
+    receivers = account.matcher.match(subject)
+    found = list(receivers.plain)
+    for _, here, _there in receivers.groups:
         found += here
     return found
 
@@ -173,10 +199,10 @@ def sublistFigures(accounts: Iterable[Account]) -> Generator[bytes, None, dict[s
         lookups += matcher.hits + matcher.misses
         remembered = matcher.remembered()
         cached += len(remembered)
-        for place, matches in enumerate(remembered):
+        for place, reached in enumerate(remembered):
             if place % _STEP == _STEP - 1:
                 yield PAUSE
-            count = _fanOut(matches)
+            count = _fanOut(reached)
             receivers += count
             most = max(most, count)
     return {
@@ -191,6 +217,6 @@ def sublistFigures(accounts: Iterable[Account]) -> Generator[bytes, None, dict[s
     }
 
 
-def _fanOut(matches: Any) -> int:
-    members = sum(len(here) + len(there) for _, here, there in matches.groups)
-    return len(matches.plain) + len(matches.links) + members
+def _fanOut(reached: Any) -> int:
+    members = sum(len(here) + len(there) for _, here, there in reached.groups)
+    return len(reached.plain) + len(reached.links) + members

@@ -6,6 +6,7 @@ Long answers are made a little at a time, too.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -151,6 +152,25 @@ class SystemAnswers:
             data = {"server_id": server["id"], "now": now, "account_statz": rows}
             return compact({"server": server, "data": data}).encode()
         return compact(connectionCounts(server, eventId(self._random), now, rows[0])).encode()
+
+    def ofSubscribers(self, body: bytes) -> Deferred[Any]:
+        """
+        @return: fires with the number of subscriptions that a request asks for, in digits; with
+            C{None} if that cannot be read, or the account has no connection here.
+        """
+        return ensureDeferred(self._subscribers(body))
+
+    async def _subscribers(self, body: bytes) -> bytes | None:
+        try:
+            asked = decodeRequest("NSUBS", body).options
+            queue = b64decode(asked.get("queue", ""), validate=True)
+        except (JsonError, ValueError):
+            return None
+        name = asked.get("acc", "")
+        if not await self._slices.result(self._model.accstatz.rows([name], False)):
+            return None
+        steps = self._model.subsz.count(name, asked.get("subject", ""), queue)
+        return b"%d" % await self._slices.result(steps)
 
     def ofAction(self, kind: str, body: bytes) -> bytes | None:
         """

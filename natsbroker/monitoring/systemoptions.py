@@ -104,6 +104,7 @@ OPTIONS: Mapping[str, Mapping[str, PageOption]] = {
 #: Of requests that are no pages.
 _OTHERS: Mapping[str, Mapping[str, PageOption]] = {
     "ACCSTATZ": {**_named(ListOf(STRING), "accounts"), **_named(BOOL, "include_unused")},
+    "NSUBS": _named(STRING, "acc", "subject", "queue"),
     "KICK": _named(UINT64, "cid"),
     "LDM": _named(UINT64, "cid"),
 }

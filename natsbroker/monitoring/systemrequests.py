@@ -4,6 +4,7 @@ The requests of the system account, with nats-server's subjects, options and ans
     $SYS.REQ.SERVER.PING.<page>         every server answers
     $SYS.REQ.SERVER.<id>.<page>         the one with this id does
     $SYS.REQ.ACCOUNT.<account>.<page>   about one account
+    $SYS.REQ.ACCOUNT.NSUBS              how many subscriptions there are for a subject
     $SYS.REQ.SERVER.<id>.KICK           close a connection; LDM: tell it to leave; RELOAD
 
 An answer is compressed if the request has the header C{Accept-Encoding: snappy} or C{gzip}. Users
@@ -63,6 +64,7 @@ class SystemRequests:
             responder.on(f"$SYS.REQ.SERVER.{serverId}.{kind}".encode(), self._ordered(kind))
         for kind in ACCOUNT_REQUESTS:
             responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(kind))
+        responder.on(b"$SYS.REQ.ACCOUNT.NSUBS", self._subscribers)
 
     @property
     def answers(self) -> SystemAnswers:
@@ -94,6 +96,9 @@ class SystemRequests:
             return answering if kind in _PLAIN else _encoded(message, answering)
 
         return answer
+
+    def _subscribers(self, message: Message) -> Any:
+        return self.answers.ofSubscribers(message.payload)
 
     def _ordered(self, kind: str) -> Callable[[Message], Any]:
         return lambda message: self.answers.ofAction(kind, message.payload)

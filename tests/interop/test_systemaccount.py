@@ -241,6 +241,46 @@ def test_shapes(subject: str, options: dict[str, Any], real: Side, ours: Side) -
     assertSameShape(there, here, ABSENT, EXTRA)
 
 
+def counted(side: Side, body: bytes) -> int:
+    """
+    The answer to a request for a number of subscriptions.
+    """
+    return int(side.answer("ACCOUNT.NSUBS", body))
+
+
+COUNTED = [
+    b'{"acc":"A","subject":"foo.x"}',
+    b'{"acc":"A","subject":"bar","queue":"cQ=="}',
+    b'{"acc":"A","subject":"bar","queue":"bm8="}',
+    b'{"acc":"A","subject":">"}',
+    b'{"acc":"A","subject":"foo.>"}',
+    b'{"acc":"A","subject":"foo..x"}',
+    b'{"acc":"A","subject":"edge.x"}',
+    b'{"acc":"A","subject":"edge.q","queue":"cQ=="}',
+    b'{"acc":"A"}',
+]
+
+
+@pytest.mark.parametrize("body", COUNTED)
+def test_subscribers(body: bytes, real: Side, ours: Side) -> None:
+    """Both servers count the same subscriptions."""
+    assert counted(ours, body) == counted(real, body)
+
+
+def test_notCounted(real: Side, ours: Side) -> None:
+    """There is no answer for an account without connections, and to what cannot be read."""
+    bodies = [b'{"acc":"NO","subject":"foo"}', b'{"acc":"C","subject":"foo"}']
+    bodies += [b'{"acc":"A","queue":"q"}', b'{"acc":1}', b"{", b"[]", b""]
+    for side in (real, ours):
+        sid = side.system.subscribe(b"_INBOX.counts")
+        for body in [*bodies, COUNTED[0]]:
+            side.system.publish(b"$SYS.REQ.ACCOUNT.NSUBS", body, b"_INBOX.counts")
+        assert len(side.system.take(sid, 1)) == 1
+        side.system.flush()
+        assert side.system.arrived(sid) == []
+        side.system.unsubscribe(sid)
+
+
 @pytest.mark.parametrize("expected", PLAIN, ids=str)
 def test_readers(expected: ExpectedAnswer, real: Side, ours: Side) -> None:
     """What monitoring tools read is there, with the types that they expect."""

@@ -42,6 +42,9 @@ class Answers:
     def ofAccount(self, kind: str, account: str, body: bytes) -> bytes:
         return b"account %b %b %b" % (kind.encode(), account.encode(), body)
 
+    def ofSubscribers(self, body: bytes) -> bytes:
+        return b"subscribers %b" % body
+
     def ofAction(self, kind: str, body: bytes) -> bytes:
         return b"action %b %b" % (kind.encode(), body)
 
@@ -96,6 +99,13 @@ def test_status() -> None:
 def test_accounts(kind: str) -> None:
     """An account is asked about by its name."""
     assert Stage().ask(f"ACCOUNT.B.{kind}") == [b"account %b B x" % kind.encode()]
+
+
+def test_subscribers() -> None:
+    """Subscriptions are counted for users of the system account only."""
+    stage = Stage()
+    assert stage.ask("ACCOUNT.NSUBS") == [b"subscribers x"]
+    assert stage.ask("ACCOUNT.NSUBS", stage.other) == []
 
 
 @pytest.mark.parametrize("kind", ACTIONS)
