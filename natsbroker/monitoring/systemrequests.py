@@ -64,7 +64,9 @@ class SystemRequests:
             responder.on(f"$SYS.REQ.SERVER.{serverId}.{kind}".encode(), self._ordered(kind))
         for kind in ACCOUNT_REQUESTS:
             responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(kind))
-        responder.on(b"$SYS.REQ.ACCOUNT.NSUBS", self._subscribers)
+        responder.on(
+            b"$SYS.REQ.ACCOUNT.NSUBS", lambda message: self.answers.ofSubscribers(message.payload)
+        )
 
     @property
     def answers(self) -> SystemAnswers:
@@ -83,31 +85,25 @@ class SystemRequests:
         responder.on(b"$SYS.REQ.ACCOUNT.PING.STATZ", self._askedOf("STATZ", name))
 
     def _asked(self, kind: str) -> Callable[[Message], Any]:
-        def answer(message: Message) -> Any:
-            answering = self.answers.ofServer(kind, message.payload)
-            return answering if kind in _PLAIN else _encoded(message, answering)
-
-        return answer
+        return lambda message: _encoded(kind, message, self.answers.ofServer(kind, message.payload))
 
     def _askedOf(self, kind: str, account: str = "") -> Callable[[Message], Any]:
-        def answer(message: Message) -> Any:
-            name = account or _named(message)
-            answering = self.answers.ofAccount(kind, name, message.payload)
-            return answering if kind in _PLAIN else _encoded(message, answering)
-
-        return answer
-
-    def _subscribers(self, message: Message) -> Any:
-        return self.answers.ofSubscribers(message.payload)
+        return lambda message: _encoded(
+            kind,
+            message,
+            self.answers.ofAccount(kind, account or _named(message), message.payload),
+        )
 
     def _ordered(self, kind: str) -> Callable[[Message], Any]:
         return lambda message: self.answers.ofAction(kind, message.payload)
 
 
-def _encoded(request: Message, answering: Deferred[Any]) -> Deferred[Any]:
+def _encoded(kind: str, request: Message, answering: Deferred[Any]) -> Deferred[Any]:
     """
     Compress an answer for a request whose header C{Accept-Encoding} asks for it.
     """
+    if kind in _PLAIN:
+        return answering
     try:
         headers = Headers.fromBlock(request.body[: request.headerLength])
         accepted = headers.get("Accept-Encoding") or ""

@@ -49,7 +49,7 @@ class GroupPatience:
     @property
     def isAlone(self) -> bool:
         """
-        Whether one publisher waits for each of its answers, and nobody else publishes.
+        Whether there is one publisher, with one message in flight.
         """
         return self._alone >= ALONE
 

@@ -193,8 +193,7 @@ class ApiDispatcher:
 
     async def _answer(self, request: Request, route: ApiRoute) -> None:
         kind = {"type": f"io.nats.jetstream.api.v1.{route.kind}_response"}
-        streams, name = self._account.streams, request.names[0] if request.names else ""
-        stream = streams.get(name)
+        stream = self._account.streams.get(request.names[0]) if request.names else None
         try:
             checkLevel(request.message)
             result = await route.handler(self._account, request)
@@ -207,8 +206,7 @@ class ApiDispatcher:
             reason = errors.STREAM_STORE_FAILED(err=str(error))
             if self._router is not None and isinstance(error, StoreFailed):
                 reason = errors.CLUSTER_NOT_AVAIL()
-            elif self._router is None and stream is not None and streams.get(name) is not stream:
-                # It was deleted while the request waited for it.
+            elif self._router is None and stream is not None and stream.isDeleted:
                 reason = errors.STREAM_NOT_FOUND()
             self._fail(request, route, kind, reason)
         else:

@@ -186,7 +186,7 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
         try:
             found.append(await shownStream(account, stream, isListed=True))
         except StoreError:
-            if account.streams.get(each) is stream:
+            if not stream.isDeleted:
                 raise
     shown["streams"] = found
     return shown

@@ -32,6 +32,7 @@ ENDINGS = {
 }
 
 _RANDOM = Random()
+
 #: What a subscription receives.
 _ACKS, _PULLS, _FLOW = range(3)
 

@@ -170,8 +170,10 @@ class TestDamagedConsumer:
 class TestWorkQueue:
     """Messages that were delivered as often as a consumer may."""
 
-    def test_neitherLostNorBlocking(self) -> None:
-        """They stay in the stream, others are delivered, and a new consumer gets all."""
+    def atTheLimit(self) -> ApiStage:
+        """
+        Two messages that the consumer C{c} does not receive again.
+        """
         stage = ApiStage()
         stage.make(retention="workqueue")
         _consumer(stage, "c", max_deliver=1)
@@ -179,38 +181,37 @@ class TestWorkQueue:
             stage.publish(b"s.a")
         assert len(_fetch(stage, "c")) == 2
         stage.clock.advance(3)
+        return stage
+
+    def handOn(self, stage: ApiStage) -> None:
+        """
+        Delete the consumer; a new one receives and acknowledges the two messages.
+        """
+        stage.ask("CONSUMER.DELETE.S.c")
+        _consumer(stage, "d")
+        found = _fetch(stage, "d")
+        assert len(found) == 2
+        for each in found:
+            stage.send(each.reply, b"+ACK", b"_INBOX.ack")
+        stage.settle()
+
+    def test_neitherLostNorBlocking(self) -> None:
+        """They stay in the stream, others are delivered, and a new consumer gets all."""
+        stage = self.atTheLimit()
         stage.publish(b"s.a")
         [third] = _fetch(stage, "c")
         stage.send(third.reply, b"+ACK", b"_INBOX.ack")
         stage.settle()
         assert _messages(stage) == 2
-        stage.ask("CONSUMER.DELETE.S.c")
-        _consumer(stage, "d")
-        found = _fetch(stage, "d")
-        assert len(found) == 2
-        for each in found:
-            stage.send(each.reply, b"+ACK", b"_INBOX.ack")
-        stage.settle()
+        self.handOn(stage)
         assert _messages(stage) == 0
 
     def test_killedAtTheLimit(self) -> None:
         """A kill neither removes them nor has them delivered again to the same consumer."""
-        stage = ApiStage()
-        stage.make(retention="workqueue")
-        _consumer(stage, "c", max_deliver=1)
-        for _ in range(2):
-            stage.publish(b"s.a")
-        assert len(_fetch(stage, "c")) == 2
-        stage.clock.advance(3)
+        stage = self.atTheLimit()
         killed(stage)
         assert _messages(stage) == 2
         assert _fetch(stage, "c") == []
-        stage.ask("CONSUMER.DELETE.S.c")
-        _consumer(stage, "d")
-        found = _fetch(stage, "d")
-        assert len(found) == 2
-        for each in found:
-            stage.send(each.reply, b"+ACK", b"_INBOX.ack")
-        stage.settle()
+        self.handOn(stage)
         killed(stage)
         assert _messages(stage) == 0
