@@ -3,7 +3,8 @@ Many clients at once, in a process of their own: C{python -m tests.interop.crowd
 
 Every client connects, subscribes to a subject of its own and is answered a PING; when all are
 there, one more publishes a message to each.  Prints JSON: how many were served at each stage.
-With C{--storm} the clients do not wait for one another: each leaves when it has been served.
+With C{--storm} the clients do not wait for one another: each leaves when it has been served. With
+C{--websocket PORT} they connect over WebSocket.
 """
 
 from __future__ import annotations
@@ -25,6 +26,15 @@ PATIENCE = 30.0
 HELLO = b'CONNECT {"verbose":false}\r\nSUB crowd.%d 1\r\nPING\r\n'
 GREETING = b"PUB crowd.%d 5\r\nhello\r\n"
 MESSAGE = b"MSG crowd.%d 1 5\r\nhello\r\n"
+
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+UPGRADED = b"\r\n\r\n"
+
+#: The header of a short frame with a payload of this length, whose mask changes nothing.
+FRAME = b"\x82%c\0\0\0\0"
 
 
 @dataclass
@@ -48,8 +58,13 @@ class Crowd:
     @ivar failed: what went wrong, by kind.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, webSocketPort: int = 0) -> None:
+        """
+        @param webSocketPort: where the clients connect over WebSocket, if they do.
+        """
         self._address = ("127.0.0.1", port)
+        self._isWebSocket = bool(webSocketPort)
+        self._clientAddress = ("127.0.0.1", webSocketPort or port)
         self._selector = selectors.DefaultSelector()
         self._waiting = 0
         self.clients: list[Client] = []
@@ -102,8 +117,8 @@ class Crowd:
     def _start(self, number: int) -> None:
         connection = socket.socket()
         connection.setblocking(False)
-        connection.connect_ex(self._address)
-        client = Client(number, connection, b"PONG\r\n")
+        connection.connect_ex(self._clientAddress)
+        client = Client(number, connection, UPGRADED if self._isWebSocket else b"PONG\r\n")
         self._selector.register(connection, selectors.EVENT_WRITE, client)
         self._waiting += 1
 
@@ -122,7 +137,7 @@ class Crowd:
             if mask & selectors.EVENT_WRITE:
                 if error := client.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                     raise OSError(error, "connect")
-                client.socket.send(HELLO % client.number)
+                client.socket.send(UPGRADE if self._isWebSocket else HELLO % client.number)
                 self._selector.modify(client.socket, selectors.EVENT_READ, client)
                 return False
             if not (data := client.socket.recv(4096)):
@@ -134,6 +149,11 @@ class Crowd:
             return False
         client.received += data
         if client.waitsFor not in client.received:
+            return False
+        if client.waitsFor == UPGRADED:
+            hello = HELLO % client.number
+            client.socket.send(FRAME % (0x80 | len(hello)) + hello)
+            client.received, client.waitsFor = b"", b"PONG\r\n"
             return False
         self._leave(client)
         if client.waitsFor == b"PONG\r\n":
@@ -156,8 +176,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("clients", type=int)
     parser.add_argument("--storm", action="store_true")
+    parser.add_argument("--websocket", type=int, default=0, metavar="PORT")
     options = parser.parse_args(arguments)
-    crowd = Crowd(options.port)
+    crowd = Crowd(options.port, options.websocket)
     began = time.monotonic()
     result: dict[str, object] = {"answered": crowd.connect(options.clients, not options.storm)}
     result["seconds"] = round(time.monotonic() - began, 2)

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.interop.conftest import StartServer
-from tests.interop.servers import ALL, CHECKOUT, Flavour
+from tests.interop.servers import ALL, CHECKOUT, OURS_FAST, REAL, Flavour
+from tests.interop.websocket.listeners import WebSocketServer
 
 CROWD = 5000
 STORM = 4000
@@ -55,6 +57,18 @@ def test_crowd(flavour: Flavour, startServer: StartServer, roomFor: int) -> None
     if roomFor < CROWD:
         warnings.warn(f"the limit of open files allows {roomFor} clients only", stacklevel=1)
     result = crowd(startServer(flavour).port, str(roomFor))
+    assert result["failed"] == {}
+    assert (result["answered"], result["received"]) == (roomFor, roomFor)
+
+
+@pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
+def test_webSockets(flavour: Flavour, tmp_path: Path, roomFor: int) -> None:
+    """The same over WebSocket."""
+    server = WebSocketServer(flavour, tmp_path, "server").start()
+    try:
+        result = crowd(server.port, str(roomFor), "--websocket", str(server.webSocketPort))
+    finally:
+        server.stop()
     assert result["failed"] == {}
     assert (result["answered"], result["received"]) == (roomFor, roomFor)
 
