@@ -91,6 +91,12 @@ class SocketPoller:
         """
         self.sockets.expect(writer)
 
+    def sendNow(self) -> None:
+        """
+        Send what there is for connections, while the caller still has work to do.
+        """
+        self.sockets.sendNow()
+
     def removeReader(self, reader: IReadDescriptor) -> None:
         self.sockets.unwatch(reader.fileno())
 

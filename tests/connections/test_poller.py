@@ -517,6 +517,28 @@ def test_readerIsCalledInATurn(server: Server) -> None:
     reader.close()
 
 
+def test_sendNow(server: Server) -> None:
+    """What a reader wrote to a client can be sent while the reader goes on."""
+    client = server.client()
+    found: list[bytes] = []
+
+    def then() -> None:
+        client.session.outbox.write(b"+OK\r\n")
+        assert not select.select([client.socket], [], [], 0)[0]
+        server.poller.sendNow()
+        found.append(client.socket.recv(10))
+        client.session.outbox.write(b"+OK\r\n")
+
+    reader = Reader(then)
+    server.poller.addReader(reader)  # type: ignore[arg-type]
+    reader.theirs.send(b"a")
+    server.until(lambda: reader.read)
+    assert found == [b"+OK\r\n"]
+    assert client.read(1) == b"+OK\r\n"
+    server.poller.removeReader(reader)  # type: ignore[arg-type]
+    reader.close()
+
+
 def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
     """A reader that raises disturbs neither clients nor its own next call."""
     client = server.client()

@@ -17,6 +17,10 @@ cdef enum:
 cdef double LONGEST_RUN = 0.002
 cdef double LONGEST_WAIT = 0.001
 
+# How long a call may go on in the reactor's place, in seconds, while it asks for the reactor's timers
+# and descriptors in each round.
+cdef double LONGEST_STAY = 0.02
+
 # The bounds of the histogram of turns, in seconds.
 cdef enum:
     BOUNDS = 10
@@ -123,6 +127,12 @@ cdef class Poller:
         else:
             writer.release()
 
+    def sendNow(self):
+        """
+        Send what there is for connections, before the batch ends.
+        """
+        self.batch.spill()
+
     cdef int control(self, int operation, Connection connection) except -1:
         cdef epoll_event event
         event.events = 0
@@ -157,7 +167,7 @@ cdef class Poller:
             if self.isExpecting:
                 self.isExpecting = False
                 if self.outer >= 0:
-                    self.linger(deadline)
+                    self.linger(start)
         finally:
             self.isRunning = False
             self.releaseHeld()
@@ -205,19 +215,21 @@ cdef class Poller:
         bounds = [BOUND[place] for place in range(BOUNDS)]
         return bounds, [self.turns[place] for place in range(BOUNDS + 1)], self.turning
 
-    cdef int linger(self, double deadline) except -1:
+    cdef int linger(self, double start) except -1:
         """
         Wait in the reactor's place and handle what comes: the way back to it costs as much as a short
         batch. Ends as soon as there is anything for the reactor, or nothing comes.
         """
         cdef epoll_event events[2]
         cdef int count = 0
+        # When the reactor's timers were asked for.
+        cdef double asked = start
         while not self.left:
             if self.held is not None:
                 count = epoll_wait(self.outer, events, 2, 0)
                 if count == 0:
                     self.writeHeld()
-                    if self.clock() > deadline:
+                    if self.clock() > asked + LONGEST_RUN:
                         break
                     continue
                 self.releaseHeld()
@@ -225,13 +237,14 @@ cdef class Poller:
                 pause = self.timeout()
                 if pause is not None and pause < LONGEST_WAIT:
                     break
+                asked = self.clock()
                 with nogil:
                     count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
             if count != 1 or events[0].data.fd != self.epoll:
                 break
             self.batch.renew()
             self.runOnce()
-            if self.clock() > deadline:
+            if self.clock() > start + LONGEST_STAY:
                 break
         return 0
 

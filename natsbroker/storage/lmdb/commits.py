@@ -199,19 +199,21 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _written(self, failure: OSError | None, noteFailure: OSError | None) -> None:
         handed, self._handed = self._handed, None
-        if handed is None:
+        if handed is None or self._writer is None:
             return
         group, outcome, began = handed
         if failure is None:
             seconds = perf_counter() - began
-            self._add(group)
-            records = len(group.blobs)
-            self._patience.wrote(records, self._now())
-            self.handedBack(failure=noteFailure)
-            self.owner.committed(outcome)
-            size = sum(map(len, group.blobs)) - HEAD_SIZE * records
-            self.figures.synced(seconds)
-            self.figures.appended(records, size, seconds)
+            if self._patience.isAlone:
+                # The only publisher makes its next message while the rest is done.
+                try:
+                    self.owner.committed(outcome)
+                    self._writer.sendNow()
+                finally:
+                    self._settle(group, seconds, noteFailure)
+            else:
+                self._settle(group, seconds, noteFailure)
+                self.owner.committed(outcome)
             if self._alarm is not None and self._alarm.isSet:
                 self._alarm.set(self._patience.nanoseconds)  # The answers are underway now.
         elif failure.errno == errno.EINVAL:
@@ -219,6 +221,18 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.handedBack(group.jobs)
         else:
             self.handedBack(group.jobs, failure)
+
+    def _settle(self, group: JournalGroup, seconds: float, noteFailure: OSError | None) -> None:
+        """
+        Note what is in the journal, and let the next group begin.
+        """
+        self._add(group)
+        records = len(group.blobs)
+        self._patience.wrote(records, self._now())
+        self.handedBack(failure=noteFailure)
+        size = sum(map(len, group.blobs)) - HEAD_SIZE * records
+        self.figures.synced(seconds)
+        self.figures.appended(records, size, seconds)
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         if self._alarm is None or self._patience.isAlone or not self.maySuit(jobs):

@@ -232,6 +232,8 @@ class JournalWriter:
     """
     Writes frames beside the interpreter: the reactor's thread hands one over and is woken when it
     is on disk, without another thread of Python.
+
+    @ivar sendNow: sends the answers that there are, instead of at the end of the turn.
     """
 
     def __init__(
@@ -243,6 +245,7 @@ class JournalWriter:
         self._readers = readers
         self._done = done
         self._expect: Callable[[Any], object] | None = getattr(readers, "expectReader", None)
+        self.sendNow: Callable[[], object] = getattr(readers, "sendNow", lambda: None)
         self._writer = hot.SyncedWriter(WIDEST)
         readers.addReader(self)
 

@@ -20,10 +20,12 @@ import pytest
 from natsbroker import hot
 from natsbroker.interfaces.records import Retention, StoreFailed, StoreFull, SubjectTally
 from natsbroker.storage.committing import Holder
+from natsbroker.storage.grouping import ALONE
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Journal, JournalFrame, readFrames, runsIn
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import encodeBatch
 from natsbroker.testing.pumped import PumpedReactor
+from tests.conftest import FlushLoggedErrors
 from tests.storage import shim
 from tests.storage.history import History, Recorder
 from tests.storage.shim import Act, Call, Plan
@@ -530,6 +532,49 @@ def test_writerFails(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
     assert [each.payload for each in reactor.wait(log.read(first.start))] == [b"payload 6"]
     reactor.wait(store.close())
     assert {b"payload 0", b"payload 1", b"payload 6"} <= {*_contents(tmp_path / "store", "a")[1]}
+
+
+def test_answeredFirst(
+    tmp_path: Path, scripted: list[tuple[int, int]], flushLoggedErrors: FlushLoggedErrors
+) -> None:
+    """A publisher that is alone is answered before the store does the rest of its work. An error in
+    the answer does not keep the store from that."""
+    reactor = PumpedReactor()
+    store: Any = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("a"))
+    reactor.wait(log.append(_entry(0)))
+    order: list[str] = []
+    committer = store._committer
+    handedBack, committed = committer.handedBack, store.committed
+
+    def noted(*arguments: Any, **named: Any) -> None:
+        order.append("handed back")
+        handedBack(*arguments, **named)
+
+    committer.handedBack = noted
+    for number in range(1, 2 * ALONE):
+        _untilIdle(store)
+        committer._writer.sendNow = lambda: order.append("sent")
+        order.clear()
+        asked = log.append(_entry(number)).addCallback(lambda _: order.append("answered"))
+        reactor.wait(asked)
+        reactor.catchUp()
+    assert order == ["answered", "sent", "handed back"]
+
+    def failing(outcome: Any) -> None:
+        committed(outcome)
+        raise ZeroDivisionError
+
+    store.committed = failing
+    reactor.wait(log.append(_entry(2 * ALONE)))
+    reactor.catchUp()
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+    store.committed = committed
+    assert reactor.wait(log.append(_entry(2 * ALONE + 1))).start == 2 * ALONE + 2
+    reactor.wait(store.close())
+    assert _contents(tmp_path / "store", "a")[1] == [
+        b"payload %d" % each for each in range(2 * ALONE + 2)
+    ]
 
 
 def test_writerHasNoSpace(tmp_path: Path, scripted: list[tuple[int, int]]) -> None:
