@@ -5,6 +5,7 @@ else than what they stand in front of.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Collection
 from importlib import import_module
 from itertools import accumulate
@@ -166,6 +167,15 @@ def test_bounds(first: int) -> None:
     assert COMPILED is not None
     with pytest.raises(IndexError):
         COMPILED.selectRecords(Record, b"", [0], range(0), (), first, 1, IDENTITY, None, 1, 1)
+
+
+@needsCompiled
+def test_untracked() -> None:
+    """The garbage collector does not look at records, of which there are many."""
+    assert COMPILED is not None
+    raw = encoded(COMPILED, [(b"foo", b"", b"abc", 9)]).blobs[0]
+    (found,), _, _ = selected(COMPILED, raw, [0, len(raw)])
+    assert not gc.is_tracked(found)
 
 
 @onEach

@@ -74,13 +74,17 @@ cdef extern from *:
         return value;
     }
 
-    /* An empty tuple with that many places, of a class that is derived from tuple. */
+    /* An empty tuple with that many places, of a class that is derived from tuple. It is for bytes and
+     * numbers, which make no cycles, so the garbage collector need not look at it. */
     static PyObject *nb_tupleOf(PyObject *type, Py_ssize_t count) {
+        PyObject *made;
         if (!PyType_HasFeature((PyTypeObject *) type, Py_TPFLAGS_TUPLE_SUBCLASS)) {
             PyErr_SetString(PyExc_TypeError, "not a class of tuples");
             return NULL;
         }
-        return ((PyTypeObject *) type)->tp_alloc((PyTypeObject *) type, count);
+        made = ((PyTypeObject *) type)->tp_alloc((PyTypeObject *) type, count);
+        if (made != NULL) PyObject_GC_UnTrack(made);
+        return made;
     }
     """
     uint32_t nb_crc(const char* at, size_t length, int byMachine) noexcept nogil

@@ -402,13 +402,12 @@ class ConsumerCore:
         Count the first deliveries of L{RecordCursor.upcoming} messages.
         """
         pending = self.pending
-        sequences = [each[0] for each in records]
         self.cursor.takeRun(len(records))
         if not self.needsAcks:
-            pending.unacknowledgedRun(sequences)
+            pending.unacknowledgedRun(len(records), records[-1].sequence)
             return
         due = now + self.waitAfter(0)
-        pending.deliverRun(sequences, due, not self.backoff)
+        pending.deliverRun([each[0] for each in records], due, not self.backoff)
         self.watchPending(due)
 
 

@@ -20,6 +20,9 @@ _log = Logger(namespace="natsbroker.jetstream")
 #: Messages that are read at once, and that are kept for a consumer that takes none.
 PIECE = 512
 
+#: Messages that are read at once for a consumer that takes all that was read.
+LARGE_PIECE = 2048
+
 #: Bytes that are read at once.
 PIECE_BYTES = 1 << 20
 
@@ -106,6 +109,7 @@ class RecordCursor:
         self._skip = deque(skip)
         self._buffer: deque[Record] = deque()
         self._scan = resume + 1 if resume and not skip else position
+        self._piece = PIECE
         self._again: dict[int, Record | None] = {}
         self._remaining = 0
         self._counted = self._last = self._stream.last
@@ -325,9 +329,11 @@ class RecordCursor:
         """
         buffer = self._buffer
         if count == len(buffer):
+            self._piece = LARGE_PIECE
             self.position = buffer[-1].sequence + 1
             buffer.clear()
         else:
+            self._piece = PIECE
             for _ in range(count - 1):
                 buffer.popleft()
             self.position = buffer.popleft().sequence + 1
@@ -359,7 +365,7 @@ class RecordCursor:
 
     async def _read(self) -> None:
         generation, scan = self._generation, self._scan
-        matching = await self._stream.read(self.filters, scan, PIECE, PIECE_BYTES)
+        matching = await self._stream.read(self.filters, scan, self._piece, PIECE_BYTES)
         if generation == self._generation:
             records, position = matching.records, self.position
             if records and records[0].sequence < position:

@@ -69,13 +69,15 @@ class PendingAcks:
         self.floor = self.delivered
         self.deliveredStream = self.floorStream = sequence
 
-    def unacknowledgedRun(self, sequences: Sequence[int]) -> None:
+    def unacknowledgedRun(self, count: int, last: int) -> None:
         """
         Count deliveries of messages that need no acknowledgement.
+
+        @param last: the sequence of the last one.
         """
-        self.delivered += len(sequences)
+        self.delivered += count
         self.floor = self.delivered
-        self.deliveredStream = self.floorStream = sequences[-1]
+        self.deliveredStream = self.floorStream = last
 
     def deliver(self, sequence: int, due: float, isRegular: bool = True) -> None:
         """

@@ -5,6 +5,7 @@ The messages of a stream, as its log has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
@@ -19,9 +20,11 @@ from natsbroker.subjects.grammar import hasWildcard
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-SLICE = 1024
+SLICE = 4096
 """Records of one read when a stream is walked, and those that are looked at in one turn of the
 reactor: who reads on then waits for the next turn, so that a long walk keeps nobody waiting."""
+
+_HEADERS = attrgetter("headers")
 
 SUBJECTS = 2000
 """The subjects whose tallies are read in one turn of the reactor."""
@@ -144,7 +147,7 @@ class StreamRecords:
         return record
 
     def _decodedAll(self, records: list[Record]) -> list[Record]:
-        if not self.isInFile:
+        if not self.isInFile or not any(map(_HEADERS, records)):
             return records
         return [self.decoded(each) if each.headers else each for each in records]
 

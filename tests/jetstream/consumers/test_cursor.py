@@ -11,7 +11,12 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, fail
 
 from natsbroker.interfaces.records import Matching, Record, StoreFailed
-from natsbroker.jetstream.consumers.cursor import RecordCursor, fetchRecords
+from natsbroker.jetstream.consumers.cursor import (
+    LARGE_PIECE,
+    PIECE,
+    RecordCursor,
+    fetchRecords,
+)
 from tests.jetstream.consumers.support import ConsumerStage
 
 
@@ -136,6 +141,21 @@ def test_slowRead(stage: ConsumerStage) -> None:
     assert (reader.take(), reader.cursor.isAtEnd, reader.ready) == (0, False, 0)
     stage.advance(1)
     assert (reader.ready, reader.take(), reader.take()) == (1, 1, 2)
+
+
+def test_pieces(stage: ConsumerStage) -> None:
+    """More is read at once for a consumer that takes all that was read, until it does not."""
+    stage.publish(LARGE_PIECE + 3 * PIECE)
+    reader = Reader(stage)
+    cursor, everything = reader.cursor, 10 * LARGE_PIECE
+    assert len(cursor.upcoming(everything)) == PIECE
+    cursor.takeRun(PIECE)
+    assert len(cursor.upcoming(everything)) == LARGE_PIECE
+    cursor.takeRun(LARGE_PIECE - 1)
+    assert len(cursor.upcoming(everything)) == PIECE + 1
+    cursor.takeRun(1)
+    assert [reader.take() for _ in range(2 * PIECE)][-1] == LARGE_PIECE + 3 * PIECE
+    assert cursor.isAtEnd
 
 
 def test_restartDuringRead(stage: ConsumerStage) -> None:

@@ -380,7 +380,7 @@ class TestRuns:
                 assert isinstance(argument, int)
                 sequences = list(range(last + 1, last + 1 + argument))
                 last = sequences[-1]
-                runs.unacknowledgedRun(sequences)
+                runs.unacknowledgedRun(len(sequences), sequences[-1])
                 for each in sequences:
                     singly.unacknowledged(each)
             elif name in ("settle", "oldest"):
