@@ -3,7 +3,7 @@
 @cython.final
 cdef class FlushBatch:
     cdef object _schedule
-    cdef bint _scheduled
+    cdef bint _scheduled, _isFlushing
     cdef public object congested
     cdef int _depth
     cdef list _dirty, _ended, _borrowers
@@ -51,37 +51,42 @@ cdef class FlushBatch:
     cpdef dirty(self, Outbox outbox):
         self.work += FLUSH
         self._dirty.append(outbox)
-        if self._depth == 0 and not self._scheduled:
-            self._soon()
+        self._flushSoon()
 
     cpdef atEnd(self, call):
         self._ended.append(call)
-        if self._depth == 0 and not self._scheduled:
-            self._soon()
+        self._flushSoon()
 
-    cdef _soon(self):
-        self._scheduled = True
-        self._schedule(self._scheduledFlush)
+    cdef int _flushSoon(self) except -1:
+        if self._depth == 0 and not self._isFlushing and not self._scheduled:
+            self._scheduled = True
+            self._schedule(self._scheduledFlush)
+        return 0
 
     cpdef flush(self):
         cdef list dirty, ended
         cdef Outbox outbox
+        cdef bint isNested = self._isFlushing
         self.filled = 0
-        while self._dirty or self._ended:
-            if self._dirty:
-                dirty = self._dirty
-                self._dirty = []
-                for outbox in dirty:
-                    try:
-                        outbox.flush()
-                    except BaseException as problem:
-                        outbox.fail()
-                        self.caught(problem)
-            if self._ended:
-                ended = self._ended
-                self._ended = []
-                for call in ended:
-                    self.contain(call)
+        self._isFlushing = True
+        try:
+            while self._dirty or self._ended:
+                if self._dirty:
+                    dirty = self._dirty
+                    self._dirty = []
+                    for outbox in dirty:
+                        try:
+                            outbox.flush()
+                        except BaseException as problem:
+                            outbox.fail()
+                            self.caught(problem)
+                if self._ended:
+                    ended = self._ended
+                    self._ended = []
+                    for call in ended:
+                        self.contain(call)
+        finally:
+            self._isFlushing = isNested
         if self._trouble is not None:
             trouble = self._trouble
             self._trouble = None

@@ -63,6 +63,7 @@ class FlushBatch:
     _trouble: BaseException | None = field(default=None, init=False)
     _scheduled: bool = field(default=False, init=False)
     _depth: int = field(default=0, init=False)
+    _isFlushing: bool = field(default=False, init=False)
     _dirty: list[Outbox] = field(default_factory=list, init=False)
     _ended: list[Callable[[], None]] = field(default_factory=list, init=False)
 
@@ -90,16 +91,17 @@ class FlushBatch:
     def dirty(self, outbox: Outbox) -> None:
         self.work += FLUSH
         self._dirty.append(outbox)
-        if not self._depth and not self._scheduled:
-            self._scheduled = True
-            self._schedule(self._scheduledFlush)
+        self._flushSoon()
 
     def atEnd(self, call: Callable[[], None]) -> None:
         """
         Have something called once when the batch ends, after everything was flushed.
         """
         self._ended.append(call)
-        if not self._depth and not self._scheduled:
+        self._flushSoon()
+
+    def _flushSoon(self) -> None:
+        if not (self._depth or self._isFlushing or self._scheduled):
             self._scheduled = True
             self._schedule(self._scheduledFlush)
 
@@ -108,17 +110,21 @@ class FlushBatch:
         Send what was collected, then make the calls that were asked for. An outbox that raises is
         closed; it keeps nothing else from being done.
         """
-        while self._dirty or self._ended:
-            dirty, self._dirty = self._dirty, []
-            for outbox in dirty:
-                try:
-                    outbox.flush()
-                except BaseException as problem:
-                    outbox.fail()
-                    self.caught(problem)
-            ended, self._ended = self._ended, []
-            for call in ended:
-                self.contain(call)
+        isNested, self._isFlushing = self._isFlushing, True
+        try:
+            while self._dirty or self._ended:
+                dirty, self._dirty = self._dirty, []
+                for outbox in dirty:
+                    try:
+                        outbox.flush()
+                    except BaseException as problem:
+                        outbox.fail()
+                        self.caught(problem)
+                ended, self._ended = self._ended, []
+                for call in ended:
+                    self.contain(call)
+        finally:
+            self._isFlushing = isNested
         trouble, self._trouble = self._trouble, None
         if trouble is not None:
             raise trouble
