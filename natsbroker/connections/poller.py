@@ -81,15 +81,14 @@ class SocketPoller:
         """
         self.sockets.watch(reader.fileno(), reader.doRead)
 
-    def expectReader(self, writer: Any = None) -> None:
+    def writeSoon(self, writer: Any) -> None:
         """
-        What L{addReader} was given will be readable within about a millisecond: wait for it in the
-        reactor's place, as long as there is nothing else for the reactor.
+        Have the piece written that a writer may hold: here if there is nothing else to do, else by
+        its thread.
 
-        @param writer: a L{hot.SyncedWriter} that was given to L{addReader} and may hold a piece,
-            which is written here if there is nothing else to do, or else by the writer's thread.
+        @param writer: a L{hot.SyncedWriter} that was given to L{addReader}.
         """
-        self.sockets.expect(writer)
+        self.sockets.writeSoon(writer)
 
     def sendNow(self) -> None:
         """

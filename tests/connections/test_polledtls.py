@@ -260,7 +260,7 @@ def test_anyCutOfRecords(place: SecurePlace, seed: int) -> None:
 
 def test_slowReader(place: SecurePlace) -> None:
     """More than any buffer holds waits for the peer to take it, and comes in order."""
-    slow, publisher = place.client(receiveBuffer=4096), place.client()
+    slow, publisher = place.client(receiveBuffer=65536), place.client()
     slow.send(b"SUB a.* 1\r\nPING\r\n")
     slow.read(b"PONG\r\n")
     sent, received = publishes(Random(7), 420)

@@ -42,11 +42,10 @@ cdef class Poller:
     cdef list left
     cdef long long came
     cdef FlushBatch batch
-    # The reactor's epoll set, and how long it may sleep; and whether a descriptor in C{watched} will
-    # be readable soon.
+    # The reactor's epoll set, and how long it may sleep.
     cdef int outer
     cdef object timeout
-    cdef bint isExpecting, isRunning
+    cdef bint isRunning
     # What is to be written as soon as there is nothing else to do.
     cdef SyncedWriter held
     # How many turns took how long, and all of them.
@@ -113,14 +112,12 @@ cdef class Poller:
         self.outer = outer
         self.timeout = timeout
 
-    def expect(self, SyncedWriter writer=None):
+    def writeSoon(self, SyncedWriter writer not None):
         """
-        Something that was given to L{watch} will be readable soon.
-
-        @param writer: what holds a piece, perhaps. It is given to C{watch} too.
+        Have the piece written that a writer holds, if it holds one: here as soon as there is nothing else
+        to do, or else by its thread. The writer is given to C{watch} too.
         """
-        self.isExpecting = True
-        if writer is None or not writer.isHeld:
+        if not writer.isHeld:
             return
         if self.isRunning and self.outer >= 0:
             self.held = writer
@@ -164,10 +161,8 @@ cdef class Poller:
                 if self.came < BUSY or self.clock() > deadline or self.batch.work >= self.batch.round:
                     break
             self.turned(self.clock() - start)
-            if self.isExpecting:
-                self.isExpecting = False
-                if self.outer >= 0:
-                    self.linger(start)
+            if self.outer >= 0:
+                self.linger(start)
         finally:
             self.isRunning = False
             self.releaseHeld()

@@ -180,7 +180,7 @@ cdef class SyncedWriter:
     It takes one piece at a time, and its descriptor is readable when that is written.
 
     Waking the thread, and being woken by it, takes as long as a quick disk takes to write. So a piece
-    may be held, for a poller that has nothing else to do to write it: see L{Poller.expect}.
+    may be held, for a poller that has nothing else to do to write it: see L{Poller.writeSoon}.
     """
 
     cdef Orders* orders
@@ -249,7 +249,7 @@ cdef class SyncedWriter:
         """
         Write a piece, and when it is written the note.
 
-        @param mayHold: whether to leave it to L{Poller.expect} if the disk is quick.
+        @param mayHold: whether to leave it to L{Poller.writeSoon} if the disk is quick.
         @raise RuntimeError: if there is another piece, or no thread.
         @raise ValueError: if the piece is too long.
         """

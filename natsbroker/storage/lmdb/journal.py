@@ -244,7 +244,7 @@ class JournalWriter:
         """
         self._readers = readers
         self._done = done
-        self._expect: Callable[[Any], object] | None = getattr(readers, "expectReader", None)
+        self._writeSoon: Callable[[Any], object] | None = getattr(readers, "writeSoon", None)
         self.sendNow: Callable[[], object] = getattr(readers, "sendNow", lambda: None)
         self._writer = hot.SyncedWriter(WIDEST)
         readers.addReader(self)
@@ -271,10 +271,10 @@ class JournalWriter:
             journal.position,
             commits.descriptor,
             *commits.note(generation),
-            isAlone and self._expect is not None,
+            isAlone and self._writeSoon is not None,
         )
-        if self._expect is not None:
-            self._expect(self._writer)
+        if self._writeSoon is not None:
+            self._writeSoon(self._writer)
 
     def fileno(self) -> int:
         return int(self._writer.fileno())

@@ -68,7 +68,7 @@ def openLMDB(
     @param maxSize: how many bytes the database may have; 0 for any number.
     @param now: the wall clock, in nanoseconds since 1970.
     @param readers: with C{addReader} and C{removeReader}, if it is not the reactor; perhaps with
-        C{expectReader}, as L{natsbroker.connections.poller.SocketPoller} has it.
+        C{writeSoon} and C{sendNow}, as L{natsbroker.connections.poller.SocketPoller} has them.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
         L{natsbroker.interfaces.records.UnknownFormat}, L{natsbroker.interfaces.records.StoreFull}
         or L{StoreFailed}.
