@@ -4,21 +4,18 @@ What is published beside what is subscribed to, and what other clusters send in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.events import BrokerEvent, addTo, tooMany
+from natsbroker.spark.jobs.traffic.totals import EventTotals, Sums, addTo
 from natsbroker.subjects.grammar import isValidSubject, overlaps
-
-#: The most sums.
-_MOST = 2_000_000
 
 #: How subjects begin that are not somebody's own: nobody need be told of them.
 _INTERNAL = ("$", "_INBOX.", "_R_.", "_STAN.")
 
-#: The cluster that is sent to, the account, the cluster that sends, and the prefix.
-_Way = tuple[str, str, str, str]
+#: The cluster that is sent to, the account, and the cluster that sends.
+Way = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -43,202 +40,122 @@ class NoInterest:
     patterns: int
 
 
-@dataclass(frozen=True)
-class PolicyEntry:
+class InterestFindings:
     """
-    What is to be done about it; see L{natsbroker.gateways.advice.PolicyAdvice}.
-
-    @ivar most: after how many refusals the link turns interest-only.
-    """
-
-    cluster: str
-    account: str
-    gateway: str
-    mode: str
-    messages: int
-    size: int
-    most: int | None = None
-
-
-class _Newest:
-    __slots__ = ("cluster", "modes", "patterns", "time")
-
-    def __init__(self, time: int, cluster: str) -> None:
-        self.time = time
-        self.cluster = cluster
-        self.patterns: dict[tuple[str, str], int] = {}
-        self.modes: dict[tuple[str, str], str] = {}
-
-
-class InterestTotals:
-    """
-    @ivar noInterestSums: messages, bytes and refusals of what was sent in vain.
-    @ivar sent: messages and bytes of what was sent to other clusters at all.
-    @ivar published: messages and bytes of clients, by account and prefix.
-    @ivar unwanted: how many of these nobody was subscribed to.
+    @ivar prefixes: messages, bytes and refusals of what was sent in vain, by way and prefix.
+    @ivar noInterest: the same by way.
+    @ivar unsubscribed: what is published and nobody is subscribed to anywhere: account, prefix,
+        messages, bytes.
+    @ivar unpublished: what is subscribed to and nobody published: account, prefix, clusters.
     """
 
-    def __init__(self) -> None:
-        self.noInterestSums: dict[_Way, list[int]] = {}
-        self.sent: dict[_Way, list[int]] = {}
-        self.published: dict[tuple[str, str], list[int]] = {}
-        self.events = 0
-        self.malformed = 0
-        self.last = 0
-        self._newest: dict[str, _Newest] = {}
-
-    def add(self, event: BrokerEvent) -> None:
-        self.events += 1
-        self.last = max(self.last, event.time)
-        if event.kind == "interest":
-            self._subscribed(event)
-            return
-        for row in event.rows:
-            account, prefix = row.get("account", ""), row.get("subject_prefix", "")
-            kind, peer = row.get("peer_kind", ""), row.get("peer", "")
-            if not prefix:
-                continue
+    def __init__(self, found: EventTotals) -> None:
+        self.prefixes: dict[tuple[Way, str], Sums] = {}
+        vain: dict[Way, Sums] = {}
+        sent: dict[Way, Sums] = {}
+        published: dict[tuple[str, str], Sums] = {}
+        for cluster, (account, kind, peer, prefix), counts in _prefixed(found):
+            messagesIn, bytesIn, messagesOut, _, noInterest, refusals, _ = counts
             if kind == "client":
-                counts = (row.get("msgs_in", 0), row.get("bytes_in", 0), row.get("no_interest", 0))
-                self._count(self.published, (account, prefix), counts)
-            elif kind == "gateway" and row.get("no_interest"):
-                way = (event.cluster, account, peer, prefix)
-                refusals = row.get("rs_minus_sent", 0)
-                self._count(
-                    self.noInterestSums, way, (row["no_interest"], row.get("bytes_in", 0), refusals)
+                addTo(published, (account, prefix), (messagesIn, bytesIn, noInterest))
+            elif kind == "gateway":
+                addTo(sent, (peer, account, cluster), (messagesOut,))
+                if noInterest:
+                    way, sums = (cluster, account, peer), (noInterest, bytesIn, refusals)
+                    addTo(self.prefixes, (way, prefix), sums)
+                    addTo(vain, way, sums)
+        subscribed = subscribedIn(found)
+        self.noInterest = sorted(
+            (
+                NoInterest(
+                    *way,
+                    messages,
+                    size,
+                    refusals,
+                    max(sent.get(way, [0])[0], messages),
+                    _modeOf(found, *way),
+                    _patternsOf(found, *way[:2]),
                 )
-            if kind == "gateway" and row.get("msgs_out"):
-                way = (peer, account, event.cluster, prefix)
-                self._count(self.sent, way, (row["msgs_out"], row.get("bytes_out", 0)))
-
-    def _subscribed(self, event: BrokerEvent) -> None:
-        known = self._newest.get(event.server)
-        if known is None or event.time > known.time:
-            known = self._newest[event.server] = _Newest(event.time, event.cluster)
-        if event.time < known.time:
-            return
-        for row in event.rows:
-            account, prefix = row.get("account", ""), row.get("subject_prefix", "")
-            if row.get("peer_kind") == "client" and prefix:
-                known.patterns[account, prefix] = row.get("patterns", 0)
-            elif row.get("peer_kind") == "gateway" and row.get("mode"):
-                known.modes[account, row.get("peer", "")] = row["mode"]
-
-    def _count(self, sums: dict[Any, list[int]], key: Any, counts: Sequence[int]) -> None:
-        addTo(sums, key, counts)
-        if len(self.noInterestSums) + len(self.sent) + len(self.published) > _MOST:
-            raise tooMany("subjects")
-
-    def merge(self, other: InterestTotals) -> None:
-        self.events += other.events
-        self.malformed += other.malformed
-        self.last = max(self.last, other.last)
-        for mine, theirs in (
-            (self.noInterestSums, other.noInterestSums),
-            (self.sent, other.sent),
-            (self.published, other.published),
-        ):
-            for key, counts in theirs.items():
-                self._count(mine, key, counts)
-        for server, newest in other._newest.items():
-            known = self._newest.get(server)
-            if known is None or newest.time > known.time:
-                self._newest[server] = newest
-            elif newest.time == known.time:
-                known.patterns.update(newest.patterns)
-                known.modes.update(newest.modes)
-
-    # What came of it.
-
-    def noInterest(self) -> list[NoInterest]:
-        sums: dict[tuple[str, ...], list[int]] = {}
-        for way, counts in self.noInterestSums.items():
-            addTo(sums, way[:3], counts)
-        sent: dict[tuple[str, ...], list[int]] = {}
-        for way, counts in self.sent.items():
-            addTo(sent, way[:3], counts)
-        found = []
-        for (cluster, account, gateway), (messages, size, refusals) in sums.items():
-            total = max(sent.get((cluster, account, gateway), [0])[0], messages)
-            mode = self._mode(cluster, account, gateway)
-            last = refusals, total, mode, self._patterns(cluster, account)
-            found.append(NoInterest(cluster, account, gateway, messages, size, *last))
-        return sorted(found, key=lambda each: (-each.size, each.cluster, each.account))
-
-    def _mode(self, cluster: str, account: str, gateway: str) -> str:
-        modes = {
-            each.modes.get((account, cluster), "")
-            for each in self._newest.values()
-            if each.cluster == gateway
-        } - {""}
-        worst = [mode for mode in ("optimistic", "transitioning") if mode in modes]
-        return next(iter([*worst, *sorted(modes)]), "")
-
-    def _patterns(self, cluster: str, account: str) -> int:
-        return sum(
-            count
-            for each in self._newest.values()
-            if each.cluster == cluster
-            for (name, _), count in each.patterns.items()
-            if name == account
+                for way, (messages, size, refusals) in vain.items()
+            ),
+            key=lambda each: (-each.size, each.cluster, each.account),
+        )
+        patterns, literals = _byAccount(subscribed), _byAccount(published)
+        self.unsubscribed = sorted(
+            (
+                (account, prefix, messages, size)
+                for (account, prefix), (messages, size, noInterest) in published.items()
+                if noInterest and prefix != ">" and _isAlone(account, prefix, patterns)
+            ),
+            key=lambda each: (-each[3], each[:2]),
+        )
+        self.unpublished = sorted(
+            (account, prefix, ", ".join(sorted(filter(None, clusters))))
+            for (account, prefix), clusters in subscribed.items()
+            if _isAlone(account, prefix, literals)
         )
 
-    def subscribed(self) -> dict[tuple[str, str], set[str]]:
+    def advice(self, least: int, share: float, quiet: int) -> Iterator[dict[str, Any]]:
         """
-        For each account and prefix of patterns the clusters that are subscribed to some.
-        """
-        found: dict[tuple[str, str], set[str]] = {}
-        for each in self._newest.values():
-            for key in each.patterns:
-                found.setdefault(key, set()).add(each.cluster)
-        return found
-
-    def unsubscribed(self) -> list[tuple[str, str, int, int]]:
-        """
-        What is published and nobody is subscribed to anywhere: account, prefix, messages, bytes.
-        """
-        subscribed = self.subscribed()
-        patterns = _byAccount(subscribed)
-        found = [
-            (account, prefix, counts[0], counts[1])
-            for (account, prefix), counts in self.published.items()
-            if not prefix.startswith(_INTERNAL)
-            and prefix != ">"
-            and counts[2] > 0
-            and not _meets(prefix, patterns.get(account, ()))
-        ]
-        return sorted(found, key=lambda each: (-each[3], each[:2]))
-
-    def unpublished(self) -> list[tuple[str, str, str]]:
-        """
-        What is subscribed to and nobody published: account, prefix, clusters.
-        """
-        published = _byAccount(self.published)
-        found = [
-            (account, prefix, ", ".join(sorted(filter(None, clusters))))
-            for (account, prefix), clusters in self.subscribed().items()
-            if not prefix.startswith(_INTERNAL) and not _meets(prefix, published.get(account, ()))
-        ]
-        return sorted(found)
-
-    def advice(self, least: int, share: float, quiet: int) -> Iterator[PolicyEntry]:
-        """
-        What is to be done.
+        What is to be done: entries of a policy, see L{natsbroker.gateways.advice.PolicyAdvice}.
 
         @param least: the least messages without interest that are worth it.
         @param share: and so large a part, from 0 to 1, of all that was sent.
         @param quiet: a cluster with more patterns than this, and less in vain than a tenth as many
             messages, is not to be told everything because of a few refusals.
         """
-        for each in self.noInterest():
+        for each in self.noInterest:
             if not each.cluster or not each.gateway or each.mode == "interest-only":
                 continue
-            way = (each.cluster, each.account, each.gateway)
+            way = {"cluster": each.cluster, "account": each.account, "gateway": each.gateway}
+            saved = {"no_interest_msgs": each.messages, "no_interest_bytes": each.size}
             if each.messages >= least and each.messages >= share * each.sent:
-                yield PolicyEntry(*way, "interest-only", each.messages, each.size)
+                yield {**way, "mode": "interest-only", **saved}
             elif each.patterns > quiet and each.messages * 10 < each.patterns:
                 most = max(each.patterns, 1000)
-                yield PolicyEntry(*way, "optimistic", each.messages, each.size, most)
+                yield {**way, "mode": "optimistic", **saved, "max_no_interest": most}
+
+
+def _prefixed(found: EventTotals) -> Iterator[tuple[str, tuple[str, str, str, str], Sums]]:
+    for cluster, sums in found.sums.items():
+        for who, counts in sums.items():
+            if who[3]:
+                yield cluster, who, counts
+
+
+def subscribedIn(found: EventTotals) -> dict[tuple[str, str], set[str]]:
+    """
+    For each account and prefix of patterns the clusters that are subscribed to some.
+    """
+    subscribed: dict[tuple[str, str], set[str]] = {}
+    for told in found.interest.values():
+        for account, kind, _, prefix in told.rows:
+            if kind == "client" and prefix:
+                subscribed.setdefault((account, prefix), set()).add(told.cluster)
+    return subscribed
+
+
+def _modeOf(found: EventTotals, cluster: str, account: str, gateway: str) -> str:
+    """
+    The mode of the servers of C{gateway}: of several the one that sends most.
+    """
+    modes = {
+        row.mode
+        for told in found.interest.values()
+        for row in told.rows.values()
+        if told.cluster == gateway and row.who[:3] == (account, "gateway", cluster)
+    } - {""}
+    worst = [mode for mode in ("optimistic", "transitioning") if mode in modes]
+    return next(iter([*worst, *sorted(modes)]), "")
+
+
+def _patternsOf(found: EventTotals, cluster: str, account: str) -> int:
+    return sum(
+        row.patterns
+        for told in found.interest.values()
+        for row in told.rows.values()
+        if told.cluster == cluster and row.who[:2] == (account, "client") and row.who[3]
+    )
 
 
 def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:
@@ -250,6 +167,11 @@ def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:
     return found
 
 
-def _meets(prefix: str, patterns: Iterable[bytes]) -> bool:
+def _isAlone(account: str, prefix: str, others: dict[str, list[bytes]]) -> bool:
+    """
+    Whether a prefix is a user's, and none of the others of the account meets it.
+    """
     mine = prefix.encode("utf-8", "replace")
-    return not isValidSubject(mine) or any(overlaps(mine, each) for each in patterns)
+    if prefix.startswith(_INTERNAL) or not isValidSubject(mine):
+        return False
+    return not any(overlaps(mine, each) for each in others.get(account, ()))
