@@ -131,7 +131,7 @@ def test_report(broker: BrokerStation, tmp_path: Path) -> None:
     assert ["route", "n2", "0.3", "3", "B/s", "0.0", "0", "B/s"] in lines
     assert ["86", "B", "100", "B", "100", "B", "18"] in [line[-7:] for line in lines]
     text = page.read_text("utf-8")
-    assert "orders.eu.&gt;" in text and "<svg" in text and "<polyline" in text
+    assert "orders.eu.&gt;" in text and "<svg" in text and "mark-line" in text
     (file,) = table.iterdir()
     assert summary["file"] == str(file)
     rows = pq.read_table(file).to_pylist()
