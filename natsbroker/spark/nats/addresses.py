@@ -6,34 +6,12 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass, field, replace
-from urllib.parse import unquote, urlsplit
 
+from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.spark.errors import OptionError
 
 _PORT = 4222
-_SCHEMES = {"nats": False, "tls": True}
 _UNSUPPORTED = ("ws", "wss")
-
-
-@dataclass(frozen=True)
-class Address:
-    """
-    @ivar token: what stands alone before the C{@}.
-    """
-
-    host: str
-    port: int = _PORT
-    isTLS: bool = False
-    user: str = ""
-    password: str = ""
-    token: str = ""
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    def __repr__(self) -> str:
-        return f"<Address {self}>"
 
 
 @dataclass(frozen=True)
@@ -45,7 +23,7 @@ class ServerAccess:
     @ivar name: the connection's name, which monitoring shows.
     """
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[RemoteURL, ...] = field(repr=False)
     user: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
@@ -66,13 +44,15 @@ class ServerAccess:
     def isTLS(self) -> bool:
         return bool(self.tls or self.tlsFirst or self.tlsCa or self.tlsCert or self.tlsServerName)
 
-    def identityAt(self, address: Address) -> ServerAccess:
+    def identityAt(self, address: RemoteURL) -> ServerAccess:
         """
-        Who we are: without any credentials those of the address.
+        Who we are: without any credentials those of the address, where a token stands alone.
         """
         if self.user or self.password or self.token or self.nkeySeedFile or self.credentialsFile:
             return self
-        return replace(self, user=address.user, password=address.password, token=address.token)
+        if address.password is None:
+            return replace(self, token=address.user)
+        return replace(self, user=address.user, password=address.password)
 
     def context(self) -> ssl.SSLContext:
         try:
@@ -96,7 +76,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def readAddresses(text: str) -> tuple[Address, ...]:
+def readAddresses(text: str) -> tuple[RemoteURL, ...]:
     """
     Read servers with commas between them: C{nats://host:port}, C{tls://host}, C{host:port}.
     """
@@ -106,21 +86,14 @@ def readAddresses(text: str) -> tuple[Address, ...]:
     return found
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> RemoteURL:
     shown = text.rpartition("@")[2]
+    scheme, isURL, rest = text.partition("://")
+    if isURL and scheme in _UNSUPPORTED:
+        raise OptionError(f"servers: {scheme}:// is not supported yet: {shown}")
     try:
-        parts = urlsplit(text if "://" in text else f"nats://{text}")
-        host, port = parts.hostname, parts.port
+        if set("/?") & set((rest if isURL else text).rstrip("/")):
+            raise ValueError
+        return splitURL(text, "server", ("nats",), _PORT)
     except ValueError:
         raise OptionError(f"servers: not an address: {shown}") from None
-    if parts.scheme in _UNSUPPORTED:
-        raise OptionError(f"servers: {parts.scheme}:// is not supported yet: {shown}")
-    if parts.scheme not in _SCHEMES or not host or parts.path.strip("/") or parts.query:
-        raise OptionError(f"servers: not an address: {shown}")
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    if parts.password is None:
-        user, token = "", user
-    else:
-        token = ""
-    isTLS = _SCHEMES[parts.scheme]
-    return Address(host, _PORT if port is None else port, isTLS, user, password, token)

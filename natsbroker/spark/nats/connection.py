@@ -13,8 +13,9 @@ import ssl
 import time
 from typing import Any
 
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
-from natsbroker.spark.nats.addresses import Address, ServerAccess
+from natsbroker.spark.nats.addresses import ServerAccess
 from natsbroker.spark.nats.credentials import connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
@@ -55,7 +56,7 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
 
 
 class BlockingConnection:
-    def __init__(self, peer: ServerAccess, address: Address) -> None:
+    def __init__(self, peer: ServerAccess, address: RemoteURL) -> None:
         self.info: dict[str, Any] = {}
         self._peer = peer
         self._address = address
