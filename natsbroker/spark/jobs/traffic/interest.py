@@ -4,6 +4,7 @@ What is published beside what is subscribed to, and what other clusters send in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,8 @@ class InterestFindings:
     """
     @ivar prefixes: messages, bytes and refusals of what was sent in vain, by way and prefix.
     @ivar noInterest: the same by way.
+    @ivar subscribed: for each account and prefix of patterns the clusters that are subscribed to
+        some.
     @ivar unsubscribed: what is published and nobody is subscribed to anywhere: account, prefix,
         messages, bytes.
     @ivar unpublished: what is subscribed to and nobody published: account, prefix, clusters.
@@ -51,49 +54,59 @@ class InterestFindings:
 
     def __init__(self, found: EventTotals) -> None:
         self.prefixes: dict[tuple[Way, str], Sums] = {}
-        vain: dict[Way, Sums] = {}
-        sent: dict[Way, Sums] = {}
+        self._vain: dict[Way, Sums] = {}
+        self._sent: Counter[Way] = Counter()
         published: dict[tuple[str, str], Sums] = {}
-        for cluster, (account, kind, peer, prefix), counts in _prefixed(found):
-            messagesIn, bytesIn, messagesOut, _, noInterest, refusals, _ = counts
-            if kind == "client":
-                addTo(published, (account, prefix), (messagesIn, bytesIn, noInterest))
-            elif kind == "gateway":
-                addTo(sent, (peer, account, cluster), (messagesOut,))
-                if noInterest:
-                    way, sums = (cluster, account, peer), (noInterest, bytesIn, refusals)
-                    addTo(self.prefixes, (way, prefix), sums)
-                    addTo(vain, way, sums)
-        subscribed = subscribedIn(found)
+        for cluster, sums in found.sums.items():
+            for (account, kind, peer, prefix), counts in sums.items():
+                if kind == "client" and prefix:
+                    addTo(published, (account, prefix), (counts[0], counts[1], counts[4]))
+                elif kind == "gateway" and prefix:
+                    self._count(cluster, account, peer, prefix, counts)
+        self.subscribed: dict[tuple[str, str], set[str]] = {}
+        patterns: Counter[tuple[str, str]] = Counter()
+        modes: dict[Way, set[str]] = {}
+        for told in found.interest.values():
+            for (account, kind, peer, prefix), _, mode, count in told.rows.values():
+                if kind == "client" and prefix:
+                    self.subscribed.setdefault((account, prefix), set()).add(told.cluster)
+                    patterns[told.cluster, account] += count
+                elif kind == "gateway" and mode:
+                    modes.setdefault((peer, account, told.cluster), set()).add(mode)
         self.noInterest = sorted(
             (
                 NoInterest(
                     *way,
-                    messages,
-                    size,
-                    refusals,
-                    max(sent.get(way, [0])[0], messages),
-                    _modeOf(found, *way),
-                    _patternsOf(found, *way[:2]),
+                    *(messages, size, refusals, max(self._sent[way], messages)),
+                    _worst(modes.get(way, set())),
+                    patterns[way[:2]],
                 )
-                for way, (messages, size, refusals) in vain.items()
+                for way, (messages, size, refusals) in self._vain.items()
             ),
             key=lambda each: (-each.size, each.cluster, each.account),
         )
-        patterns, literals = _byAccount(subscribed), _byAccount(published)
+        subscriptions, subjects = _byAccount(self.subscribed), _byAccount(published)
         self.unsubscribed = sorted(
             (
                 (account, prefix, messages, size)
                 for (account, prefix), (messages, size, noInterest) in published.items()
-                if noInterest and prefix != ">" and _isAlone(account, prefix, patterns)
+                if noInterest and prefix != ">" and _isAlone(account, prefix, subscriptions)
             ),
             key=lambda each: (-each[3], each[:2]),
         )
         self.unpublished = sorted(
             (account, prefix, ", ".join(sorted(filter(None, clusters))))
-            for (account, prefix), clusters in subscribed.items()
-            if _isAlone(account, prefix, literals)
+            for (account, prefix), clusters in self.subscribed.items()
+            if _isAlone(account, prefix, subjects)
         )
+
+    def _count(self, cluster: str, account: str, peer: str, prefix: str, counts: Sums) -> None:
+        _, size, sent, _, messages, refusals, _ = counts
+        self._sent[peer, account, cluster] += sent
+        if messages:
+            way = cluster, account, peer
+            addTo(self.prefixes, (way, prefix), (messages, size, refusals))
+            addTo(self._vain, way, (messages, size, refusals))
 
     def advice(self, least: int, share: float, quiet: int) -> Iterator[dict[str, Any]]:
         """
@@ -116,46 +129,12 @@ class InterestFindings:
                 yield {**way, "mode": "optimistic", **saved, "max_no_interest": most}
 
 
-def _prefixed(found: EventTotals) -> Iterator[tuple[str, tuple[str, str, str, str], Sums]]:
-    for cluster, sums in found.sums.items():
-        for who, counts in sums.items():
-            if who[3]:
-                yield cluster, who, counts
-
-
-def subscribedIn(found: EventTotals) -> dict[tuple[str, str], set[str]]:
+def _worst(modes: set[str]) -> str:
     """
-    For each account and prefix of patterns the clusters that are subscribed to some.
+    The mode of the server that sends most; empty if none told.
     """
-    subscribed: dict[tuple[str, str], set[str]] = {}
-    for told in found.interest.values():
-        for account, kind, _, prefix in told.rows:
-            if kind == "client" and prefix:
-                subscribed.setdefault((account, prefix), set()).add(told.cluster)
-    return subscribed
-
-
-def _modeOf(found: EventTotals, cluster: str, account: str, gateway: str) -> str:
-    """
-    The mode of the servers of C{gateway}: of several the one that sends most.
-    """
-    modes = {
-        row.mode
-        for told in found.interest.values()
-        for row in told.rows.values()
-        if told.cluster == gateway and row.who[:3] == (account, "gateway", cluster)
-    } - {""}
-    worst = [mode for mode in ("optimistic", "transitioning") if mode in modes]
-    return next(iter([*worst, *sorted(modes)]), "")
-
-
-def _patternsOf(found: EventTotals, cluster: str, account: str) -> int:
-    return sum(
-        row.patterns
-        for told in found.interest.values()
-        for row in told.rows.values()
-        if told.cluster == cluster and row.who[:2] == (account, "client") and row.who[3]
-    )
+    wasteful = [each for each in ("optimistic", "transitioning") if each in modes]
+    return [*wasteful, *sorted(modes), ""][0]
 
 
 def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:

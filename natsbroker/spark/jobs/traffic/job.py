@@ -177,7 +177,9 @@ class ClosedWindows:
             if kind == "client":
                 # Without a prefix only slow clients are counted.
                 addTo(accounts, account, counts if prefix else [*[0] * 6, counts[6]])
-        talkers = self._heaviest(top, lambda kind, prefix: kind == "client" and bool(prefix))
+        talkers = _heaviest(self.totals, top, lambda who: who[1] == "client" and bool(who[3]))
+        clusters = _heaviest(self.totals, top, lambda who: who[1] == "gateway")
+        links = _heaviest(self.totals, top, lambda who: who[1] in ("route", "leaf"))
         names = ("msgs/s in", "in", "msgs/s out", "out", "nobody wanted")
         return [
             ReportSection("Accounts over time", chart=self._overTime()),
@@ -204,32 +206,15 @@ class ClosedWindows:
             ReportSection(
                 "Other clusters",
                 ("account", "cluster", "subjects", *names[:4], "in vain"),
-                [
-                    (account, peer, prefix, *self._rates(counts))
-                    for (account, _, peer, prefix), counts in self._heaviest(
-                        top, lambda kind, prefix: kind == "gateway"
-                    )
-                ],
+                [(who[0], *who[2:], *self._rates(counts)) for who, counts in clusters],
                 "Without subjects: all that passed over the connections.",
             ),
             ReportSection(
                 "Other links",
                 ("account", "kind", "peer", *names[:4]),
-                [
-                    (*who[:3], *self._rates(counts)[:4])
-                    for who, counts in self._heaviest(
-                        top, lambda kind, prefix: kind in ("route", "leaf")
-                    )
-                ],
+                [(*who[:3], *self._rates(counts)[:4]) for who, counts in links],
             ),
         ]
-
-    def _heaviest(self, top: int, isWanted: Callable[[str, str], bool]) -> list[tuple[Who, Sums]]:
-        """
-        @param isWanted: asked about the kind of the peer and the prefix.
-        """
-        chosen = {who: each for who, each in self.totals.items() if isWanted(who[1], who[3])}
-        return _heaviest(chosen, top)
 
     def _rate(self, count: float) -> float:
         return count / max(self.seconds, 1e-9)
@@ -261,8 +246,11 @@ class ClosedWindows:
         return Chart("lines", lines, "msgs/s in")
 
 
-def _heaviest(sums: Mapping[Any, Sums], top: int) -> list[tuple[Any, Sums]]:
-    return sorted(sums.items(), key=lambda item: item[1][1] + item[1][3], reverse=True)[:top]
+def _heaviest(
+    sums: Mapping[Any, Sums], top: int, isWanted: Callable[[Any], bool] = lambda who: True
+) -> list[tuple[Any, Sums]]:
+    chosen = [(who, counts) for who, counts in sums.items() if isWanted(who)]
+    return sorted(chosen, key=lambda item: item[1][1] + item[1][3], reverse=True)[:top]
 
 
 def percentile(sizes: Counter[int], part: float) -> int:

@@ -8,7 +8,7 @@ import pickle
 from typing import Any
 
 from natsbroker.spark.jobs.traffic.events import readEvent
-from natsbroker.spark.jobs.traffic.interest import InterestFindings, NoInterest, subscribedIn
+from natsbroker.spark.jobs.traffic.interest import InterestFindings, NoInterest
 from natsbroker.spark.jobs.traffic.totals import EventTotals
 from tests.spark.eventlogs import event, interest, traffic
 from tests.spark.jobs.interestrows import receiver, sender
@@ -85,10 +85,10 @@ def test_newest() -> None:
     one, two, three = (event("interest", at, row) for at, row in zip((1, 2, 2), rows, strict=True))
     expected = {("X", "new.>"): {""}, ("X", "newer"): {""}}
     for order in ((one, two, three), (three, two, one), (two, one, three)):
-        assert subscribedIn(folded(*order)) == expected
+        assert findings(*order).subscribed == expected
         whole = folded(order[0])
         whole.merge(pickle.loads(pickle.dumps(folded(*order[1:]))))
-        assert subscribedIn(whole) == expected
+        assert InterestFindings(whole).subscribed == expected
         assert whole.kinds.total() == 3
 
 
