@@ -90,19 +90,9 @@ class ReplayOptions:
         wanted = [source.origin, source.identity, self.where, self.maps, stream, count]
         wanted += [self.order] if count > 1 else []
         plan = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
-        return ReplayTask(
-            self.job or f"replay-{plan}",
-            plan,
-            source.origin,
-            stream,
-            0,
-            self.maps,
-            self.rate / count,
-            self.speed,
-            self.window,
-            self.hasLedger,
-            patience,
-        )
+        same = {each: getattr(self, each) for each in ("maps", "speed", "window", "hasLedger")}
+        name, rate = self.job or f"replay-{plan}", self.rate / count
+        return ReplayTask(name, plan, source.origin, stream, rate=rate, patience=patience, **same)
 
 
 def replay(
@@ -146,7 +136,10 @@ def replay(
 
     key = ORDERS[wanted.order]
     count = wanted.tasks if key else 1
-    start = 0 if isDryRun else _startOf(options, task, count)
+    start = 0
+    if not isDryRun:
+        with connected(options) as connection:
+            start = startOf(connection, options["domain"], task, count)
     frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
     with workersErrors():
         if isDryRun:
@@ -212,18 +205,14 @@ def publish(
     with connected(options, task.partition) as connection:
         replayer = Replayer(connection, options["domain"], task)
         replayer.take(read(replayer.next), isOver, onProgress)
-        return TaskResult(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
+        duplicates = replayer.publisher.duplicates
+        return TaskResult(replayer.next, replayer.rows, duplicates, replayer.found)
 
 
 def _publishPart(
     options: dict[str, Any], task: ReplayTask, partition: int, rows: Iterator[Row]
 ) -> Iterator[TaskResult]:
     yield publish(options, replace(task, partition=partition), lambda start: rows)
-
-
-def _startOf(options: dict[str, Any], task: ReplayTask, count: int) -> int:
-    with connected(options) as connection:
-        return startOf(connection, options["domain"], task, count)
 
 
 def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:

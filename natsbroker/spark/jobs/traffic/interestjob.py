@@ -27,6 +27,7 @@ from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesO
 from natsbroker.spark.jobs.traffic.interest import InterestFindings
 from natsbroker.spark.jobs.traffic.job import addEvents, readEvents, writeReport
 from natsbroker.spark.jobs.traffic.totals import EventTotals, foldEvents
+from natsbroker.spark.logs.streams import apiFields
 from natsbroker.spark.settings import readOptions
 from natsbroker.wire.instants import instant
 
@@ -88,24 +89,14 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
             done.append(one)
             subject = f"{_PREFIX}{entry['cluster']}"
             try:
-                answer = json.loads(connection.request(subject, json.dumps(asked).encode()))
-                refusal = answer.get("error")
-            except ApiError as error:
-                refusal = {"description": _whyNot(error, subject)}
-            except (ValueError, AttributeError):
-                refusal = {"description": f"{subject}: the answer makes no sense"}
-            if refusal is None:
+                apiFields(connection.request(subject, json.dumps(asked).encode()), subject)
                 one["applied"] = True
-            else:
-                text = refusal.get("description") if isinstance(refusal, dict) else None
-                one["error"] = str(text or "refused")
+            except ApiError as error:
+                nobody = (
+                    f"nobody answers {subject}: no broker of ours there, or not in this account"
+                )
+                one["error"] = nobody if error.code == 503 else str(error)
     return done
-
-
-def _whyNot(error: ApiError, subject: str) -> str:
-    if error.code != 503:
-        return str(error)
-    return f"nobody answers {subject}: no broker of ours there, or not in this account"
 
 
 def replayed(found: InterestFindings, policy: Mapping[str, Any]) -> dict[str, int]:

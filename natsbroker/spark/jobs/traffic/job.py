@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import (
     JobRun,
     JobUsageError,
@@ -152,11 +151,12 @@ class ClosedWindows:
         )
         named = [dict(zip(_SCHEMA.names, row, strict=True)) for row in rows]
         table = pa.Table.from_pylist(named, _SCHEMA)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataSourceError(f"{to}: {error.strerror or error}") from None
-        writeWhole(path, lambda draft: pq.write_table(table, draft, compression="zstd"))
+
+        def write(draft: Path) -> None:
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, draft, compression="zstd")
+
+        writeWhole(path, write)
         return str(path)
 
     def report(self, top: int) -> JobReport:
