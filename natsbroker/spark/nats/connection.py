@@ -15,8 +15,7 @@ from typing import Any
 
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
-from natsbroker.spark.nats.addresses import ServerAccess
-from natsbroker.spark.nats.credentials import connectFields
+from natsbroker.spark.nats.addresses import ServerAccess, connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import (

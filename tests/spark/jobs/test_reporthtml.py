@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 
 from natsbroker.spark.errors import DataSourceError, OptionError
-from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
-from natsbroker.spark.jobs.reporthtml import pageOf, writePage
+from natsbroker.spark.jobs.report import (
+    Chart,
+    JobReport,
+    ReportSection,
+    bytesOf,
+    pageOf,
+    writePage,
+)
 
 EVIL = "</title><script>alert(1)</script>\" onload='x' &amp; \x1b<svg/onload=alert(2)>"
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.events import readEvent
-from natsbroker.spark.jobs.traffic.totals import EventTotals, TimeWindows
+from natsbroker.spark.jobs.traffic.totals import EventTotals, TimeWindows, readEvent
 from tests.spark.eventlogs import event, traffic
 
 S = 10**9

@@ -27,14 +27,23 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
     writeWhole,
 )
-from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf, rateOf
-from natsbroker.spark.jobs.reporthtml import addPage, writePage
-from natsbroker.spark.jobs.traffic.events import COUNTS, NAMES, Who
+from natsbroker.spark.jobs.report import (
+    Chart,
+    JobReport,
+    ReportSection,
+    addPage,
+    bytesOf,
+    rateOf,
+    writePage,
+)
 from natsbroker.spark.jobs.traffic.totals import (
+    COUNTS,
+    NAMES,
     SECOND,
     EventTotals,
     Sums,
     TimeWindows,
+    Who,
     addTo,
     foldEvents,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.spark.jobs.traffic.events import COUNTS, readEvent
+from natsbroker.spark.jobs.traffic.totals import COUNTS, readEvent
 from tests.spark.eventlogs import BEGIN, event, traffic
 
 

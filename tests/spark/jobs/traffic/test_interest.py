@@ -7,9 +7,8 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.events import readEvent
 from natsbroker.spark.jobs.traffic.interest import InterestFindings, NoInterest
-from natsbroker.spark.jobs.traffic.totals import EventTotals
+from natsbroker.spark.jobs.traffic.totals import EventTotals, readEvent
 from tests.spark.eventlogs import event, interest, traffic
 from tests.spark.jobs.interestrows import receiver, sender
 

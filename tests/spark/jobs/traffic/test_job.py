@@ -17,9 +17,8 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.jobs.traffic.events import readEvent
 from natsbroker.spark.jobs.traffic.job import ClosedWindows, percentile, traffic, windowsOf
-from natsbroker.spark.jobs.traffic.totals import TimeWindows
+from natsbroker.spark.jobs.traffic.totals import TimeWindows, readEvent
 from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from natsbroker.spark.nats.connection import connect
 from tests.interop.gateways.worlds import until

@@ -11,8 +11,7 @@ import pytest
 
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.jobs.traffic import totals as traffics
-from natsbroker.spark.jobs.traffic.events import readEvent
-from natsbroker.spark.jobs.traffic.totals import EventTotals, TimeWindows, foldEvents
+from natsbroker.spark.jobs.traffic.totals import EventTotals, TimeWindows, foldEvents, readEvent
 from natsbroker.spark.settings import readOptions
 from tests.spark.eventlogs import BEGIN, event, traffic
 from tests.spark.jobs.trafficrows import S, folded
