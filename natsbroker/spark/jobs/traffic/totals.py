@@ -193,7 +193,8 @@ class EventTotals:
         sums = self.sums.setdefault(group, {})
         self._size += who not in sums
         if self._size > _MOST:
-            raise DataSourceError("too many sums: take a larger --window, or a later --since")
+            larger = "a larger --window, or " if self.windows else ""
+            raise DataSourceError(f"too many sums: take {larger}a later --since")
         addTo(sums, who, counts)
 
     def merge(self, other: EventTotals) -> None:
