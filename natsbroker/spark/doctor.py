@@ -4,7 +4,6 @@ What C{natsbroker spark doctor} says: what was found, and whether Spark runs on 
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import sys
@@ -15,6 +14,7 @@ from natsbroker.spark import session
 from natsbroker.spark.errors import JavaMissing
 from natsbroker.spark.java import findJava
 from natsbroker.spark.jobs.common import inSpark
+from natsbroker.spark.sessions import versionOf
 
 _REMEDY = "pip install 'natsbroker[spark]'"
 
@@ -53,12 +53,12 @@ def examine(
     @return: whether Spark can be used.
     """
     print(f"Python:  {platform.python_version()}, {sys.executable}", file=out)
-    isClient = _versionOf("pyspark") is None and _versionOf(_CLIENT) is not None
+    isClient = versionOf("pyspark") is None and versionOf(_CLIENT) is not None
     packages = {(_CLIENT if isClient and x == "pyspark" else x): y for x, y in _PACKAGES.items()}
     if not all([_package(out, name, oldest) for name, oldest in packages.items()]):
         return False
     for what, name, remedy in _EXTRAS:
-        version = _versionOf(name)
+        version = versionOf(name)
         said = f"{name} {version}" if version else f"not installed; if wanted: pip install {remedy}"
         print(f"{what + ':':<9}{said}", file=out)
     isRemote = master.startswith("sc://")
@@ -101,19 +101,12 @@ def _java(out: TextIO) -> bool:
     return True
 
 
-def _versionOf(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _minor(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
 def _package(out: TextIO, name: str, oldest: tuple[int, ...]) -> bool:
-    version = _versionOf(name)
+    version = versionOf(name)
     if version is None:
         print(f"{name}: not installed: {_REMEDY}", file=out)
         return False

@@ -5,12 +5,12 @@ server.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import socket
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -98,7 +98,7 @@ def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
         settings |= _LOCAL
         # So that Spark does not complain about the address of this machine's name.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    if place.startswith("local[") and _isInstalled():
+    if place.startswith("local[") and versionOf("natsbroker"):
         settings |= _DAEMON
     settings |= given
     java = settings.get(_JAVA_OPTIONS, "")
@@ -109,14 +109,14 @@ def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
     return _built(SparkSession.builder.appName(appName), settings)
 
 
-def _isInstalled() -> bool:
+def versionOf(package: str) -> str | None:
     """
-    Whether every Python process here finds this package, not just one with its own path.
+    The version that every Python process here finds, not just one with its own path.
     """
     try:
-        return bool(distribution("natsbroker"))
-    except PackageNotFoundError:
-        return False
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _remote(url: str, given: Mapping[str, str]) -> Any:

@@ -179,11 +179,17 @@ def runnerOf(spark: Any) -> Runner:
 
 
 def inSpark(spark: Any) -> Runner:
+    from natsbroker.spark.sessions import isRemote
+
     def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         if not tasks:
             return []
         with workersErrors():
-            return _ran(spark, work, list(tasks))
+            if isRemote(spark):
+                return _ranRemotely(spark, work, tasks)
+            context = spark.sparkContext
+            slices = min(len(tasks), 4 * context.defaultParallelism)
+            return list(context.parallelize(tasks, slices).map(work).collect())
 
     return run
 
@@ -205,18 +211,7 @@ def readInTasks(
     return spark.range(0, len(items), 1, len(items)).mapInArrow(rows, schema)
 
 
-def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
-    from natsbroker.spark.sessions import isRemote
-
-    if isRemote(spark):
-        return _ranRemotely(spark, work, tasks)
-    context = spark.sparkContext
-    slices = min(len(tasks), 4 * context.defaultParallelism)
-    found: list[Any] = context.parallelize(tasks, slices).map(work).collect()
-    return found
-
-
-def _ranRemotely(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+def _ranRemotely(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     """
     Where no C{SparkContext} hands out functions, what they return is a DataFrame.
     """

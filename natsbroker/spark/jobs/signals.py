@@ -2,45 +2,38 @@
 Being asked to end, by a signal.
 
 A handler runs between two steps of the main thread, also of one that holds a lock: a handler that
-takes the same lock waits for good. So the one here takes none: it notes the signal, and writes a
-byte into a pipe, which wakes the waiting thread.
+takes the same lock, as that of C{threading.Event}, waits for good. So the one here takes none.
 """
 
 from __future__ import annotations
 
-import os
-import select
 import signal
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+#: While it waits, whether to end is looked up this often, in seconds.
+_SLICE = 0.1
 
 
 class Stop:
     def __init__(self) -> None:
         self._isSet = False
-        self._awake, self._waker = os.pipe()
-        os.set_blocking(self._waker, False)
 
     def isSet(self) -> bool:
         return self._isSet
 
     def wait(self, seconds: float) -> bool:
-        if not self._isSet:
-            select.select([self._awake], [], [], seconds)
+        until = time.monotonic() + seconds
+        while not self._isSet and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _SLICE))
         return self._isSet
 
     def take(self, number: int, frame: FrameType | None) -> None:
         self._isSet = True
-        # A full pipe wakes as well.
-        with suppress(BlockingIOError):
-            os.write(self._waker, b"\0")
-
-    def close(self) -> None:
-        os.close(self._awake)
-        os.close(self._waker)
 
 
 @contextmanager
@@ -56,4 +49,3 @@ def stopping() -> Iterator[Stop]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-        stop.close()

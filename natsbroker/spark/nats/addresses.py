@@ -1,39 +1,25 @@
 """
-Where the servers are, and how TLS is done with them.
+Where the servers are, how TLS is done with them, and who a worker says it is: every kind of
+credential that NATS servers take.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass, field, replace
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
+from typing import Any
 
+from natsbroker.client import options
+from natsbroker.client.options import ConnectOptions
+from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.spark.errors import OptionError
+from natsbroker.wire.nkeys import NkeyError, Role, WrongRole, decodeSeed, encodeKey
 
 _PORT = 4222
-_SCHEMES = {"nats": False, "tls": True}
 _UNSUPPORTED = ("ws", "wss")
-
-
-@dataclass(frozen=True)
-class Address:
-    """
-    @ivar token: what stands alone before the C{@}.
-    """
-
-    host: str
-    port: int = _PORT
-    isTLS: bool = False
-    user: str = ""
-    password: str = ""
-    token: str = ""
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    def __repr__(self) -> str:
-        return f"<Address {self}>"
+_PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s+-{3,}END ", re.S)
 
 
 @dataclass(frozen=True)
@@ -45,7 +31,7 @@ class ServerAccess:
     @ivar name: the connection's name, which monitoring shows.
     """
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[RemoteURL, ...] = field(repr=False)
     user: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
@@ -66,13 +52,15 @@ class ServerAccess:
     def isTLS(self) -> bool:
         return bool(self.tls or self.tlsFirst or self.tlsCa or self.tlsCert or self.tlsServerName)
 
-    def identityAt(self, address: Address) -> ServerAccess:
+    def identityAt(self, address: RemoteURL) -> ServerAccess:
         """
-        Who we are: without any credentials those of the address.
+        Who we are: without any credentials those of the address, where a token stands alone.
         """
         if self.user or self.password or self.token or self.nkeySeedFile or self.credentialsFile:
             return self
-        return replace(self, user=address.user, password=address.password, token=address.token)
+        if address.password is None:
+            return replace(self, token=address.user)
+        return replace(self, user=address.user, password=address.password)
 
     def context(self) -> ssl.SSLContext:
         try:
@@ -96,7 +84,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def readAddresses(text: str) -> tuple[Address, ...]:
+def readAddresses(text: str) -> tuple[RemoteURL, ...]:
     """
     Read servers with commas between them: C{nats://host:port}, C{tls://host}, C{host:port}.
     """
@@ -106,21 +94,74 @@ def readAddresses(text: str) -> tuple[Address, ...]:
     return found
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> RemoteURL:
     shown = text.rpartition("@")[2]
+    scheme, isURL, rest = text.partition("://")
+    if isURL and scheme in _UNSUPPORTED:
+        raise OptionError(f"servers: {scheme}:// is not supported yet: {shown}")
     try:
-        parts = urlsplit(text if "://" in text else f"nats://{text}")
-        host, port = parts.hostname, parts.port
+        if set("/?") & set((rest if isURL else text).rstrip("/")):
+            raise ValueError
+        return splitURL(text, "server", ("nats",), _PORT)
     except ValueError:
         raise OptionError(f"servers: not an address: {shown}") from None
-    if parts.scheme in _UNSUPPORTED:
-        raise OptionError(f"servers: {parts.scheme}:// is not supported yet: {shown}")
-    if parts.scheme not in _SCHEMES or not host or parts.path.strip("/") or parts.query:
-        raise OptionError(f"servers: not an address: {shown}")
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    if parts.password is None:
-        user, token = "", user
-    else:
-        token = ""
-    isTLS = _SCHEMES[parts.scheme]
-    return Address(host, _PORT if port is None else port, isTLS, user, password, token)
+
+
+def connectFields(access: ServerAccess, nonce: str, isTLS: bool) -> dict[str, Any]:
+    jwt, nkey, seed = "", "", b""
+    if access.credentialsFile:
+        jwt, seed = readCredentials(access.credentialsFile)
+    elif access.nkeySeedFile:
+        seed = readSeed(_contents(access.nkeySeedFile), access.nkeySeedFile)
+        nkey = encodeKey(Role.USER, bytes(_keyOf(seed).verify_key))
+    sign = (lambda data: _keyOf(seed).sign(data).signature) if seed else None
+    known = access.name, access.user, access.password, access.token
+    fields = options.connectFields(
+        ConnectOptions(*known, nkey, jwt, sign, echo=False), nonce, isTLS
+    )
+    return {**fields, "lang": "python-natsbroker-spark"}
+
+
+def readCredentials(path: str) -> tuple[str, bytes]:
+    parts = {found["name"]: found["text"] for found in _PART.finditer(_contents(path))}
+    jwt, seed = parts.get("NATS USER JWT"), parts.get("USER NKEY SEED")
+    if jwt is None or seed is None:
+        raise OptionError(f"{path} is no file of credentials: it needs a user's JWT and seed")
+    return jwt, readSeed(seed, path)
+
+
+def readSeed(text: str, path: str) -> bytes:
+    """
+    The 32 secret bytes of a user's nkey.
+
+    @param path: where the text was found, for the error.
+    """
+    lines = [each.strip() for each in text.splitlines()]
+    seeds = [each for each in lines if each and not each.startswith("#")]
+    if len(seeds) != 1:
+        raise OptionError(f"{path} must hold the seed of one nkey")
+    try:
+        return decodeSeed(seeds[0])
+    except WrongRole:
+        raise OptionError(f"{path} holds a key that is no user's seed") from None
+    except NkeyError as error:
+        raise OptionError(f"{path} holds no seed of an nkey: {error}") from None
+
+
+def _keyOf(seed: bytes) -> Any:
+    try:
+        from nacl.signing import SigningKey
+    except ImportError:
+        raise OptionError(
+            "nkeys and files of credentials need PyNaCl where tasks run: pip install PyNaCl"
+        ) from None
+    return SigningKey(seed)
+
+
+def _contents(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise OptionError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"{path} is not a text") from None

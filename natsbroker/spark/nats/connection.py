@@ -13,9 +13,9 @@ import ssl
 import time
 from typing import Any
 
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
-from natsbroker.spark.nats.addresses import Address, ServerAccess
-from natsbroker.spark.nats.credentials import connectFields
+from natsbroker.spark.nats.addresses import ServerAccess, connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import (
@@ -55,7 +55,7 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
 
 
 class BlockingConnection:
-    def __init__(self, peer: ServerAccess, address: Address) -> None:
+    def __init__(self, peer: ServerAccess, address: RemoteURL) -> None:
         self.info: dict[str, Any] = {}
         self._peer = peer
         self._address = address
@@ -108,24 +108,21 @@ class BlockingConnection:
             if self._decoder.pending:
                 raise ConnectionFailed(f"{self._address}: something came before TLS could begin")
             self._startTLS(deadline)
+        nonce = self.info.get("nonce")
         fields = connectFields(
-            self._peer.identityAt(self._address),
-            self._nonce(),
+            peer.identityAt(self._address),
+            nonce if isinstance(nonce, str) else "",
             isinstance(self._socket, ssl.SSLSocket),
         )
         # A server that was told to have no headers closes where this is wanted all the same.
         fields["no_responders"] = self.info.get("headers") is True
-        pattern = self._inbox + b"*"
-        self.send(connectLine(fields), subscribeLine(pattern, b"", _INBOX), b"PING\r\n")
-        while self.receive(deadline)[0] != ops.PONG:
+        subscription = subscribeLine(self._inbox + b"*", b"", _INBOX)
+        self.send(connectLine(fields), subscription, b"PING\r\n")
+        isIn = False
+        while not isIn:
+            isIn = self.receive(deadline)[0] == ops.PONG
             if self._lastWord:
                 raise ConnectionFailed(f"{self._address}: {self._lastWord}")
-        if self._lastWord:
-            raise ConnectionFailed(f"{self._address}: {self._lastWord}")
-
-    def _nonce(self) -> str:
-        nonce = self.info.get("nonce")
-        return nonce if isinstance(nonce, str) else ""
 
     def _startTLS(self, deadline: float) -> None:
         context = self._peer.context()
@@ -166,7 +163,8 @@ class BlockingConnection:
                     self._lastWord = frame[1]
                     if not self._isOpen:
                         return frame
-                    self._refused()
+                    # What the caller waits for will not come.
+                    raise ApiError(f"{self._address}: {self._lastWord}")
                 elif op == ops.INFO:
                     self._informed(frame[1])
                     if not self._isOpen:
@@ -184,17 +182,11 @@ class BlockingConnection:
             raise self._lost("INFO makes no sense")
         self.info = fields
 
-    def _refused(self) -> None:
-        """
-        The server refuses something after it let us in: what we wait for will not come.
-        """
-        raise ApiError(f"{self._address}: {self._lastWord}")
-
     def _fill(self, deadline: float) -> None:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimedOut(f"{self._address}: no answer in time")
         try:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
             self._socket.settimeout(left)
             data = self._socket.recv(_CHUNK)
         except TimeoutError:
@@ -220,8 +212,8 @@ class BlockingConnection:
         self.send(line, headers, payload, b"\r\n")
 
     def ask(self, subject: str, payload: bytes, headers: bytes = b"") -> bytes:
-        reply = self._inbox + b"%d" % next(self._requests)
-        self.publish(subject, payload, reply, headers)
+        reply, pieces = self.composed(subject.encode("utf-8"), payload, headers)
+        self.send(*pieces)
         return reply
 
     def composed(
@@ -261,9 +253,8 @@ class BlockingConnection:
             the bytes are headers, and the bytes.
         """
         until = time.monotonic() + self._peer.requestTimeout if deadline is None else deadline
-        frame = self.receive(until)
-        while frame[0] not in (ops.MSG, ops.HMSG):
-            frame = self.receive(until)
+        while (frame := self.receive(until))[0] not in (ops.MSG, ops.HMSG):
+            pass
         return frame[1], frame[3], frame[4], frame[5]
 
     def answer(self, reply: bytes, subject: str = "") -> tuple[int, bytes]:
@@ -275,13 +266,12 @@ class BlockingConnection:
         """
         deadline = time.monotonic() + self._peer.requestTimeout
         try:
-            frame = self.receive(deadline)
-            while frame[0] not in (ops.MSG, ops.HMSG) or frame[1] != reply:
-                frame = self.receive(deadline)
+            while (message := self.anyMessage(deadline))[0] != reply:
+                pass
         except TimedOut:
             wait = self._peer.requestTimeout
             raise TimedOut(f"{self._address}: no answer to {subject} within {wait:g}s") from None
-        headerLength, body = frame[4], frame[5]
+        headerLength, body = message[2:]
         if headerLength == len(body) and headerLength:
             if Headers.fromBlock(body).status == _NO_RESPONDERS:
                 raise ApiError(f"{self._address}: nobody answers {subject}", _NO_RESPONDERS)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError
+from natsbroker.spark.logs.streams import apiFields
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.wire.headers import Headers
@@ -139,16 +140,8 @@ class Publisher:
         what = f"{self.what}: a message to {one.subject} was not stored"
         if headerLength and headerLength == len(body):
             raise ApiError(f"{what}: no stream takes its subject", 503)
-        try:
-            answer = json.loads(body[headerLength:])
-            refusal = answer.get("error")
-            taker, sequence = answer.get("stream"), answer.get("seq")
-        except (ValueError, AttributeError, RecursionError):
-            raise ApiError(f"{what}: the answer makes no sense") from None
-        if refusal is not None:
-            why = refusal.get("description") if isinstance(refusal, dict) else None
-            code = refusal.get("err_code", 0) if isinstance(refusal, dict) else 0
-            raise ApiError(f"{what}: {why or 'refused'}", code if isinstance(code, int) else 0)
+        answer = apiFields(body[headerLength:], what)
+        taker, sequence = answer.get("stream"), answer.get("seq")
         if taker != self._stream:
             raise ApiError(f"{what} there: {taker!r} took it")
         if not isinstance(sequence, int):

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from natsbroker.spark.jobs.signals import Stop, stopping
+from natsbroker.spark.jobs.signals import stopping
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -41,12 +41,3 @@ def test_restored() -> None:
     with pytest.raises(ZeroDivisionError), stopping():
         raise ZeroDivisionError
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_many() -> None:
-    """Any number of signals is taken, also by a pipe that nobody empties."""
-    stop = Stop()
-    for _ in range(70_000):
-        stop.take(signal.SIGTERM, None)
-    assert stop.wait(60)
-    stop.close()

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.events import readEvent
-from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals
+from natsbroker.spark.jobs.traffic.totals import EventTotals, TimeWindows, readEvent
 from tests.spark.eventlogs import event, traffic
 
 S = 10**9
 
 
-def folded(windows: TimeWindows, *times: float, **more: Any) -> TrafficTotals:
+def folded(windows: TimeWindows, *times: float, **more: Any) -> EventTotals:
     """One message in each event at some times."""
-    found = TrafficTotals(windows)
+    found = EventTotals(windows)
     for each in times:
         row = traffic("A", "x", msgs_in=1, bytes_in=5, msgs_out=2, bytes_out=10)
         found.add(readEvent(event("traffic", each, [row], **more)))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.nats.addresses import Address, ServerAccess, readAddresses
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from tests.interop.certificates import writeCertificates
 
 
@@ -20,15 +21,15 @@ class TestAddresses:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            ("nats://example.com", Address("example.com")),
-            ("example.com:4333", Address("example.com", 4333)),
-            ("tls://example.com:0", Address("example.com", 0, True)),
-            ("nats://[::1]:4333", Address("::1", 4333)),
-            ("nats://anna:p%40ss@h", Address("h", user="anna", password="p@ss")),
-            ("nats://s3cret@h:1", Address("h", 1, token="s3cret")),
+            ("nats://example.com", RemoteURL("example.com", 4222)),
+            ("example.com:4333", RemoteURL("example.com", 4333)),
+            ("tls://example.com:1", RemoteURL("example.com", 1, isTLS=True)),
+            ("nats://[::1]:4333", RemoteURL("::1", 4333)),
+            ("nats://anna:p%40ss@h", RemoteURL("h", 4222, "anna", "p@ss")),
+            ("nats://s3cret@h:1", RemoteURL("h", 1, "s3cret")),
         ],
     )
-    def test_reads(self, text: str, expected: Address) -> None:
+    def test_reads(self, text: str, expected: RemoteURL) -> None:
         """One address, with what stands before its host."""
         assert readAddresses(text) == (expected,)
 
@@ -41,7 +42,14 @@ class TestAddresses:
         ]
 
     @pytest.mark.parametrize(
-        "text", ["nats://s3cret@h:port", "http://s3cret@h", "nats://s3cret@h/x", "nats://s3cret@"]
+        "text",
+        [
+            "nats://s3cret@h:port",
+            "http://s3cret@h",
+            "nats://s3cret@h/x",
+            "s3cret@h?x",
+            "nats://s3cret@",
+        ],
     )
     def test_refuses(self, text: str) -> None:
         """What is no address is refused, and a secret in it is not repeated."""
@@ -60,8 +68,22 @@ class TestAddresses:
             readAddresses("ws://h:8080")
 
     def test_hidesSecrets(self) -> None:
-        """A representation shows no password."""
-        assert repr(readAddresses("nats://anna:s3cret@h")) == "(<Address h:4222>,)"
+        """A representation shows no password and no token."""
+        for text in ("nats://anna:s3cret@h", "nats://s3cret@h"):
+            assert "s3cret" not in repr(ServerAccess(readAddresses(text)))
+
+    def test_identity(self) -> None:
+        """Credentials of an address are those of options without any."""
+        for text, user, password, token in (
+            ("nats://anna:p@h", "anna", "p", ""),
+            ("nats://s3cret@h", "", "", "s3cret"),
+            ("h", "", "", ""),
+        ):
+            (address,) = readAddresses(text)
+            found = ServerAccess((address,)).identityAt(address)
+            assert (found.user, found.password, found.token) == (user, password, token)
+            own = ServerAccess((address,), user="own")
+            assert own.identityAt(address) is own
 
 
 class TestTLS:

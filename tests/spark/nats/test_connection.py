@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.spark.errors import ApiError, ConnectionFailed, OptionError, TimedOut
-from natsbroker.spark.nats.addresses import Address, ServerAccess, readAddresses
+from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.wire import ops
 from natsbroker.wire.serverside import publishLine
@@ -112,7 +113,7 @@ class TestTLS:
         server = startServer(REAL)
         for peer in (
             peerOf(server, tls=True),
-            ServerAccess((Address("127.0.0.1", server.port, True),)),
+            ServerAccess((RemoteURL("127.0.0.1", server.port, isTLS=True),)),
         ):
             with pytest.raises(ConnectionFailed, match="the server does not do TLS"):
                 connect(peer)
@@ -142,7 +143,7 @@ def scripted(play: Callable[[socket.socket], object]) -> Iterator[ServerAccess]:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        address = Address("127.0.0.1", listener.getsockname()[1])
+        address = RemoteURL("127.0.0.1", listener.getsockname()[1])
         yield ServerAccess((address,), connectTimeout=5.0, requestTimeout=0.2)
         thread.join(10)
 

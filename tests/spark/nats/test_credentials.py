@@ -13,8 +13,7 @@ import pytest
 
 from natsbroker.auth.nkeys import isSignature
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.nats.addresses import ServerAccess
-from natsbroker.spark.nats.credentials import connectFields, readCredentials, readSeed
+from natsbroker.spark.nats.addresses import ServerAccess, connectFields, readCredentials, readSeed
 from natsbroker.wire.nkeys import Role, decodeKey
 from tests.auth.operator.chain import KeyPair, credentialsFile
 

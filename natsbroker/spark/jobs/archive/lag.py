@@ -15,8 +15,7 @@ from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import optionsOf
 from natsbroker.spark.jobs.common import FOUND, JobRun, addServers, command, sourceOptions
-from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
-from natsbroker.spark.jobs.reporthtml import addPage, writePage
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, addPage, writePage
 from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
 from natsbroker.spark.tables.table import tableAt
 

@@ -28,8 +28,7 @@ from natsbroker.spark.jobs.common import (
     runnerOf,
     sourceOptions,
 )
-from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection
-from natsbroker.spark.jobs.reporthtml import addPage, writePage
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, addPage, writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf

@@ -5,6 +5,7 @@ This is a part of Spark's language: comparisons of columns with texts, numbers a
 C{IN}, C{BETWEEN}, C{IS NULL}, C{AND}, C{OR}, C{NOT} and parentheses. PyIceberg's parser
 takes no C{TIMESTAMP}, and C{LIKE} with C{%} at the end alone. To DuckDB 2.0 C{TIMESTAMP} with an
 offset is another moment than to Spark, C{"text"} is a column, and C{\\} in C{LIKE} escapes nothing.
+SQLGlot's trees differ between its versions: C{NOT LIKE} is C{LIKE} with an argument in some.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import OptionError
@@ -41,57 +42,12 @@ from natsbroker.spark.jobs.replay.sources import (
 )
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
 #: How many subjects are shown as examples.
 _EXAMPLES = 5
-
-
-@dataclass
-class DryRun:
-    rows: int = 0
-    first: int = 0
-    last: int = 0
-    untaken: int = 0
-    examples: list[str] = field(default_factory=list)
-
-    @classmethod
-    def joined(cls, parts: Sequence[DryRun]) -> DryRun:
-        some = [each for each in parts if each.rows]
-        examples = sorted({name for each in parts for name in each.examples})
-        return cls(
-            sum(each.rows for each in some),
-            min((each.first for each in some), default=0),
-            max((each.last for each in some), default=0),
-            sum(each.untaken for each in some),
-            examples[:_EXAMPLES],
-        )
-
-    def summary(self) -> dict[str, Any]:
-        fields = {"rows": 0, "would": self.rows, "first": self.first, "last": self.last}
-        return {**fields, "untaken": self.untaken, "examples": self.examples}
-
-
-def dryRun(
-    connection: BlockingConnection, domain: str, task: ReplayTask, rows: Iterable[Row]
-) -> DryRun:
-    taken = [x.encode("utf-8") for x in StreamApi(connection, domain).state(task.stream).subjects]
-    rename = Renamer(task.maps)
-    found = DryRun()
-    for row in rows:
-        found.rows += 1
-        found.first = min(found.first, row[0]) if found.first else row[0]
-        found.last = max(found.last, row[0])
-        subject = rename(row[1])
-        literal = subject.encode("utf-8")
-        if not isValidLiteral(literal) or not any(matches(each, literal) for each in taken):
-            found.untaken += 1
-            if subject not in found.examples and len(found.examples) < _EXAMPLES:
-                found.examples.append(subject)
-    return found
 
 
 #: In which order, and what rows are divided among tasks by.
@@ -134,33 +90,9 @@ class ReplayOptions:
         wanted = [source.origin, source.identity, self.where, self.maps, stream, count]
         wanted += [self.order] if count > 1 else []
         plan = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
-        return ReplayTask(
-            self.job or f"replay-{plan}",
-            plan,
-            source.origin,
-            stream,
-            0,
-            self.maps,
-            self.rate / count,
-            self.speed,
-            self.window,
-            self.hasLedger,
-            patience,
-        )
-
-
-@dataclass(frozen=True)
-class TaskResult:
-    """
-    @ivar start: the first sequence that was not known to be published.
-    @ivar duplicates: how many of them the stream had already, by their ids.
-    @ivar found: how many it found published.
-    """
-
-    start: int
-    rows: int
-    duplicates: int
-    found: int
+        same = {each: getattr(self, each) for each in ("maps", "speed", "window", "hasLedger")}
+        name, rate = self.job or f"replay-{plan}", self.rate / count
+        return ReplayTask(name, plan, source.origin, stream, rate=rate, patience=patience, **same)
 
 
 def replay(
@@ -185,91 +117,108 @@ def replay(
     if len(options["stream"]) != 1 or options["channel"]:
         raise OptionError("name the one stream to publish to")
     task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
-    publisher = ReplayWork(options, task)
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
     if spark is None:
-        return {**summary, **_here(publisher, source, wanted.where, isDryRun, isOver, onProgress)}
+        if isDryRun:
+            counts = ((row[1], 1, row[0], row[0]) for row in source.rows(0, wanted.where))
+            return {**summary, **dryRun(options, task, counts)}
+        done = publish(
+            options,
+            task,
+            lambda start: source.rows(start, wanted.where),
+            isOver,
+            lambda row: onProgress(row, source.stop),
+        )
+        return {**summary, **_summed([done]), "stopped": isOver()}
     if isRemote(spark):
         raise OptionError("replay does not run on a Spark Connect server yet")
-    count = wanted.tasks if ORDERS[wanted.order] else 1
-    rdd = _divided(spark, source, wanted, 0 if isDryRun else publisher.start(count)).rdd
+    from pyspark.sql.functions import expr
+
+    key = ORDERS[wanted.order]
+    count = wanted.tasks if key else 1
+    start = 0
+    if not isDryRun:
+        with connected(options) as connection:
+            start = startOf(connection, options["domain"], task, count)
+    frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
     with workersErrors():
         if isDryRun:
-            parts = rdd.mapPartitionsWithIndex(publisher.dryRuns).collect()
-            return {**summary, **DryRun.joined(parts).summary()}
-        done = rdd.mapPartitionsWithIndex(publisher.publications).collect()
-    return {**summary, **_summed(done)}
+            sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
+            return {**summary, **dryRun(options, task, sums.toLocalIterator())}
+        divided = frame.repartition(count, *([key] if key else [])).sortWithinPartitions("seq")
+        parts = divided.rdd.mapPartitionsWithIndex(partial(_publishPart, options, task))
+        return {**summary, **_summed(parts.collect())}
 
 
-def _here(
-    publisher: ReplayWork,
-    source: Source,
-    where: str,
-    isDryRun: bool,
-    isOver: Callable[[], bool],
-    onProgress: Callable[[int, int], object],
+def dryRun(
+    options: dict[str, Any], task: ReplayTask, counts: Iterable[Sequence[Any]]
 ) -> dict[str, Any]:
-    if isDryRun:
-        return publisher.dryRun(0, source.rows(0, where)).summary()
-    done = publisher(
-        0,
-        lambda start: source.rows(start, where),
-        isOver,
-        lambda row: onProgress(row, source.stop),
-    )
-    return {**_summed([done]), "stopped": isOver()}
+    """
+    What a replay would publish.
+
+    @param counts: subjects, each with the number of its rows, and the first and the last sequence;
+        one may come several times.
+    """
+    with connected(options) as connection:
+        state = StreamApi(connection, options["domain"]).state(task.stream)
+    taken = [each.encode("utf-8") for each in state.subjects]
+    rename = Renamer(task.maps)
+    would = untaken = first = last = 0
+    examples: list[str] = []
+    for before, count, least, most in counts:
+        would += count
+        first = min(first or least, least)
+        last = max(last, most)
+        subject = rename(before)
+        literal = subject.encode("utf-8")
+        if not isValidLiteral(literal) or not any(matches(each, literal) for each in taken):
+            untaken += count
+            if subject not in examples and len(examples) < _EXAMPLES:
+                examples.append(subject)
+    found = {"rows": 0, "would": would, "first": first, "last": last}
+    return {**found, "untaken": untaken, "examples": examples}
 
 
-def _divided(spark: Any, source: Source, wanted: ReplayOptions, start: int) -> Any:
-    frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
-    key = ORDERS[wanted.order]
-    divided = frame.repartition(wanted.tasks, key) if key else frame.repartition(1)
-    return divided.sortWithinPartitions("seq")
+class TaskResult(NamedTuple):
+    """
+    @ivar start: the first sequence that was not known to be published.
+    @ivar duplicates: how many of them the stream had already, by their ids.
+    @ivar found: how many it found published.
+    """
+
+    start: int
+    rows: int
+    duplicates: int
+    found: int
+
+
+def publish(
+    options: dict[str, Any],
+    task: ReplayTask,
+    read: Callable[[int], Iterable[Row]],
+    isOver: Callable[[], bool] = lambda: False,
+    onProgress: Callable[[int], object] = lambda row: None,
+) -> TaskResult:
+    """
+    @param read: gives the rows of the task from a sequence on, or more.
+    """
+    with connected(options, task.partition) as connection:
+        replayer = Replayer(connection, options["domain"], task)
+        replayer.take(read(replayer.next), isOver, onProgress)
+        duplicates = replayer.publisher.duplicates
+        return TaskResult(replayer.next, replayer.rows, duplicates, replayer.found)
+
+
+def _publishPart(
+    options: dict[str, Any], task: ReplayTask, partition: int, rows: Iterator[Row]
+) -> Iterator[TaskResult]:
+    yield publish(options, replace(task, partition=partition), lambda start: rows)
 
 
 def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
-    return {
-        "rows": sum(each.rows for each in done),
-        "duplicates": sum(each.duplicates for each in done),
-        "found": sum(each.found for each in done),
-        "tasks": len(done),
-        "resumed": min(each.start for each in done),
-    }
-
-
-@dataclass(frozen=True)
-class ReplayWork:
-    options: dict[str, Any]
-    task: ReplayTask
-
-    def __call__(
-        self,
-        partition: int,
-        read: Callable[[int], Iterable[Row]],
-        isOver: Callable[[], bool] = lambda: False,
-        onProgress: Callable[[int], object] = lambda row: None,
-    ) -> TaskResult:
-        with connected(self.options, partition) as connection:
-            task = replace(self.task, partition=partition)
-            replayer = Replayer(connection, self.options["domain"], task)
-            replayer.take(read(replayer.next), isOver, onProgress)
-            return TaskResult(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
-
-    def start(self, count: int) -> int:
-        with connected(self.options) as connection:
-            return startOf(connection, self.options["domain"], self.task, count)
-
-    def dryRun(self, partition: int, rows: Iterable[Row]) -> DryRun:
-        with connected(self.options, partition) as connection:
-            return dryRun(connection, self.options["domain"], self.task, rows)
-
-    # As Spark calls what maps partitions.
-
-    def publications(self, partition: int, rows: Iterator[Row]) -> Iterator[TaskResult]:
-        yield self(partition, lambda start: rows)
-
-    def dryRuns(self, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
-        yield self.dryRun(partition, rows)
+    starts, rows, duplicates, found = zip(*done, strict=True)
+    sums = {"rows": sum(rows), "duplicates": sum(duplicates), "found": sum(found)}
+    return {**sums, "tasks": len(done), "resumed": min(starts)}
 
 
 @command("replay")

@@ -46,11 +46,7 @@ class ReplayLedger:
         self._key = f"{job}.{partition}"
         self._subject = f"$KV.{BUCKET}.{self._key}"
         self._revision = 0
-        self._isWriting = False
-
-    @property
-    def isWriting(self) -> bool:
-        return self._isWriting
+        self.isWriting = False
 
     def make(self, replicas: int) -> None:
         try:
@@ -107,13 +103,13 @@ class ReplayLedger:
         return error.code == _WRONG_LAST and _STREAM in str(error)
 
     def write(self, entry: LedgerEntry) -> None:
-        if self._isWriting:
+        if self.isWriting:
             raise RuntimeError("an entry is on its way")
-        self._isWriting = True
+        self.isWriting = True
         data = json.dumps({"v": _VERSION, **asdict(entry)}).encode()
         last = ("Nats-Expected-Last-Subject-Sequence", str(self._revision))
         self._publisher.publish(self._subject, data, [last], onStored=self._written)
 
     def _written(self, sequence: int, isDuplicate: bool) -> None:
         self._revision = sequence
-        self._isWriting = False
+        self.isWriting = False

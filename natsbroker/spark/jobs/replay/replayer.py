@@ -122,7 +122,7 @@ class Replayer:
         self._rename = Renamer(task.maps)
         self._pace = Pacer(task.rate, task.speed)
         self._pipeline = Pipeline(connection, task.window)
-        self._publisher = Publisher(connection, task.stream, task.window, self._pipeline)
+        self.publisher = Publisher(connection, task.stream, task.window, self._pipeline)
         self._ledger = ReplayLedger(self._streams, task.job, task.partition, self._pipeline)
         self._mark = f"{task.job}.{task.partition}"
         # Rows that are not acknowledged, and those that are, with their sequences in the target.
@@ -140,10 +140,6 @@ class Replayer:
             self._claim()
         self._last = self._entry.row
         self.next = self._entry.row + 1
-
-    @property
-    def duplicates(self) -> int:
-        return self._publisher.duplicates
 
     # What was done before.
 
@@ -292,7 +288,7 @@ class Replayer:
 
         self._open[seq] = None
         self._last = seq
-        self._publisher.publish(
+        self.publisher.publish(
             self._rename(subject), _payload(data), pairs, f"{task.origin}:{seq}", stored
         )
         self.rows += 1

@@ -5,6 +5,7 @@ What can be replayed: archives, logs, directories of Parquet files, and what SQL
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -125,14 +126,10 @@ Source = ArchiveSource | LogSource | ParquetSource | SqlSource
 
 
 def _filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:
-    condition = Condition(where, schema) if where else None
-    return _rows(batches, condition)
-
-
-def _rows(batches: Iterable[Any], condition: Condition | None) -> Iterator[Row]:
-    for batch in batches:
-        table = pa.Table.from_batches([batch])
-        yield from rowsIn(table if condition is None else condition.kept(table))
+    tables: Iterable[Any] = (pa.Table.from_batches([batch]) for batch in batches)
+    if where:
+        tables = map(Condition(where, schema).kept, tables)
+    return chain.from_iterable(map(rowsIn, tables))
 
 
 def rowsIn(table: Any) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +17,21 @@ from natsbroker.spark.jobs.common import (
     FOUND,
     JobRun,
     JobUsageError,
-    Progress,
-    addSource,
     command,
-    runnerFor,
     runnerOf,
     secondsOf,
     sourceOptions,
     writeWhole,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
-from natsbroker.spark.jobs.reporthtml import addPage, writePage
-from natsbroker.spark.jobs.traffic.events import foldEvents
-from natsbroker.spark.jobs.traffic.interest import InterestTotals, PolicyEntry
-from natsbroker.spark.jobs.traffic.job import sinceOption
+from natsbroker.spark.jobs.traffic.interest import InterestFindings
+from natsbroker.spark.jobs.traffic.job import addEvents, readEvents, writeReport
+from natsbroker.spark.jobs.traffic.totals import EventTotals, foldEvents
+from natsbroker.spark.logs.streams import apiFields
 from natsbroker.spark.settings import readOptions
 from natsbroker.wire.instants import instant
 
-_LEAST, _SHARE, _QUIET, _TOP = 100, 0.1, 1000, 20
+_LEAST, _SHARE, _QUIET = 100, 0.1, 1000
 
 _PREFIX = "$NB.API.GATEWAY.ADVISE."
 
@@ -48,44 +45,32 @@ def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> 
     @param until: for how many seconds advice is to hold.
     @return: what the job's line of JSON says, with the C{policy}, which L{apply} takes.
     """
-    run = runnerOf(spark)
-    found = foldEvents(readOptions(options), InterestTotals, run)
-    advice = list(found.advice(_LEAST, _SHARE, _QUIET))
-    return {**_summary(found, advice), "policy": policyOf(advice, time.time() + until)}
+    totals = foldEvents(readOptions(options), None, runnerOf(spark))
+    found = InterestFindings(totals)
+    policy = policyOf(found.advice(_LEAST, _SHARE, _QUIET), until)
+    return {**_summary(totals, found, policy), "policy": policy}
 
 
-def _summary(found: InterestTotals, advice: Sequence[PolicyEntry]) -> dict[str, Any]:
-    noInterest = found.noInterest()
+def _summary(
+    totals: EventTotals, found: InterestFindings, policy: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
-        "events": found.events,
-        "strange": found.malformed,
-        "no_interest_msgs": sum(each.messages for each in noInterest),
-        "no_interest_bytes": sum(each.size for each in noInterest),
-        "no_publisher": len(found.unpublished()),
-        "no_subscriber": len(found.unsubscribed()),
-        "advice": len(advice),
+        "events": totals.kinds.total(),
+        "strange": totals.malformed,
+        "no_interest_msgs": sum(each.messages for each in found.noInterest),
+        "no_interest_bytes": sum(each.size for each in found.noInterest),
+        "no_publisher": len(found.unpublished),
+        "no_subscriber": len(found.unsubscribed),
+        "advice": len(policy["policy"]),
     }
 
 
-def policyOf(advice: Sequence[PolicyEntry], until: float) -> dict[str, Any]:
+def policyOf(advice: Iterable[Mapping[str, Any]], seconds: float) -> dict[str, Any]:
     """
-    @param until: in seconds since 1970.
+    @param seconds: how long it is to hold from now on.
     """
-    entries: list[dict[str, Any]] = []
-    for each in advice:
-        entry = {
-            "cluster": each.cluster,
-            "account": each.account,
-            "gateway": each.gateway,
-            "mode": each.mode,
-            "until": instant(int(until)),
-            "no_interest_msgs": each.messages,
-            "no_interest_bytes": each.size,
-        }
-        if each.most is not None:
-            entry["max_no_interest"] = each.most
-        entries.append(entry)
-    return {"version": 1, "policy": entries}
+    until = instant(int(time.time() + seconds))
+    return {"version": 1, "policy": [{**each, "until": until} for each in advice]}
 
 
 def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -104,27 +89,17 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
             done.append(one)
             subject = f"{_PREFIX}{entry['cluster']}"
             try:
-                answer = json.loads(connection.request(subject, json.dumps(asked).encode()))
-                refusal = answer.get("error")
-            except ApiError as error:
-                refusal = {"description": _whyNot(error, subject)}
-            except (ValueError, AttributeError):
-                refusal = {"description": f"{subject}: the answer makes no sense"}
-            if refusal is None:
+                apiFields(connection.request(subject, json.dumps(asked).encode()), subject)
                 one["applied"] = True
-            else:
-                text = refusal.get("description") if isinstance(refusal, dict) else None
-                one["error"] = str(text or "refused")
+            except ApiError as error:
+                nobody = (
+                    f"nobody answers {subject}: no broker of ours there, or not in this account"
+                )
+                one["error"] = nobody if error.code == 503 else str(error)
     return done
 
 
-def _whyNot(error: ApiError, subject: str) -> str:
-    if error.code != 503:
-        return str(error)
-    return f"nobody answers {subject}: no broker of ours there, or not in this account"
-
-
-def replayed(found: InterestTotals, policy: Mapping[str, Any]) -> dict[str, int]:
+def replayed(found: InterestFindings, policy: Mapping[str, Any]) -> dict[str, int]:
     """
     What a policy would have saved of what was sent in vain, had it been there all the time: at
     most, since what is on its way when a connection begins comes in any case.
@@ -135,7 +110,7 @@ def replayed(found: InterestTotals, policy: Mapping[str, Any]) -> dict[str, int]
         if each["mode"] == "interest-only"
     }
     saved = [
-        each for each in found.noInterest() if (each.cluster, each.account, each.gateway) in ways
+        each for each in found.noInterest if (each.cluster, each.account, each.gateway) in ways
     ]
     return {
         "saved_msgs": sum(each.messages for each in saved),
@@ -143,9 +118,15 @@ def replayed(found: InterestTotals, policy: Mapping[str, Any]) -> dict[str, int]
     }
 
 
-def reportOf(found: InterestTotals, advice: Sequence[PolicyEntry], top: int = _TOP) -> JobReport:
-    noInterest = found.noInterest()
-    prefixes = sorted(found.noInterestSums.items(), key=lambda item: item[1][1], reverse=True)[:top]
+def reportOf(
+    events: int, found: InterestFindings, policy: Mapping[str, Any], top: int
+) -> JobReport:
+    noInterest = found.noInterest[:top]
+    prefixes = sorted(found.prefixes.items(), key=lambda item: item[1][1], reverse=True)[:top]
+    bars = [
+        (f"{each.gateway} to {each.cluster}: {each.account}", float(each.size))
+        for each in noInterest
+    ]
     sections = [
         ReportSection(
             "Sent in vain, by cluster and account",
@@ -155,55 +136,46 @@ def reportOf(found: InterestTotals, advice: Sequence[PolicyEntry], top: int = _T
                     *(each.cluster, each.account, each.gateway, each.messages),
                     *(bytesOf(each.size), each.refusals, each.sent, each.mode or "?"),
                 )
-                for each in noInterest[:top]
+                for each in noInterest
             ],
             "Messages that another cluster sent and nobody wanted, of those that it sent at all.",
-            Chart(
-                "bars",
-                {
-                    "": [
-                        (f"{each.gateway} to {each.cluster}: {each.account}", float(each.size))
-                        for each in noInterest[:top]
-                    ]
-                },
-                "B",
-            ),
+            Chart("bars", {"": bars}, "B"),
         ),
         ReportSection(
             "Sent in vain, by subjects",
             ("to", "account", "from", "subjects", "messages", "bytes", "told so"),
             [
-                (cluster, account, gateway, prefix, counts[0], bytesOf(counts[1]), counts[2])
-                for (cluster, account, gateway, prefix), counts in prefixes
+                (*way, prefix, messages, bytesOf(size), refusals)
+                for (way, prefix), (messages, size, refusals) in prefixes
             ],
         ),
         ReportSection(
             "Advice",
             ("to", "account", "from", "mode", "saves up to"),
             [
-                (each.cluster, each.account, each.gateway, each.mode, bytesOf(each.size))
-                for each in advice
+                (
+                    *(each[name] for name in ("cluster", "account", "gateway", "mode")),
+                    bytesOf(each["no_interest_bytes"]),
+                )
+                for each in policy["policy"]
             ],
         ),
         ReportSection(
             "Published, and nobody is subscribed",
             ("account", "subjects", "messages", "bytes"),
-            [(a, b, c, bytesOf(d)) for a, b, c, d in found.unsubscribed()[:top]],
+            [(a, b, c, bytesOf(d)) for a, b, c, d in found.unsubscribed[:top]],
         ),
         ReportSection(
             "Subscribed to, and nobody publishes",
             ("account", "subjects", "clusters"),
-            found.unpublished()[:top],
+            found.unpublished[:top],
         ),
     ]
-    return JobReport("Interest", {"Events": found.events}, sections)
+    return JobReport("Interest", {"Events": events}, sections)
 
 
 def _read(job: JobRun) -> argparse.Namespace:
-    addSource(job)
-    job.add_argument("--since", type=secondsOf, help="from so long ago on (1h, 7d)")
-    addPage(job)
-    job.add_argument("--top", type=int, default=_TOP, help="how many rows tables have")
+    addEvents(job)
     job.add_argument("--policy", default="", help="a file for the advice, as JSON")
     job.add_argument("--least", type=int, default=_LEAST, help="messages in vain worth advice")
     job.add_argument("--share", type=float, default=_SHARE, help="and what part of all sent")
@@ -227,41 +199,32 @@ def _read(job: JobRun) -> argparse.Namespace:
 @command("interest")
 def main(job: JobRun) -> int:
     given = _read(job)
-    options = sinceOption(given.since, sourceOptions(given), time.time)
     against = _policyAt(given.replay_against) if given.replay_against else None
-    api = _apiOptions(given)
-    progress = Progress("interest", job.stderr)
-    with runnerFor(given.master) as run:
-        found = foldEvents(options, InterestTotals, run, progress)
-    progress.end()
-    advice = list(found.advice(given.least, given.share, _QUIET))
-    policy = policyOf(advice, time.time() + given.until)
-    job.summary.update(_summary(found, advice))
+    api = argparse.Namespace(**vars(given))
+    api.servers = given.api_servers or given.servers
+    api.option = given.api_option or given.option
+    apiOptions = sourceOptions(api)
+    totals = readEvents(job, given)
+    found = InterestFindings(totals)
+    policy = policyOf(found.advice(given.least, given.share, _QUIET), given.until)
+    job.summary.update(_summary(totals, found, policy))
     if against is not None:
         job.summary.update(replayed(found, against))
-    report = reportOf(found, advice, given.top)
-    writePage(report, given.html, job.summary)
+    report = reportOf(job.summary["events"], found, policy, given.top)
     if given.policy:
         text = json.dumps(policy, indent=2) + "\n"
         writeWhole(Path(given.policy), lambda draft: draft.write_text(text, "utf-8"))
         job.summary["policy"] = given.policy
-    job.stdout.write(report.text() + "\n")
-    if not given.apply or not advice:
-        return FOUND if advice else 0
-    done = apply(api, policy)
+    writeReport(job, given, report)
+    if not given.apply or not policy["policy"]:
+        return FOUND if policy["policy"] else 0
+    done = apply(apiOptions, policy)
     refused = [each for each in done if not each["applied"]]
     job.summary["applied"] = len(done) - len(refused)
     for each in refused:
         what = f"account {each['account']}, {each['gateway']} to {each['cluster']}"
         print(f"{what}: not applied: {each['error']}", file=job.stderr)
     return FOUND if refused else 0
-
-
-def _apiOptions(given: argparse.Namespace) -> dict[str, Any]:
-    other = argparse.Namespace(**vars(given))
-    other.servers = given.api_servers or given.servers
-    other.option = given.api_option or given.option
-    return sourceOptions(other)
 
 
 def _policyAt(path: str) -> dict[str, Any]:

@@ -1,23 +1,112 @@
 """
-Traffic by windows of time, and who causes most of it.
+The broker's own events, and sums of them, which tasks read from where they are stored.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from operator import add
+from typing import Any, NamedTuple
 
-from natsbroker.spark.jobs.traffic.events import COUNTS, TEXTS, BrokerEvent, addTo, tooMany
+from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss
+from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.jobs.common import Runner
+from natsbroker.spark.logs.channels import nanoseconds
+from natsbroker.spark.logs.planning import planRanges, split
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.selection import checkedNames, logsOf
 
-_SECOND = 10**9
+#: What rows of traffic count.
+COUNTS = (
+    "msgs_in",
+    "bytes_in",
+    "msgs_out",
+    "bytes_out",
+    "no_interest",
+    "rs_minus_sent",
+    "slow_drops",
+)
+
+#: What rows are about.
+NAMES = ("account", "peer_kind", "peer", "subject_prefix")
+
+_TYPE = "io.natsbroker.event.v1."
+_TEXTS, _NUMBERS = (*NAMES, "mode"), (*COUNTS, "patterns", "refused")
+
+#: Account, kind of peer, peer, and prefix.
+Who = tuple[str, str, str, str]
+
+
+class EventRow(NamedTuple):
+    who: Who
+    counts: list[int]
+    mode: str
+    patterns: int
+
+
+class BrokerEvent(NamedTuple):
+    """
+    @ivar kind: C{traffic} or C{interest}.
+    @ivar seconds: how long what it counts took.
+    @ivar cluster: what its cluster is called; empty for none.
+    """
+
+    kind: str
+    time: int
+    seconds: float
+    server: str
+    cluster: str
+    rows: list[EventRow]
+
+
+def readEvent(data: bytes) -> BrokerEvent:
+    try:
+        found = json.loads(data)
+        event = BrokerEvent(
+            found["type"].removeprefix(_TYPE),
+            nanoseconds(found["timestamp"]),
+            float(found["seconds"]),
+            _text(found["server"]["id"]),
+            _text(found["cluster"]),
+            [_row(each) for each in found["rows"]],
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        raise ValueError("no event of a broker") from None
+    if event.kind not in ("traffic", "interest") or not 0 <= event.seconds < 1e6:
+        raise ValueError("no event that is known")
+    return event
+
+
+def _row(row: dict[str, Any]) -> EventRow:
+    account, kind, peer, prefix, mode = (_text(row.get(name, "")) for name in _TEXTS)
+    *counts, patterns, _ = (_count(row.get(name, 0)) for name in _NUMBERS)
+    return EventRow((account, kind, peer, prefix), counts, mode, patterns)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is expected")
+    return value
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise ValueError("a count is expected")
+    return value
+
+
+SECOND = 10**9
 
 #: The most sums.
 _MOST = 4_000_000
 
-#: Account, kind of peer, peer, and prefix.
-Who = tuple[str, str, str, str]
+#: How many tasks are handed out at a time, so that it can be told how far they are.
+_AT_ONCE = 8
+
 Sums = list[int]
 
 
@@ -42,127 +131,134 @@ class TimeWindows:
             begin -= self.slide
 
 
-class TrafficTotals:
+class ServerInterest(NamedTuple):
     """
-    Sums of events of traffic.
+    What one server's newest event of interest says; its parts have the same time.
+    """
 
-    @ivar sums: for each window, by who it was.
+    time: int
+    cluster: str
+    rows: dict[Who, EventRow]
+
+
+class EventTotals:
+    """
+    @ivar sums: counts for each window, or without windows for each cluster, by who it was.
     @ivar sizes: for each account how many messages of clients had which mean size, in bytes.
-    @ivar first: when the earliest event began, in nanoseconds since 1970; 0 without any.
+    @ivar interest: what is subscribed to, by the server.
+    @ivar first: when the earliest event of traffic began, in nanoseconds since 1970; 0 without any.
     @ivar last: when the latest one was made.
     """
 
-    def __init__(self, windows: TimeWindows) -> None:
+    def __init__(self, windows: TimeWindows | None = None) -> None:
         self.windows = windows
-        self.sums: dict[int, dict[Who, Sums]] = {}
+        self.sums: dict[Any, dict[Who, Sums]] = {}
         self.sizes: dict[str, Counter[int]] = {}
+        self.interest: dict[str, ServerInterest] = {}
         self.servers: set[str] = set()
-        self.first = 0
-        self.last = 0
-        self.events = 0
-        self.malformed = 0
-        self._size = 0
+        self.kinds: Counter[str] = Counter()
+        self.first = self.last = self.malformed = self._size = 0
 
     def add(self, event: BrokerEvent) -> None:
-        if event.kind != "traffic":
+        self.kinds[event.kind] += 1
+        if event.kind == "interest":
+            rows = {each.who: each for each in event.rows}
+            self._hear(event.server, ServerInterest(event.time, event.cluster, rows))
             return
-        lasted = int(event.seconds * _SECOND)
-        self._seen(event.time - lasted, event.time)
-        self.events += 1
+        lasted = int(event.seconds * SECOND)
+        self._span(event.time - lasted, event.time)
         self.servers.add(event.server)
-        begins = list(self.windows.of(event.time - lasted // 2))
+        groups: list[Any] = [event.cluster]
+        if self.windows is not None:
+            groups = list(self.windows.of(event.time - lasted // 2))
         for row in event.rows:
-            account, kind, peer, prefix = (row.get(name, "") for name in TEXTS[:4])
-            who = account, kind, peer, prefix
-            counts = [row.get(name, 0) for name in COUNTS]
-            for begin in begins:
-                self._count(begin, who, counts)
-            if who[1] == "client" and counts[0]:
-                sizes = self.sizes.setdefault(who[0], Counter())
-                sizes[counts[1] // counts[0]] += counts[0]
+            for group in groups:
+                self._count(group, row.who, row.counts)
+            messages, size = row.counts[:2]
+            if row.who[1] == "client" and messages:
+                self.sizes.setdefault(row.who[0], Counter())[size // messages] += messages
 
-    def _seen(self, first: int, last: int) -> None:
+    def _hear(self, server: str, told: ServerInterest) -> None:
+        known = self.interest.get(server)
+        if known is None or told.time > known.time:
+            self.interest[server] = told
+        elif told.time == known.time:
+            known.rows.update(told.rows)
+
+    def _span(self, first: int, last: int) -> None:
         self.first = min(self.first, first) if self.last else first
         self.last = max(self.last, last)
 
-    def _count(self, begin: int, who: Who, counts: Sums) -> None:
-        window = self.sums.setdefault(begin, {})
-        self._size += who not in window
+    def _count(self, group: Any, who: Who, counts: Sums) -> None:
+        sums = self.sums.setdefault(group, {})
+        self._size += who not in sums
         if self._size > _MOST:
-            raise tooMany("sums")
-        addTo(window, who, counts)
+            larger = "a larger --window, or " if self.windows else ""
+            raise DataSourceError(f"too many sums: take {larger}a later --since")
+        addTo(sums, who, counts)
 
-    def merge(self, other: TrafficTotals) -> None:
+    def merge(self, other: EventTotals) -> None:
         if other.last:
-            self._seen(other.first, other.last)
-        self.events += other.events
+            self._span(other.first, other.last)
+        self.kinds += other.kinds
         self.malformed += other.malformed
         self.servers |= other.servers
         for account, sizes in other.sizes.items():
             self.sizes.setdefault(account, Counter()).update(sizes)
-        for begin, window in other.sums.items():
-            for who, counts in window.items():
-                self._count(begin, who, counts)
-
-    # What came of it.
-
-    @property
-    def seconds(self) -> float:
-        return (self.last - self.first) / _SECOND
-
-    def closed(self, final: bool = False) -> list[int]:
-        """
-        When the windows begin that nothing can come for any more.
-        """
-        edge = self.last - self.windows.watermark - self.windows.size
-        return sorted(begin for begin in self.sums if final or begin <= edge)
-
-    def rows(self, final: bool = False) -> Iterator[dict[str, Any]]:
-        seconds = self.windows.size / _SECOND
-        for begin in self.closed(final):
-            for (account, kind, peer, prefix), counts in sorted(self.sums[begin].items()):
-                yield {
-                    "window_start": begin,
-                    "window_end": begin + self.windows.size,
-                    "account": account,
-                    "peer_kind": kind,
-                    "peer": peer,
-                    "subject_prefix": prefix,
-                    **dict(zip(COUNTS, counts, strict=True)),
-                    "msgs_in_rate": counts[0] / seconds,
-                    "bytes_in_rate": counts[1] / seconds,
-                    "msgs_out_rate": counts[2] / seconds,
-                    "bytes_out_rate": counts[3] / seconds,
-                }
-
-    def totals(self, final: bool = False) -> dict[Who, Sums]:
-        """
-        Sums over time of the closed windows, where these do not overlap; else of every window that
-        begins where the one before it ended.
-        """
-        found: dict[Who, Sums] = {}
-        after = 0
-        for begin in self.closed(final):
-            if begin < after:
-                continue
-            after = begin + self.windows.size
-            for who, counts in self.sums[begin].items():
-                addTo(found, who, counts)
-        return found
-
-    def covered(self, final: bool = False) -> float:
-        total, after = 0, 0
-        for begin in self.closed(final):
-            if begin >= after:
-                after = begin + self.windows.size
-                total += max(min(after, self.last) - max(begin, self.first), 0)
-        return total / _SECOND
+        for group, sums in other.sums.items():
+            for who, counts in sums.items():
+                self._count(group, who, counts)
+        for server, told in other.interest.items():
+            self._hear(server, told)
 
 
-def percentile(sizes: Counter[int], part: float) -> int:
-    left = part * sum(sizes.values())
-    for size in sorted(sizes):
-        left -= sizes[size]
-        if left <= 0:
-            return size
-    return max(sizes, default=0)
+def addTo(sums: dict[Any, Sums], key: Any, counts: Iterable[int]) -> None:
+    before = sums.get(key)
+    if before is None:
+        sums[key] = list(counts)
+    else:
+        before[:] = map(add, before, counts)
+
+
+def foldRange(
+    options: dict[str, Any], windows: TimeWindows | None, bounds: SequenceRange
+) -> EventTotals:
+    found = EventTotals(windows)
+    patterns = tuple(options["subject"])
+    for batch in batchesOf(options, ("seq", "data"), bounds, patterns, logLoss):
+        for data in batch.column(1).to_pylist():
+            try:
+                event = readEvent(data or b"")
+            except ValueError:
+                found.malformed += 1
+            else:
+                found.add(event)
+    return found
+
+
+def foldEvents(
+    options: dict[str, Any],
+    windows: TimeWindows | None,
+    run: Runner,
+    onProgress: Callable[[int, int], object] = lambda done, end: None,
+    processors: int = 4,
+) -> EventTotals:
+    """
+    Count all events that the options name.
+
+    @param onProgress: told how many sequences were read, of how many.
+    """
+    checkedNames(options)
+    with connected(options) as connection:
+        ranges = planRanges(logsOf(connection, options), options, logLoss)
+    rows = options["maxRowsPerPartition"]
+    pieces = split(ranges, options["minPartitions"], rows, processors)
+    end = sum(each.stop - each.start for each in pieces)
+    whole, done = EventTotals(windows), 0
+    for place in range(0, len(pieces), _AT_ONCE):
+        some = pieces[place : place + _AT_ONCE]
+        for part in run(partial(foldRange, options, windows), some):
+            whole.merge(part)
+        done += sum(each.stop - each.start for each in some)
+        onProgress(done, end)
+    return whole

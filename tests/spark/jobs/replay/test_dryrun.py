@@ -4,41 +4,39 @@ What a replay would publish.
 
 from __future__ import annotations
 
-from natsbroker.spark.jobs.replay.job import DryRun, dryRun
+from typing import Any
+
+from natsbroker.spark.jobs.replay.job import dryRun
 from natsbroker.spark.jobs.replay.replayer import ReplayTask
-from tests.spark.support import Station
+from natsbroker.spark.settings import readOptions
+from tests.spark.support import Station, Stream
+
+
+def tried(station: Station, stream: Stream, counts: list[Any], *maps: str) -> dict[str, Any]:
+    """What comes of some subjects with their rows."""
+    options = readOptions({"servers": station.url, "stream": stream.name})
+    return dryRun(options, ReplayTask("job", "plan", "IN", stream.name, maps=maps), counts)
 
 
 def test_tried(station: Station) -> None:
     """Rows are counted, and those that the stream would not take; nothing is published."""
     stream = station.stream()
-    task = ReplayTask("job", "plan", "IN", stream.name, maps=(f"a.*={stream.name}.*",))
-    rows = [(n, subject, b"", None, None) for n, subject in enumerate(("a.x", "b", "a.y", "b"), 4)]
-    found = dryRun(station.connection, "", task, rows)
-    assert found == DryRun(4, 4, 7, 2, ["b"])
-    assert found.summary() == {
+    counts = [("a.x", 1, 4, 4), ("b", 2, 5, 7), ("a.y", 3, 6, 9), ("b", 1, 8, 8)]
+    assert tried(station, stream, counts, f"a.*={stream.name}.*") == {
         "rows": 0,
-        "would": 4,
+        "would": 7,
         "first": 4,
-        "last": 7,
-        "untaken": 2,
+        "last": 9,
+        "untaken": 3,
         "examples": ["b"],
     }
     assert station.streams.state(stream.name).messages == 0
-    assert dryRun(station.connection, "", task, []) == DryRun()
+    nothing = {"rows": 0, "would": 0, "first": 0, "last": 0, "untaken": 0, "examples": []}
+    assert tried(station, stream, []) == nothing
 
 
 def test_noSubject(station: Station) -> None:
     """What is no subject to publish to is not taken, and only a few examples are given."""
     stream = station.stream()
-    task = ReplayTask("job", "plan", "IN", stream.name)
-    rows = [(n, f"{stream.name}.*.{n}", b"", None, None) for n in range(1, 20)]
-    found = dryRun(station.connection, "", task, rows)
-    assert (found.untaken, len(found.examples)) == (19, 5)
-
-
-def test_joined() -> None:
-    """Of several tasks, the sums; one that has no rows changes nothing."""
-    parts = [DryRun(2, 3, 9, 1, ["b"]), DryRun(), DryRun(1, 2, 2, 1, ["a"])]
-    assert DryRun.joined(parts) == DryRun(3, 2, 9, 2, ["a", "b"])
-    assert DryRun.joined([]) == DryRun()
+    found = tried(station, stream, [(f"{stream.name}.*.{n}", 1, n, n) for n in range(1, 20)])
+    assert (found["untaken"], len(found["examples"])) == (19, 5)

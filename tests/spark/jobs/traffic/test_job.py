@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,71 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.jobs.traffic.events import readEvent
-from natsbroker.spark.jobs.traffic.job import reportOf, traffic, windowsOf, writeRows
+from natsbroker.spark.jobs.traffic.job import ClosedWindows, percentile, traffic, windowsOf
+from natsbroker.spark.jobs.traffic.totals import TimeWindows, readEvent
 from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from natsbroker.spark.nats.connection import connect
 from tests.interop.gateways.worlds import until
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark import eventlogs
-from tests.spark.eventlogs import event
+from tests.spark.eventlogs import BEGIN, event
 from tests.spark.jobs.trafficrows import S, folded
 from tests.spark.support import BrokerStation, Station, Stream
+
+WHO = ("A", "client", "", "x")
+
+
+def closed(windows: TimeWindows, *times: float, final: bool = True) -> ClosedWindows:
+    """The windows of one message at each of some times."""
+    return ClosedWindows(folded(windows, *times), windows, final)
+
+
+def test_closed() -> None:
+    """A window is closed when the watermark has passed its end, or when nothing more is to come."""
+    windows = TimeWindows(60 * S, 60 * S, 30 * S)
+    begins = [(BEGIN + each) * S for each in (0, 60, 120)]
+    assert closed(windows, 10, 70, 149, final=False).begins == begins[:1]
+    assert closed(windows, 10, 70, 150, final=False).begins == begins[:2]
+    assert closed(windows, 10, 70, 149).begins == begins
+
+
+def test_rows(tmp_path: Path) -> None:
+    """Rates are over the length of a window."""
+    file = closed(TimeWindows(60 * S, 60 * S, 0), 10, 20).write(str(tmp_path))
+    begin = datetime.fromtimestamp(BEGIN, timezone.utc)
+    assert pq.read_table(file).to_pylist() == [
+        {
+            "window_start": begin,
+            "window_end": begin + timedelta(minutes=1),
+            "account": "A",
+            "peer_kind": "client",
+            "peer": "",
+            "subject_prefix": "x",
+            "msgs_in": 2,
+            "bytes_in": 10,
+            "msgs_out": 4,
+            "bytes_out": 20,
+            "no_interest": 0,
+            "rs_minus_sent": 0,
+            "slow_drops": 0,
+            "msgs_in_rate": 2 / 60,
+            "bytes_in_rate": 10 / 60,
+            "msgs_out_rate": 4 / 60,
+            "bytes_out_rate": 20 / 60,
+        }
+    ]
+
+
+def test_totals() -> None:
+    """Totals count nothing twice where windows overlap."""
+    found = closed(TimeWindows(60 * S, 20 * S, 0), *range(10, 610, 10))
+    total = found.totals[WHO][0]
+    assert total <= 60
+    assert total == pytest.approx(found.seconds / 10, abs=6)
+    windows = TimeWindows(60 * S, 60 * S, 0)
+    assert closed(windows, 70, 80).seconds == 20.0
+    assert closed(windows, 70, 80, final=False).seconds == 0.0
+    assert closed(windows, *range(10, 610, 10)).totals[WHO][0] == 60
 
 
 def ran(*arguments: str) -> tuple[int, dict[str, Any], str, str]:
@@ -73,7 +130,7 @@ def test_report(broker: BrokerStation, tmp_path: Path) -> None:
     assert ["route", "n2", "0.3", "3", "B/s", "0.0", "0", "B/s"] in lines
     assert ["86", "B", "100", "B", "100", "B", "18"] in [line[-7:] for line in lines]
     text = page.read_text("utf-8")
-    assert "orders.eu.&gt;" in text and "<svg" in text and "<polyline" in text
+    assert "orders.eu.&gt;" in text and "<svg" in text and "mark-line" in text
     (file,) = table.iterdir()
     assert summary["file"] == str(file)
     rows = pq.read_table(file).to_pylist()
@@ -158,10 +215,11 @@ def test_inSpark(spark: Any, broker: BrokerStation) -> None:
 
 def test_silence() -> None:
     """An account without traffic in a window has a rate of nothing there."""
-    found = folded(windowsOf(60, 60, 0), 10, 130)
+    windows = windowsOf(60, 60, 0)
+    found = folded(windows, 10, 130)
     row = eventlogs.traffic("B", "x", msgs_in=60, bytes_in=60)
     found.add(readEvent(event("traffic", 70, [row])))
-    chart = reportOf(found, final=True).sections[0].chart
+    chart = ClosedWindows(found, windows, True).report(20).sections[0].chart
     assert chart is not None and chart.unit == "msgs/s in"
     rates = {name: [rate for _, rate in points] for name, points in chart.series.items()}
     assert rates == {"A": [1 / 60, 0, 1 / 60], "B": [0, 1, 0]}
@@ -190,8 +248,17 @@ def test_usageErrors(more: tuple[str, ...], why: str) -> None:
 def test_unwritable(tmp_path: Path) -> None:
     """A table that cannot be written is an error, and nothing is left."""
     (tmp_path / "file").write_text("")
-    found = folded(windowsOf(60, 60, 0), 10)
-    assert found.windows.size == 60 * S
     with pytest.raises(DataSourceError, match="File exists"):
-        writeRows(found, True, str(tmp_path / "file"))
+        closed(windowsOf(60, 60, 0), 10).write(str(tmp_path / "file"))
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_percentile() -> None:
+    """The size that a part of messages does not exceed."""
+    sizes = Counter({10: 90, 1000: 9, 5000: 1})
+    assert [percentile(sizes, part) for part in (0.5, 0.9, 0.95, 0.99, 1.0)] == [
+        *(10, 10),
+        *(1000, 1000),
+        5000,
+    ]
+    assert percentile(Counter(), 0.5) == 0

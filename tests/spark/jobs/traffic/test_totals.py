@@ -9,14 +9,17 @@ from collections import Counter
 
 import pytest
 
-from natsbroker.spark.errors import DataSourceError
+from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.jobs.traffic import totals as traffics
-from natsbroker.spark.jobs.traffic.events import readEvent
-from natsbroker.spark.jobs.traffic.totals import TimeWindows, TrafficTotals, percentile
-from tests.spark.eventlogs import BEGIN, event
+from natsbroker.spark.jobs.traffic.totals import EventTotals, TimeWindows, foldEvents, readEvent
+from natsbroker.spark.settings import readOptions
+from tests.spark.eventlogs import BEGIN, event, traffic
 from tests.spark.jobs.trafficrows import S, folded
+from tests.spark.support import BrokerStation
 
 WHO = ("A", "client", "", "x")
+
+WINDOWS = TimeWindows(10**10, 10**10, 0)
 
 
 def test_windows() -> None:
@@ -32,53 +35,7 @@ def test_sums() -> None:
     found = folded(TimeWindows(60 * S, 60 * S, 0), 10, 20, 64, 66)
     begins = [BEGIN * S, (BEGIN + 60) * S]
     assert [found.sums[begin][WHO][:4] for begin in begins] == [[3, 15, 6, 30], [1, 5, 2, 10]]
-    assert found.seconds == 66.0
-
-
-def test_closed() -> None:
-    """A window is closed when the watermark has passed its end, or when nothing more is to come."""
-    found = folded(TimeWindows(60 * S, 60 * S, 30 * S), 10, 70, 149)
-    assert found.closed() == [BEGIN * S]
-    assert found.closed(final=True) == [(BEGIN + each) * S for each in (0, 60, 120)]
-    found = folded(TimeWindows(60 * S, 60 * S, 30 * S), 10, 70, 150)
-    assert found.closed() == [BEGIN * S, (BEGIN + 60) * S]
-
-
-def test_rows() -> None:
-    """Rates are over the length of a window."""
-    found = folded(TimeWindows(60 * S, 60 * S, 0), 10, 20)
-    (row,) = found.rows(final=True)
-    assert row == {
-        "window_start": BEGIN * S,
-        "window_end": (BEGIN + 60) * S,
-        "account": "A",
-        "peer_kind": "client",
-        "peer": "",
-        "subject_prefix": "x",
-        "msgs_in": 2,
-        "bytes_in": 10,
-        "msgs_out": 4,
-        "bytes_out": 20,
-        "no_interest": 0,
-        "rs_minus_sent": 0,
-        "slow_drops": 0,
-        "msgs_in_rate": 2 / 60,
-        "bytes_in_rate": 10 / 60,
-        "msgs_out_rate": 4 / 60,
-        "bytes_out_rate": 20 / 60,
-    }
-    assert list(found.rows()) == []
-
-
-def test_totals() -> None:
-    """Totals count nothing twice where windows overlap."""
-    found = folded(TimeWindows(60 * S, 20 * S, 0), *range(10, 610, 10))
-    total = found.totals(final=True)[WHO][0]
-    assert total <= 60
-    assert total == pytest.approx(found.covered(final=True) / 10, abs=6)
-    assert folded(TimeWindows(60 * S, 60 * S, 0), 70, 80).covered(final=True) == 20.0
-    assert folded(TimeWindows(60 * S, 60 * S, 0), 70, 80).covered() == 0.0
-    assert folded(TimeWindows(60 * S, 60 * S, 0), *range(10, 610, 10)).totals(True)[WHO][0] == 60
+    assert (found.first, found.last) == (BEGIN * S, (BEGIN + 66) * S)
 
 
 def test_merge() -> None:
@@ -88,18 +45,27 @@ def test_merge() -> None:
     whole = folded(windows, *times)
     part = folded(windows, *times[3:])
     part.merge(pickle.loads(pickle.dumps(folded(windows, *times[:3], server="N2"))))
-    part.merge(TrafficTotals(windows))
+    part.merge(EventTotals(windows))
     assert part.sums == whole.sums
-    assert (part.first, part.last, part.events) == (whole.first, whole.last, 5)
+    assert (part.first, part.last, part.kinds) == (whole.first, whole.last, {"traffic": 5})
     assert part.servers == {"N1", "N2"}
     assert part.sizes == whole.sizes == {"A": Counter({5: 5})}
 
 
-def test_otherKindsOfEvents() -> None:
-    """Events of another kind are left alone."""
-    found = TrafficTotals(TimeWindows(S, S, 0))
-    found.add(readEvent(event("interest", 1, [])))
-    assert (found.events, found.sums) == (0, {})
+def test_interestCountsNothing() -> None:
+    """Events of interest change no sum, and are in no window."""
+    found = EventTotals(TimeWindows(S, S, 0))
+    found.add(readEvent(event("interest", 1, [traffic("A", "x", msgs_in=1)])))
+    assert (found.kinds, found.sums, found.last) == ({"interest": 1}, {}, 0)
+
+
+def test_withoutWindows() -> None:
+    """Without windows sums are those of a cluster."""
+    found = EventTotals()
+    for cluster in ("eu", "us", "eu"):
+        row = traffic("A", "x", msgs_in=2)
+        found.add(readEvent(event("traffic", 1, [row], cluster=cluster)))
+    assert {cluster: sums[WHO][0] for cluster, sums in found.sums.items()} == {"eu": 4, "us": 2}
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,12 +77,27 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         folded(windows, 1, 2, 3, 4)
 
 
-def test_percentile() -> None:
-    """The size that a part of messages does not exceed."""
-    sizes = Counter({10: 90, 1000: 9, 5000: 1})
-    assert [percentile(sizes, part) for part in (0.5, 0.9, 0.95, 0.99, 1.0)] == [
-        *(10, 10),
-        *(1000, 1000),
-        5000,
-    ]
-    assert percentile(Counter(), 0.5) == 0
+def test_fold(broker: BrokerStation) -> None:
+    """All events of a channel are counted by any number of tasks; others are malformed."""
+    events = [event("traffic", n, [traffic("A", "x", msgs_in=n)]) for n in range(40)]
+    name = broker.channel([*events[:20], b"strange", *events[20:]])
+    told: list[tuple[int, int]] = []
+    for tasks in ("1", "20"):
+        options = readOptions({"servers": broker.url, "channel": name, "minPartitions": tasks})
+        found = foldEvents(
+            options,
+            WINDOWS,
+            lambda work, pieces: [work(each) for each in pieces],
+            lambda done, end: told.append((done, end)),
+        )
+        assert (found.kinds["traffic"], found.malformed) == (40, 1)
+        assert sum(window[WHO][0] for window in found.sums.values()) == sum(range(40))
+    assert told[0] == told[-1] == (41, 41)
+    assert len(told) == 4
+
+
+def test_missing(broker: BrokerStation) -> None:
+    """A channel that is not there is an error."""
+    options = readOptions({"servers": broker.url, "channel": "nothing.here"})
+    with pytest.raises(ApiError, match=r"nothing\.here"):
+        foldEvents(options, WINDOWS, lambda work, pieces: [])
