@@ -5,6 +5,7 @@ A stream: a log of messages with the rules of its configuration.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -436,18 +437,15 @@ class Stream(StreamRecords):
         Remove those of some messages that no other consumer needs. In a work queue no other one
         has them.
         """
-        if self.config.retention is RetentionPolicy.INTEREST:
+        if self.config.retention is not RetentionPolicy.INTEREST:
+            await self.remove(sequences)
+            return
+        waiting = deque(sequences)
+        while waiting:
             others = [each for each in self.consumers.values() if each is not consumer]
-            for other in others:
-                needed = {each for each in sequences if other.needs(each)}
-                if needed and other.filters:
-                    needed = {each for each in needed if await self._isFor(other, each)}
-                sequences = [each for each in sequences if each not in needed]
-        await self.remove(sequences)
-
-    async def _isFor(self, consumer: Consumer, sequence: int) -> bool:
-        record = await self.get(sequence)
-        return record is not None and consumer.wants(record.subject)
+            await self.remove(await self.takeUnneeded(waiting, others))
+            if waiting:
+                await self.account.deadlines.turn()
 
     def consumerEnded(self, consumer: Consumer) -> None:
         """
