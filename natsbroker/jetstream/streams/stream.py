@@ -294,13 +294,14 @@ class Stream(StreamRecords):
 
     def settle(self) -> Deferred[None]:
         """
-        Wait until what was published and removed before is durable.
+        Wait until what was published, mirrored and removed before is durable.
         """
-        return self.publisher.barrier().addCallback(lambda _: self.quiet())
+        taker = self.intake if self.intake.isStoring else self.publisher
+        return taker.barrier().addCallback(lambda _: self.quiet())
 
     @property
     def isSettled(self) -> bool:
-        return not (self._changing or self.publisher.isBusy)
+        return not (self._changing or self.publisher.isBusy or self.intake.isStoring)
 
     def quiet(self) -> Deferred[None]:
         """
