@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import Entry, Record, StoreError
 from natsbroker.jetstream.contracts import ReadingStream
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.origins import OriginDelivery, OriginReader
 
@@ -24,6 +25,7 @@ class MirrorReader(OriginReader):
     kind = "MIRROR"
     letter = "M"
     noun = "mirror"
+    unreadable = errors.MIRROR_CONSUMER_REQUIRES_ACK_FC
 
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
         super().__init__(stream, source)
@@ -49,7 +51,7 @@ class MirrorReader(OriginReader):
         return earlier.addErrback(lambda failure: failure.trap(StoreError))
 
     def requestHeaders(self) -> bytes:
-        return _HEADERS
+        return _HEADERS if self.source.consumer is None else b""
 
     async def position(self) -> int:
         await self.stream.log.append([])
