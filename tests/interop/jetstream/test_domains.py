@@ -5,6 +5,7 @@ A bucket of one JetStream domain, with a mirror in another one behind a leafnode
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,8 @@ def test_mirrorAcrossDomains(hub: Flavour, leaf: Flavour, tmp_path: Path) -> Non
     config = HUB.format(store=tmp_path / "hub")
     there = Server(hub, tmp_path / "hub", config, ["-m", "-1", "-D"]).start()
     try:
-        port = there.monitor("/varz")["leaf"]["port"]
+        varz: Any = there.monitor("/varz")
+        port = varz["leaf"]["port"]
         config = LEAF.format(store=tmp_path / "leaf", port=port)
         here = Server(leaf, tmp_path / "leaf", config, ["-D"]).start()
         try:

@@ -78,7 +78,12 @@ def test_gaps() -> None:
     stage.wait(stream.remove([1, 3, 4]))
     assert stream.first == 2
     gaps: list[int] = []
-    stage.wait(stream.eachGap(lambda gap: gaps.extend(gap) or True))
+
+    def take(gap: range) -> bool:
+        gaps.extend(gap)
+        return True
+
+    stage.wait(stream.eachGap(take))
     assert gaps == [3, 4]
 
 
