@@ -246,6 +246,16 @@ class Settings:
     config_digest: str = field(default="", compare=False)
     places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def clusterName(self) -> str:
+        """
+        The name of the cluster, or of the gateway where there is no cluster, as in nats-server;
+        empty if neither is configured, or the members agree on one.
+        """
+        if self.cluster is not None:
+            return self.cluster.name
+        return "" if self.gateway is None else self.gateway.name
+
     def at(self, key: str) -> str:
         place = self.places.get(key)
         return f"{place}: {key}" if place else key

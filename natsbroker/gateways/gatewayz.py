@@ -66,7 +66,7 @@ class Gatewayz:
         self.gateways = pages
         monitoring.varz.contributions["gateway"] = pages.varz
         monitoring.statsz.gateways = lambda: (registry.outbound, list(registry.inbound.values()))
-        monitoring.varz.contributions.setdefault("cluster", lambda: {"name": pages.name})
+        monitoring.varz.contributions.setdefault("cluster", lambda: {"name": service.clusterName})
         monitoring.varz.statistics["gateways"] = registry
 
     def __call__(self, query: Query) -> Answer:

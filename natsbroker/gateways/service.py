@@ -103,16 +103,17 @@ class GatewayService(LinkService[str]):
     def block(self) -> Gateway:
         return self._settings.gateway or Gateway()
 
+    @property
+    def clusterName(self) -> str:
+        return self._settings.clusterName
+
     def clientInfo(self) -> Mapping[str, Any]:
-        """
-        A broker without a cluster of its own is one with the name of its gateway.
-        """
-        return {"cluster": self.gateways.terms.block.name}
+        return {"cluster": self.clusterName}
 
     def location(self) -> tuple[str, Sequence[str]]:
         outbound = self.gateways.outbound
         nearest = sorted(outbound, key=lambda name: outbound[name].roundTrip)
-        return self.gateways.terms.block.name, tuple(nearest)
+        return self.clusterName, tuple(nearest)
 
     def neighbours(self) -> float:
         return math.inf

@@ -268,9 +268,14 @@ class JetStreamAccount:
         """
         The bytes that streams of one kind of storage reserve by their C{max_bytes}.
         """
-        own = {each.name: each.config for each in self.ownStreams}
-        configs = {**own, **self.changing}.values()
-        return sum(max(each.max_bytes, 0) for each in configs if each.storage is storage)
+        changing = self.changing
+        configs = [
+            each.config
+            for name, each in self.streams.items()
+            if each.config.max_bytes > 0 and not each.isChannel and name not in changing
+        ]
+        configs += [each for each in changing.values() if each.max_bytes > 0]
+        return sum(each.max_bytes for each in configs if each.storage is storage)
 
     def close(self) -> None:
         """

@@ -269,6 +269,22 @@ class StreamAccount(ConsumerAccount, Protocol):
         """
 
 
+class MessageNeeds(Protocol):
+    """
+    What a stream asks a consumer before it removes a message.
+    """
+
+    @property
+    def filters(self) -> tuple[bytes, ...]:
+        """The patterns of the messages that it delivers; empty for all."""
+
+    def wants(self, subject: bytes) -> bool:
+        """Whether it delivers messages with a subject."""
+
+    def needs(self, sequence: int) -> bool:
+        """Whether a message of a subject that it wants is not settled."""
+
+
 class PublishedStream(Protocol):
     """
     The stream of a publisher.

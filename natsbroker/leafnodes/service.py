@@ -89,10 +89,8 @@ class LeafnodeService(LinkService[LeafRemote]):
         """
         A broker without a cluster that dials leafnodes is a cluster by itself.
         """
-        cluster, gateway = self._cluster(), self._settings.gateway
-        name = "" if gateway is None else gateway.name
-        if cluster is not None:
-            name = cluster.cluster.terms.name
+        cluster = self._cluster()
+        name = self._settings.clusterName if cluster is None else cluster.cluster.terms.name
         if name or not self._remotes:
             return name
         return self._settings.server_name or self._serverId

@@ -169,8 +169,14 @@ class SystemAnswers:
         name = asked.get("acc", "")
         if not await self._slices.result(self._model.accstatz.rows([name], False)):
             return None
-        steps = self._model.subsz.count(name, asked.get("subject", ""), queue)
-        return b"%d" % await self._slices.result(steps)
+        return b"%d" % await self.countSubscribers(name, asked.get("subject", ""), queue)
+
+    async def countSubscribers(self, account: str, subject: str, queue: bytes) -> int:
+        """
+        @param queue: only those of this queue group; empty for all.
+        """
+        count: int = await self._slices.result(self._model.subsz.count(account, subject, queue))
+        return count
 
     def ofAction(self, kind: str, body: bytes) -> bytes | None:
         """

@@ -5,6 +5,7 @@ The requests of the system account, with nats-server's subjects, options and ans
     $SYS.REQ.SERVER.<id>.<page>         the one with this id does
     $SYS.REQ.ACCOUNT.<account>.<page>   about one account
     $SYS.REQ.ACCOUNT.NSUBS              how many subscriptions there are for a subject
+    $SYS.DEBUG.SUBSCRIBERS              how many in all servers, of the account that asks
     $SYS.REQ.SERVER.<id>.KICK           close a connection; LDM: tell it to leave; RELOAD
 
 An answer is compressed if the request has the header C{Accept-Encoding: snappy} or C{gzip}. Users
@@ -14,20 +15,29 @@ answers need, load with the first request.
 
 from __future__ import annotations
 
+import json
+import secrets
+from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.tracing import contentEncoded
 from natsbroker.auth.responder import RequestResponder
 from natsbroker.interfaces import IMessageBus
+from natsbroker.wire.clientinfo import HEADER, compact
 from natsbroker.wire.headers import HeaderError, Headers
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
     from natsbroker.monitoring.systemanswers import SystemAnswers
+
+COLLECTING = 0.5
+"""Seconds for which other servers may answer."""
 
 #: What every server answers to, by name and by id.
 SERVER_REQUESTS = (
@@ -47,11 +57,17 @@ _PLAIN = ("STATSZ", "IDZ", "CONNS")
 
 class SystemRequests:
     def __init__(
-        self, bus: IMessageBus, serverId: str, makeAnswers: Callable[[], SystemAnswers]
+        self,
+        bus: IMessageBus,
+        serverId: str,
+        makeAnswers: Callable[[], SystemAnswers],
+        clock: IReactorTime,
+        countPeers: Callable[[], float],
     ) -> None:
         """
         @param bus: the system account's.
         @param makeAnswers: called at the first request.
+        @param countPeers: gives the number of other servers; infinity if it is unknown.
         """
         self._makeAnswers = makeAnswers
         self._answers: SystemAnswers | None = None
@@ -67,6 +83,7 @@ class SystemRequests:
         responder.on(
             b"$SYS.REQ.ACCOUNT.NSUBS", lambda message: self.answers.ofSubscribers(message.payload)
         )
+        SubscriberCounts(bus, responder, lambda: self.answers, clock, countPeers)
 
     @property
     def answers(self) -> SystemAnswers:
@@ -126,3 +143,104 @@ def _named(message: Message) -> str:
     The account that a subject names.
     """
     return message.subject.split(b".")[3].decode("utf-8", "replace")
+
+
+class SubscriberCounts:
+    """
+    Answers C{$SYS.DEBUG.SUBSCRIBERS}, whose body is a subject, perhaps with wildcards, and perhaps
+    a queue group behind a blank: the number of subscriptions of clients and leafnodes. Accounts
+    that import the subject ask about themselves. Servers without a connection of the account do
+    not answer each other, so where there are some the answer takes L{COLLECTING}.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        responder: RequestResponder,
+        answers: Callable[[], SystemAnswers],
+        clock: IReactorTime,
+        countPeers: Callable[[], float],
+    ) -> None:
+        self._system = bus.account
+        self._responder = responder
+        self._answers = answers
+        self._clock = clock
+        self._countPeers = countPeers
+        self._prefix = b"$SYS._INBOX.%b." % secrets.token_urlsafe(12).encode("ascii")
+        self._waiting: dict[bytes, _PeerCounts] = {}
+        self._asked = 0
+        responder.on(
+            b"$SYS.DEBUG.SUBSCRIBERS", lambda message: ensureDeferred(self._count(message))
+        )
+        responder.on(self._prefix + b"*", self._counted)
+
+    async def _count(self, message: Message) -> bytes:
+        name = _requestor(message) or self._system
+        words = message.payload.decode("utf-8", "replace").strip().split(" ")
+        subject, group = words[0], words[1] if len(words) > 1 else None
+        count = 0
+        if group != "":
+            count = await self._answers().countSubscribers(name, subject, (group or "").encode())
+        fields = {"acc": name, "subject": subject}
+        if group:
+            fields["queue"] = b64encode(group.encode()).decode()
+        return b"%d" % (count + await self._ask(compact(fields)))
+
+    def _ask(self, body: bytes) -> Deferred[int]:
+        """
+        @return: fires with what the other servers count.
+        """
+        self._asked += 1
+        name = b"%d" % self._asked
+        done: Deferred[int] = Deferred()
+        counts = self._waiting[name] = _PeerCounts(done)
+        reached = self._responder.ask(b"$SYS.REQ.ACCOUNT.NSUBS", body, self._prefix + name)
+        counts.silent += max(reached, self._countPeers()) if reached else 0
+        if counts.silent <= 0:
+            self._end(name)
+        else:
+            counts.timer = self._clock.callLater(COLLECTING, self._end, name)
+        return done
+
+    def _counted(self, message: Message) -> None:
+        name = message.subject[len(self._prefix) :]
+        counts = self._waiting.get(name)
+        if counts is None or not message.payload.isdigit():
+            return
+        counts.total += int(message.payload)
+        counts.silent -= 1
+        if counts.timer is not None and counts.silent <= 0:
+            self._end(name)
+
+    def _end(self, name: bytes) -> None:
+        counts = self._waiting.pop(name)
+        if counts.timer is not None and counts.timer.active():
+            counts.timer.cancel()
+        counts.done.callback(counts.total)
+
+
+@dataclass(eq=False)
+class _PeerCounts:
+    """
+    @ivar silent: the number of servers that have not answered yet; negative for answers that came
+        while they were asked.
+    """
+
+    done: Deferred[int]
+    total: int = 0
+    silent: float = 0
+    timer: IDelayedCall | None = None
+
+
+def _requestor(message: Message) -> str:
+    """
+    The account that imports the subject, for which the broker wrote it into the request; empty for
+    a user of the system account.
+    """
+    try:
+        headers = Headers.fromBlock(message.body[: message.headerLength])
+        info = json.loads(headers.get(HEADER.decode()) or "{}")
+    except (HeaderError, ValueError):
+        return ""
+    name = (info.get("svc") or info.get("acc")) if isinstance(info, dict) else ""
+    return name if isinstance(name, str) else ""

@@ -311,7 +311,9 @@ class BrokerParts:
             self._systemBus, self.describe, self.monitoring, self._reactor, self._random
         )
         self.observers.add(counts)
-        requests = SystemRequests(bus, self._keys.id, self._makeAnswers)
+        requests = SystemRequests(
+            bus, self._keys.id, self._makeAnswers, self._reactor, lambda: self.links.countPeers()
+        )
         system = bus.account
         self.accounts.watch(
             lambda account: None if account.name == system else requests.serve(account)

@@ -11,6 +11,8 @@ import pytest
 from natsbroker.auth.settings import AccountSettings, AuthorizationSettings, User
 from natsbroker.config import model
 from natsbroker.config.model import JetStream, Settings
+from natsbroker.gateways.settings import Gateway
+from natsbroker.routes.settings import Cluster
 
 
 def test_defaults() -> None:
@@ -43,6 +45,21 @@ def test_users() -> None:
         accounts={"X": AccountSettings("X", (User("b", account="X"),)), "Y": AccountSettings("Y")},
     )
     assert [user.user for user in settings.users()] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gateway", "name"),
+    [
+        (None, None, ""),
+        (Cluster(name="C"), None, "C"),
+        (Cluster(), None, ""),
+        (None, Gateway(name="G"), "G"),
+        (Cluster(name="G"), Gateway(name="G"), "G"),
+    ],
+)
+def test_clusterName(cluster: Cluster | None, gateway: Gateway | None, name: str) -> None:
+    """A broker without a cluster has the name of its gateway."""
+    assert Settings(cluster=cluster, gateway=gateway).clusterName == name
 
 
 def test_secretsStayOut() -> None:

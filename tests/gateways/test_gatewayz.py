@@ -275,11 +275,15 @@ def test_shown() -> None:
     node = Joined()
     stage = Stage()
     service = SimpleNamespace(
-        gateways=node.gateways, switchAfter=7, advice=SimpleNamespace(rowFor=None)
+        gateways=node.gateways,
+        switchAfter=7,
+        advice=SimpleNamespace(rowFor=None),
+        clusterName="A",
     )
     stage.model.links["gateway"].contribute(service, stage.model)
     node.gateways.ended["Stale Connection"] += 2
     assert stage.page("/gatewayz")["name"] == "A"
     page = stage.page("/varz")
+    assert page["cluster"]["name"] == "A"
     assert page["gateway"]["tls_timeout"] == 2
     assert page["stale_connection_stats"]["gateways"] == 2

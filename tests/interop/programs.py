@@ -105,3 +105,6 @@ PROGRAMS = [
 #: The programs that use JetStream.
 JETSTREAM_JS = Program("nats.js", _javaScript("nats", "jetstream"))
 JETSTREAM_PROGRAMS = [JETSTREAM_JS, Program("libnats", _libnats(C_JETSTREAM))]
+
+#: Mirrors a bucket across domains; for the URLs of two servers.
+DOMAINS_JS = Program("nats.js", _javaScript("nats", "domains"))

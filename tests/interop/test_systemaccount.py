@@ -35,9 +35,13 @@ system_account: "$SYS"
 leafnodes { listen: "127.0.0.1:-1" }
 gateway { name: here, listen: "127.0.0.1:-1" }
 accounts {
-  A { users: [ { user: a, password: a } ] }
+  A { users: [ { user: a, password: a } ]
+      imports: [ { service: { account: "$SYS", subject: "$SYS.DEBUG.SUBSCRIBERS" } } ] }
   C { users: [ { user: c, password: c } ] }
-  $SYS { users: [ { user: s, password: s } ] }
+  D { users: [ { user: d, password: d } ]
+      imports: [ { service: { account: "$SYS", subject: "$SYS.DEBUG.SUBSCRIBERS" }, to: count
+                   share: true } ] }
+  $SYS { users: [ { user: s, password: s } ], exports: [ { service: "$SYS.DEBUG.SUBSCRIBERS" } ] }
 }
 """
 
@@ -265,6 +269,26 @@ COUNTED = [
 def test_subscribers(body: bytes, real: Side, ours: Side) -> None:
     """Both servers count the same subscriptions."""
     assert counted(ours, body) == counted(real, body)
+
+
+#: Subjects, and groups behind them, whose subscriptions are counted.
+DEBUGGED = ["foo.x", "foo.*", ">", "bar", "bar q", "bar no", "bar  q", " foo.x\n", "", "foo..x"]
+
+
+@pytest.mark.parametrize("body", DEBUGGED)
+def test_debugSubscribers(body: str, real: Side, ours: Side) -> None:
+    """Both servers count the same for an account that imports the service, also under another
+    name, and for the system account; others have nobody to ask."""
+    for user, subject in (("a", "$SYS.DEBUG.SUBSCRIBERS"), ("d", "count"), ("s", "")):
+        answers = []
+        for side in (real, ours):
+            client = side.client(user)
+            answers.append(client.answers(subject or "$SYS.DEBUG.SUBSCRIBERS", body.encode()))
+            client.close()
+        assert answers[0] == answers[1], user
+        assert isinstance(answers[1], int)
+    for side in (real, ours):
+        assert side.client("d").answers("$SYS.DEBUG.SUBSCRIBERS", body.encode()) is None
 
 
 def test_notCounted(real: Side, ours: Side) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from twisted.internet.defer import succeed
+from twisted.internet.task import Clock
 
 from natsbroker.accounts.account import Account
 from natsbroker.monitoring.systemrequests import (
     ACCOUNT_REQUESTS,
     ACTIONS,
+    COLLECTING,
     SERVER_REQUESTS,
     SystemRequests,
 )
@@ -28,6 +31,7 @@ class Answers:
 
     def __init__(self) -> None:
         self.made = 0
+        self.counted: tuple[str, str, bytes] | None = None
         self.isSlow = False
 
     def __call__(self) -> Any:
@@ -45,6 +49,10 @@ class Answers:
     def ofSubscribers(self, body: bytes) -> bytes:
         return b"subscribers %b" % body
 
+    async def countSubscribers(self, account: str, subject: str, queue: bytes) -> int:
+        self.counted = (account, subject, queue)
+        return 3
+
     def ofAction(self, kind: str, body: bytes) -> bytes:
         return b"action %b %b" % (kind.encode(), body)
 
@@ -58,16 +66,31 @@ class Stage:
         self.answers = Answers()
         self.world = World()
         self.system, self.other = (self.world.accounts[name] for name in ("$SYS", "A"))
-        requests = SystemRequests(self.system.busFor(Kind.INTERNAL), "ID", self.answers)
+        self.clock, self.peers = Clock(), 0.0
+        requests = SystemRequests(
+            self.system.busFor(Kind.INTERNAL),
+            "ID",
+            self.answers,
+            self.clock,
+            lambda: self.peers,
+        )
         requests.serve(self.other)
 
     def ask(self, subject: str, account: Account | None = None) -> list[bytes]:
         """
         The answers to a request behind C{$SYS.REQ.} with the body C{x}.
         """
+        return self.request(f"$SYS.REQ.{subject}".encode(), b"x", account)
+
+    def request(self, subject: bytes, body: bytes, account: Account | None = None) -> list[bytes]:
+        """
+        The answers to a request.
+        """
         bus, recorder = (account or self.system).busFor(Kind.CLIENT), Recorder()
         bus.subscribe(b"_INBOX.one", recorder)
-        bus.publish(Message(f"$SYS.REQ.{subject}".encode(), b"x", b"_INBOX.one"))
+        bus.publish(Message(subject, body, b"_INBOX.one"))
+        self.world.settle()
+        self.clock.advance(COLLECTING / 2)
         self.world.settle()
         return [message.body for message, _ in recorder.got]
 
@@ -106,6 +129,82 @@ def test_subscribers() -> None:
     stage = Stage()
     assert stage.ask("ACCOUNT.NSUBS") == [b"subscribers x"]
     assert stage.ask("ACCOUNT.NSUBS", stage.other) == []
+
+
+class Peer:
+    """
+    Other servers, which answer how many subscriptions they have.
+    """
+
+    def __init__(self, stage: Stage, *answers: bytes) -> None:
+        self.answers = answers
+        self.asked: list[bytes] = []
+        self.bus = stage.system.busFor(Kind.INTERNAL)
+        self.bus.subscribe(b"$SYS.REQ.ACCOUNT.NSUBS", self)
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        self.asked.append(message.payload)
+        for each in self.answers:
+            self.bus.publish(Message(message.reply, each))
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """Not called: the subscription has no maximum."""
+
+
+COUNTING = b"$SYS.DEBUG.SUBSCRIBERS"
+
+
+@pytest.mark.parametrize(
+    ("body", "counted", "answer"),
+    [
+        (b"foo.*", ("$SYS", "foo.*", b""), b"3"),
+        (b" foo q other\n", ("$SYS", "foo", b"q"), b"3"),
+        (b"", ("$SYS", "", b""), b"3"),
+        (b"foo  q", None, b"0"),
+    ],
+)
+def test_debugSubscribers(body: bytes, counted: Any, answer: bytes) -> None:
+    """A server that is alone answers at once for a subject, and perhaps a queue group."""
+    stage = Stage()
+    assert stage.request(COUNTING, body) == [answer]
+    assert stage.answers.counted == counted
+
+
+def test_debugSubscribersElsewhere() -> None:
+    """What other servers count is added, as soon as all have answered."""
+    stage = Stage()
+    stage.peers = 2
+    peer = Peer(stage, b"4", b"5")
+    assert stage.request(COUNTING, b"foo q") == [b"12"]
+    assert [json.loads(each) for each in peer.asked] == [
+        {"acc": "$SYS", "subject": "foo", "queue": "cQ=="}
+    ]
+    assert stage.clock.getDelayedCalls() == []
+
+
+def test_debugSubscribersSilent() -> None:
+    """Servers that do not answer are waited for a little."""
+    stage, recorder = Stage(), Recorder()
+    stage.peers = 3
+    Peer(stage, b"4", b"nonsense")
+    stage.system.busFor(Kind.CLIENT).subscribe(b"_INBOX.one", recorder)
+    assert stage.request(COUNTING, b"foo") == []
+    stage.clock.advance(COLLECTING)
+    stage.world.settle()
+    assert [message.body for message, _ in recorder.got] == [b"7"]
+
+
+def test_debugSubscribersImported() -> None:
+    """An account that the broker names in the request asks about itself."""
+    stage = Stage()
+    bus, found = stage.system.busFor(Kind.CLIENT), []
+    for info in (b'{"acc":"A"}', b'{"acc":"A","svc":"B"}', b"{", b"[]"):
+        block = b"NATS/1.0\r\nNats-Request-Info: %b\r\n\r\n" % info
+        bus.publish(Message(COUNTING, block + b"foo", b"_INBOX.one", len(block)))
+        stage.world.settle()
+        assert stage.answers.counted is not None
+        found.append(stage.answers.counted[0])
+    assert found == ["A", "B", "$SYS", "$SYS"]
 
 
 @pytest.mark.parametrize("kind", ACTIONS)

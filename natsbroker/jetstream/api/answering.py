@@ -12,7 +12,7 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import streamInfo, streamState
 from natsbroker.jetstream.model.configjson import consumerConfigJSON
-from natsbroker.jetstream.model.gojson import EncodedObject
+from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.streams.stream import Stream
@@ -20,16 +20,21 @@ from natsbroker.jetstream.streams.stream import Stream
 SHOWN = 16
 """The streams or consumers of a list that are shown in one turn of the reactor."""
 
+DELETED = 1_000_000
+"""The sequences without a message that one answer lists."""
+
 T = TypeVar("T")
 
 
-async def inTurns(account: JetStreamAccount, items: Sequence[T]) -> AsyncIterator[T]:
+async def inTurns(account: JetStreamAccount, items: Sequence[T], most: int = 0) -> AsyncIterator[T]:
     """
     Go through a list in several turns of the reactor.
+
+    @param most: the items of one turn, if not L{SHOWN}.
     """
     for place, each in enumerate(items, 1):
         yield each
-        if place % SHOWN == 0:
+        if place % (most or SHOWN) == 0:
             await account.deadlines.turn()
 
 
@@ -77,9 +82,23 @@ async def shownState(
         numSubjects=await stream.countSubjects(),
         subjects=subjects,
         numDeleted=last - first + 1 - messages if messages else 0,
-        deleted=await stream.deleted() if showsDeleted and messages else (),
+        deleted=await _deleted(stream) if showsDeleted and messages else None,
         consumers=sum(not each.config.direct for each in stream.consumers.values()),
     )
+
+
+async def _deleted(stream: Stream) -> EncodedNumbers:
+    """
+    The sequences between the first and the last that have no message, up to L{DELETED}.
+    """
+    shown = EncodedNumbers()
+
+    def add(gap: range) -> bool:
+        shown.add(gap[: DELETED - len(shown)])
+        return len(shown) < DELETED
+
+    await stream.eachGap(add)
+    return shown
 
 
 async def shownStream(

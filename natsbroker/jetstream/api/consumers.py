@@ -16,7 +16,7 @@ from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
 from natsbroker.jetstream.model.configjson import consumerConfigJSON
-from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
+from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 from natsbroker.jetstream.model.consumerupdates import (
     ConsumerChecker,
     CreateForm,
@@ -57,15 +57,13 @@ async def _createDurable(account: JetStreamAccount, request: Request) -> Mapping
     return await _create(account, request, CreateForm.DURABLE)
 
 
-def _identityOf(stream: Stream, request: Request, config: ConsumerConfig) -> bytes:
+def _identityOf(stream: Stream, request: Request) -> bytes:
     """
-    The header block that names the stream to a mirror or a source; empty for other consumers. A
-    stream of the same name that is created later has another identity.
+    The header block that names the stream to a mirror or a source. A stream of the same name that
+    is created later has another identity.
 
     @raise errors.JetStreamError: if the request expects another stream.
     """
-    if not (config.direct or config.sourcing):
-        return b""
     identity = shortHash(formatTime(stream.created))
     expected = MessageHeaders(request.message.headers).get(IDENTITY)
     if expected and expected != identity.encode():
@@ -89,7 +87,8 @@ async def _create(
         account.limits,
         account.serverLimits,
     )
-    headers = _identityOf(stream, request, parsed.config)
+    isRead = parsed.config.direct or parsed.config.sourcing
+    headers = _identityOf(stream, request) if isRead else b""
     config = checks.admitted(parsed, _newName)
     name = config.durable_name or config.name
     consumer = stream.consumers.get(name) if name else None
@@ -193,13 +192,15 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
     """
     stream = account.streams.get(request.names[0])
     consumer = None if stream is None else stream.consumers.get(request.names[1])
-    if consumer is None:
+    if stream is None or consumer is None:
         return None
+    headers = _identityOf(stream, request) if IDENTITY in request.message.headers else b""
     try:
         sequence = await consumer.reset(parseReset(request.body) or None)
     except ResetRefused as refused:
         raise errors.CONSUMER_INVALID_RESET(err=refused) from refused
-    return {**await shownConsumer(consumer), **consumer.begun, "reset_seq": sequence}
+    result = {**await shownConsumer(consumer), **consumer.begun, "reset_seq": sequence}
+    return HeadedResult(result, headers) if headers else result
 
 
 async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ from natsbroker.jetstream.model.answers import (
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.gojson import EncodedObject
 from natsbroker.jetstream.model.limits import NOTHING
-from natsbroker.jetstream.model.names import subjectsOverlap
+from natsbroker.jetstream.model.names import overlapping
 from natsbroker.jetstream.model.requests import (
     parseInfo,
     parseList,
@@ -44,6 +44,12 @@ from natsbroker.jetstream.model.streamupdates import createdStream, updatedStrea
 from natsbroker.jetstream.streams.recovery import createStream, deleteDamaged, deleteStream
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.subjects.grammar import isValidSubject
+
+COMPARED = 2048
+"""The streams whose subjects are compared in one turn of the reactor."""
+
+COUNTED = 512
+"""The streams whose use is counted in one turn."""
 
 _SUCCESS = {"success": True}
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
@@ -158,10 +164,14 @@ async def _matching(account: JetStreamAccount, subject: str) -> list[str]:
     The names of the streams, in order, that take messages of a subject; an empty one selects all.
     """
     configs = await configsOf(account)
+    names = sorted(configs)
+    if not subject:
+        return names
+    overlaps = overlapping([subject])
     return [
         name
-        for name in sorted(configs)
-        if not subject or any(subjectsOverlap(one, subject) for one in configs[name].subjects or ())
+        async for name in inTurns(account, names, COMPARED)
+        if any(map(overlaps, configs[name].subjects))
     ]
 
 
@@ -268,17 +278,19 @@ async def usageOf(account: JetStreamAccount) -> dict[str, Any]:
     """
     What the streams of an account use that this broker serves.
     """
-    for stream in list(account.streams.values()):
+    usage, consumers = dict.fromkeys(StorageType, 0), 0
+    async for stream in inTurns(account, list(account.streams.values()), COUNTED):
         await stream.settle()
-    usage = {kind: account.usage(kind) for kind in StorageType}
-    reserved = {kind: account.reserved(kind) for kind in StorageType}
+        consumers += len(stream.consumers)
+        if not stream.isChannel:
+            usage[stream.config.storage] += stream.size
     return {
         "memory": usage[StorageType.MEMORY],
         "storage": usage[StorageType.FILE],
-        "reservedMemory": reserved[StorageType.MEMORY],
-        "reservedStorage": reserved[StorageType.FILE],
+        "reservedMemory": account.reserved(StorageType.MEMORY),
+        "reservedStorage": account.reserved(StorageType.FILE),
         "streams": len(account.streams),
-        "consumers": sum(len(each.consumers) for each in account.streams.values()),
+        "consumers": consumers,
         "requests": account.requests,
         "failures": account.failures,
     }

@@ -30,6 +30,10 @@ _log = Logger(namespace="natsbroker.jetstream")
 #: Seconds by which a redelivery may be late.
 TOGETHER = 0.001
 
+#: Seconds until a redelivery where C{ack_wait} is unset, as with flow control acknowledgements:
+#: those come with the next heartbeat, or the one who reads resets the consumer.
+UNLIMITED_WAIT = 79200.0
+
 #: What advisories say about a message that the stream has removed.
 REMOVED = "Unacknowledged message was deleted"
 
@@ -114,7 +118,7 @@ class ConsumerCore:
         self.maxPending = max(config.max_ack_pending, 0) if self.needsAcks else 0
         self.isReserving = self.maxDeliver > 0 and self.needsAcks and self.writer.isKept
         self.backoff = tuple(each / 1e9 for each in config.backoff)
-        self.wait = config.ack_wait / 1e9
+        self.wait = config.ack_wait / 1e9 or UNLIMITED_WAIT
         self.settlesAtDelivery = not self.needsAcks and self.isRetaining
 
     @property

@@ -149,6 +149,7 @@ class ConsumerDeliverer:
             return
         self._isPumping = True
         self._sliceBytes = delivered = 0
+        held = self._heldCount
         try:
             while delivered < SLICE and self._sliceBytes < SLICE_BYTES:
                 count = self._deliverRun(SLICE - delivered) or self._deliverNext()
@@ -159,6 +160,8 @@ class ConsumerDeliverer:
             self._isPumping = False
         if delivered:
             self._finished()
+        elif self._heldCount > held:
+            self._releaseLater()  # A status, of a request that gets nothing.
         if delivered >= SLICE or self._sliceBytes >= SLICE_BYTES:
             core.timers.set(self.pump, core.monotonic())
         else:

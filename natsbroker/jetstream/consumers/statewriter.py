@@ -125,7 +125,9 @@ class StateWriter:
         waiting = self._waiting
         while waiting and waiting[0][0] <= self._durable:
             waiting.popleft()[1]()
-        if waiting and not self._writing:
+        if self._writing:
+            return  # One of the calls has begun the next write.
+        if waiting:
             self._write()
         elif self._durable != self._version and self._timer is None and not self._isStopped:
             self._timer = self._deadlines.after(LATE, self._write)

@@ -21,7 +21,7 @@ from natsbroker.jetstream.model.configjson import (
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.gojson import EncodedObject
+from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
@@ -57,7 +57,7 @@ def streamState(
     numSubjects: int = 0,
     subjects: EncodedObject | None = None,
     numDeleted: int = 0,
-    deleted: Sequence[int] = (),
+    deleted: EncodedNumbers | None = None,
     consumers: int = 0,
 ) -> dict[str, Any]:
     """
@@ -81,7 +81,7 @@ def streamState(
     if numDeleted:
         state["num_deleted"] = numDeleted
     if deleted:
-        state["deleted"] = list(deleted)
+        state["deleted"] = deleted
     state["consumer_count"] = consumers
     return state
 

@@ -373,15 +373,36 @@ class EncodedObject:
         return "{" + ",".join(self._pieces) + "}"
 
 
+class EncodedNumbers:
+    """
+    A list of numbers, encoded as L{EncodedObject} is.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._count = 0
+
+    def add(self, numbers: range) -> None:
+        if numbers:
+            self._pieces.append(",".join(map(str, numbers)))
+            self._count += len(numbers)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __str__(self) -> str:
+        return "[" + ",".join(self._pieces) + "]"
+
+
 def encode(value: Any) -> bytes:
     """
     @param value: made of dictionaries in the order of the wire, lists and plain values, and of
-        L{EncodedObject}s.
+        L{EncodedObject}s and L{EncodedNumbers}.
     @return: the JSON, without blanks, and with the escapes that Go adds for HTML.
     """
-    encoded: list[EncodedObject] = []
+    encoded: list[EncodedObject | EncodedNumbers] = []
 
-    def place(each: EncodedObject) -> str:
+    def place(each: EncodedObject | EncodedNumbers) -> str:
         encoded.append(each)
         return _PLACE
 

@@ -7,6 +7,7 @@ Configurations hold text, the grammar of subjects works on bytes; the functions 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from natsbroker.subjects import grammar
@@ -14,6 +15,9 @@ from natsbroker.subjects import grammar
 MOST_NAME: Final = 255
 MOST_DESCRIPTION: Final = 4096
 MOST_METADATA: Final = 131_072
+
+#: The subjects, and the tokens of one, for which a regular expression is worth its compilation.
+_COMPILED = 16
 
 _FORBIDDEN = re.compile(r"[ \t\r\n\f.*>\\/]")
 _GROUP = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
@@ -59,6 +63,31 @@ def subjectsOverlap(one: str, other: str) -> bool:
     Tell whether some message matches both subjects.
     """
     return grammar.overlaps(one.encode(), other.encode())
+
+
+def overlapping(subjects: Sequence[str]) -> Callable[[str], object]:
+    """
+    A quick test for a comparison with the subjects of many streams.
+
+    @return: gives a true value for a valid subject that overlaps with one of these.
+    """
+    tokens = [each.split(".") for each in subjects]
+    if len(tokens) > _COMPILED or any(len(each) > _COMPILED for each in tokens):
+        return lambda theirs: any(subjectsOverlap(ours, theirs) for ours in subjects)
+    return re.compile("|".join(map(_overlapPattern, tokens)) or "(?!)", re.DOTALL).match
+
+
+def _overlapPattern(tokens: list[str]) -> str:
+    """
+    A regular expression for the subjects that overlap with one.
+    """
+    if tokens == [">"]:
+        return ".+"
+    first = r"[^.]+" if tokens[0] == "*" else rf"(?:{re.escape(tokens[0])}|\*)"
+    rest = r"\Z"
+    if len(tokens) > 1:
+        rest = r"\." + _overlapPattern(tokens[1:])
+    return rf"(?:>\Z|{first}{rest})"
 
 
 def isSubsetSubject(narrow: str, wide: str) -> bool:

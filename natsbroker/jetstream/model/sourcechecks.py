@@ -70,6 +70,19 @@ def _checkDestination(destination: str) -> None:
             raise InvalidMapping(_INVALID_DESTINATION)
 
 
+def _isReadable(source: StreamSource) -> bool:
+    """
+    Tell whether a mirror or source can be read through the consumer that it names, if it names
+    one. Where that begins, and what it delivers, is then said by the consumer alone.
+    """
+    consumer = source.consumer
+    if consumer is None:
+        return True
+    isNarrowed = source.opt_start_seq or source.opt_start_time or source.filter_subject
+    isAddressed = _isPublishSubject(consumer.deliver_subject)
+    return isValidName(consumer.name) and isAddressed and not isNarrowed
+
+
 def checkMirror(config: StreamConfig, mirror: StreamSource) -> None:
     """
     Check what a mirror may not have.
@@ -84,7 +97,7 @@ def checkMirror(config: StreamConfig, mirror: StreamSource) -> None:
         (config.allow_atomic, errors.MIRROR_WITH_ATOMIC_PUBLISH),
         (config.allow_batched, errors.MIRROR_WITH_BATCH_PUBLISH),
         (config.allow_msg_schedules, errors.MIRROR_WITH_MSG_SCHEDULES),
-        (mirror.consumer is not None, errors.MIRROR_DURABLE_CONSUMER_CFG_INVALID),
+        (not _isReadable(mirror), errors.MIRROR_DURABLE_CONSUMER_CFG_INVALID),
         (
             mirror.filter_subject and mirror.subject_transforms,
             errors.MIRROR_MULTIPLE_FILTERS_NOT_ALLOWED,
@@ -130,10 +143,11 @@ def sourceKey(source: StreamSource) -> tuple[str, ...]:
     @return: what tells a source from the others of a stream.
     """
     api = source.external.api if source.external else ""
+    consumer = source.consumer.name if source.consumer else ""
     if not source.subject_transforms:
-        return (source.name, api, source.filter_subject or ">", ">")
+        return (source.name, api, consumer, source.filter_subject or ">", ">")
     pairs = [(each.src or ">", each.dest or ">") for each in source.subject_transforms]
-    return (source.name, api, *[text for pair in pairs for text in pair])
+    return (source.name, api, consumer, *[text for pair in pairs for text in pair])
 
 
 def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSource]:
@@ -148,14 +162,13 @@ def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSou
         if source is None or not isValidName(source.name):
             raise errors.SOURCE_INVALID_STREAM_NAME()
         key = sourceKey(source)
-        if key in seen and source.consumer is None:
+        if key in seen:
             raise errors.SOURCE_DUPLICATE_DETECTED()
         seen.add(key)
         if source.filter_subject and source.subject_transforms:
             raise errors.SOURCE_MULTIPLE_FILTERS_NOT_ALLOWED()
         _checkSourceTransforms(source.subject_transforms)
-        if source.consumer is not None:
-            # It would be read through a consumer of its own, and that one left with its messages.
+        if not _isReadable(source):
             raise errors.SOURCE_DURABLE_CONSUMER_CFG_INVALID()
         yield source
 

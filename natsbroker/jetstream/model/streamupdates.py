@@ -15,7 +15,7 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import checkLimits
 from natsbroker.jetstream.model.metadata import withLevel, withLevelOf
-from natsbroker.jetstream.model.names import subjectsOverlap
+from natsbroker.jetstream.model.names import overlapping
 from natsbroker.jetstream.model.sourcechecks import checkFilters, mappingText
 from natsbroker.jetstream.model.streamchecks import StreamChecker, checkCreateRequest
 from natsbroker.jetstream.model.streamconfig import (
@@ -198,7 +198,8 @@ def _checkOverlap(config: StreamConfig, others: Mapping[str, StreamConfig]) -> N
     """
     @raise JetStreamError: if another stream takes some of the subjects.
     """
+    overlaps = overlapping(config.subjects)
     for other in others.values():
         for theirs in other.subjects:
-            if any(subjectsOverlap(ours, theirs) for ours in config.subjects):
+            if overlaps(theirs):
                 raise errors.STREAM_SUBJECT_OVERLAP()

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import Deferred, succeed
+
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.streams.mirroring import MirrorReader
@@ -43,6 +45,19 @@ class StreamIntake:
             self._sources[source] = reader
         for reader in previous.values():
             reader.stop()
+
+    @property
+    def isStoring(self) -> bool:
+        """
+        Whether messages of the mirror are not durable yet. Those of sources are published.
+        """
+        return self._mirror is not None and self._mirror.isStoring
+
+    def barrier(self) -> Deferred[Any]:
+        """
+        Wait until they are.
+        """
+        return succeed(None) if self._mirror is None else self._mirror.barrier()
 
     def close(self) -> None:
         """

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.interfaces.records import Entry, Record
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces.records import Entry, Record, StoreError
 from natsbroker.jetstream.contracts import ReadingStream
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.origins import OriginDelivery, OriginReader
 
@@ -22,6 +25,7 @@ class MirrorReader(OriginReader):
     kind = "MIRROR"
     letter = "M"
     noun = "mirror"
+    unreadable = errors.MIRROR_CONSUMER_REQUIRES_ACK_FC
 
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
         super().__init__(stream, source)
@@ -30,9 +34,24 @@ class MirrorReader(OriginReader):
         self._hasCaughtUp = False
         self._entries: list[Entry] = []
         self._records: list[Record] = []
+        self._storing = 0
+
+    @property
+    def isStoring(self) -> bool:
+        """
+        Whether something that was taken is not durable yet.
+        """
+        return self._storing > 0
+
+    def barrier(self) -> Deferred[Any]:
+        """
+        Wait until everything that was taken is durable, or could not be stored.
+        """
+        earlier: Deferred[Any] = self.stream.log.append([])
+        return earlier.addErrback(lambda failure: failure.trap(StoreError))
 
     def requestHeaders(self) -> bytes:
-        return _HEADERS
+        return _HEADERS if self.source.consumer is None else b""
 
     async def position(self) -> int:
         await self.stream.log.append([])
@@ -67,9 +86,15 @@ class MirrorReader(OriginReader):
         entries, self._entries = self._entries, []
         records, self._records = self._records, []
         if entries:
+            self._storing += 1
             storing = self.stream.log.append(entries)
+            storing.addBoth(self._settled)
             storing.addCallback(self._stored, records)
             self.guarded(storing)
+
+    def _settled(self, result: Any) -> Any:
+        self._storing -= 1
+        return result
 
     def _stored(self, result: Any, records: list[Record]) -> None:
         stream = self.stream

@@ -23,7 +23,7 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model.answers import sourceInfo
-from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
@@ -112,6 +112,7 @@ class OriginReader:
     @cvar kind: the noun in the name of the consumer.
     @cvar letter: in the deliver subject.
     @cvar noun: in the metadata of the consumer.
+    @cvar unreadable: the error of a named consumer that is of another kind.
     @ivar sequence: the last sequence of the origin that was taken; 0 for none.
     @ivar lag: messages that the origin has and this stream does not have yet.
     """
@@ -119,6 +120,7 @@ class OriginReader:
     kind = ""
     letter = ""
     noun = ""
+    unreadable: ErrorRow
 
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
         self.stream = stream
@@ -133,6 +135,7 @@ class OriginReader:
         self._error: JetStreamError | None = None
         self._attempt = 0
         self._numbered = 0
+        self._early: list[Message] | None = None  # What a named consumer delivers unasked.
         self._isStopped = False
         self._subscriptions: list[ISubscription] = []
         self._timer: Deadline | None = None
@@ -278,19 +281,26 @@ class OriginReader:
         deliver = (external.deliver if external else "") or "$JS"
         target = f"{deliver}.{self.letter}.{randomToken(_RANDOM, 8)}"
         reply = f"$JSC.R.{randomToken(_RANDOM, 8)}".encode()
-        name = f"JS_{self.kind}_{randomToken(_RANDOM, 8)}"
-        config = self._consumer(name, target, position)
-        body = {"stream_name": source.name, "config": config, "action": ""}
-        only = config.get("filter_subject", "")
-        behind = f".{name}.{only}" if only else ""
+        if source.consumer is None:
+            name = f"JS_{self.kind}_{randomToken(_RANDOM, 8)}"
+            config = self._consumer(name, target, position)
+            only = config.get("filter_subject", "")
+            request = f"CREATE.{source.name}" + (f".{name}.{only}" if only else "")
+            fields = {"stream_name": source.name, "config": config, "action": ""}
+            body = json.dumps(fields).encode()
+        else:
+            # What it delivered and nobody acknowledged comes again, numbered from 1.
+            target = source.consumer.deliver_subject
+            request, body = f"RESET.{source.name}.{source.consumer.name}", b""
         self._numbered = 0
+        self._early = None if source.consumer is None else []
         self._subscriptions = [
             account.bus.subscribe(target.encode(), self, (attempt, False)),
             account.bus.subscribe(reply, self, (attempt, True)),
         ]
         receivers = account.send(
-            f"{api}.CONSUMER.CREATE.{source.name}{behind}".encode(),
-            json.dumps(body).encode(),
+            f"{api}.CONSUMER.{request}".encode(),
+            body,
             self.requestHeaders(),
             reply,
         )
@@ -358,6 +368,8 @@ class OriginReader:
                 continue
             if isAnswer:
                 self._answered(message)
+            elif self._early is not None:
+                self._early.append(message)
             else:
                 self._arrived(message)
         self.flush()
@@ -386,6 +398,9 @@ class OriginReader:
                 return
             self.failed(JetStreamError(code, cause, error.get("description", "")))
             return
+        if self.source.consumer is not None and not _isAcknowledged(answer):
+            self.failed(self.unreadable())
+            return
         self._failures = 0
         self._error = None
         self._heard = self.stream.account.deadlines.now()
@@ -393,6 +408,11 @@ class OriginReader:
         if not self._numbered:
             self.lag = pending
             self.begins(before)
+        early, self._early = self._early or [], None
+        attempt = self._attempt
+        for each in _sinceReset(early):
+            if attempt == self._attempt:
+                self._arrived(each)
 
     def _arrived(self, message: Message) -> None:
         account = self.stream.account
@@ -403,7 +423,12 @@ class OriginReader:
             return
         subject = message.streamSubject or message.subject
         delivery = deliveryOf(message.reply, subject)
-        if delivery is None or delivery.number <= self._numbered:
+        if delivery is None:
+            return
+        if self.source.consumer is not None and delivery.number == 1:
+            # Somebody has reset the consumer. What is known is not stored again.
+            self._numbered = 0
+        if delivery.number <= self._numbered:
             return
         if delivery.number != self._numbered + 1:
             self.again()
@@ -441,3 +466,22 @@ class OriginReader:
             storing = self.stream.log.append([])
             storing.addCallback(lambda _: self.stream.account.send(reply, headers=headers))
             self.guarded(storing)
+
+
+def _sinceReset(messages: list[Message]) -> list[Message]:
+    """
+    What a consumer has delivered since its deliveries were numbered from 1.
+    """
+    for place in reversed(range(len(messages))):
+        delivery = deliveryOf(messages[place].reply)
+        if delivery is not None and delivery.number == 1:
+            return messages[place:]
+    return []
+
+
+def _isAcknowledged(answer: Any) -> bool:
+    """
+    Whether a consumer takes the answers to its flow control requests for acknowledgements.
+    """
+    config = answer.get("config")
+    return isinstance(config, dict) and config.get("ack_policy") == "flow_control"

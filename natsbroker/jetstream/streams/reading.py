@@ -4,6 +4,7 @@ The messages of a stream, as its log has them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +13,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
 from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
-from natsbroker.jetstream.contracts import StreamAccount
+from natsbroker.jetstream.contracts import MessageNeeds, StreamAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 SLICE = 4096
 """Records of one read when a stream is walked, and those that are looked at in one turn of the
 reactor: who reads on then waits for the next turn, so that a long walk keeps nobody waiting."""
+
+GAP = 8192
+"""The sequences without a message that are looked at in one turn."""
 
 _HEADERS = attrgetter("headers")
 
@@ -346,21 +350,50 @@ class StreamRecords:
         return cast("Deferred[int]", self.log.sequenceAt(timestamp))
 
     @inlineCallbacks
-    def deleted(self) -> Generator[Deferred[Any], Any, list[int]]:
+    def eachGap(self, take: Callable[[range], bool]) -> Generator[Deferred[Any], Any, None]:
         """
-        The sequences between the first and the last that have no message.
+        Find the sequences between the first and the last that have no message.
+
+        @param take: called with some that follow each other; returns whether more are wanted.
         """
-        missing: list[int] = []
         sequence, last = self.first, self.last
         while sequence <= last:
             found = yield self.read((), sequence, SLICE, 1 << 24)
-            for record in found.records:
-                missing += range(sequence, record.sequence)
-                sequence = record.sequence + 1
-            if not found.records:
-                missing += range(sequence, last + 1)
-                break
-        return missing
+            for stop in (*(each.sequence for each in found.records), min(found.next, last + 1)):
+                while sequence < stop:
+                    gap = range(sequence, min(stop, sequence + GAP))
+                    if not take(gap):
+                        return
+                    sequence = gap.stop
+                    if sequence < stop:
+                        yield self.account.deadlines.turn()
+                sequence = max(sequence, stop + 1)
+            sequence = found.next
+
+    async def takeUnneeded(self, waiting: deque[int], others: Sequence[MessageNeeds]) -> list[int]:
+        """
+        @param waiting: sequences; as many are taken from it as are looked at in one turn.
+        @return: those that none of some consumers needs.
+        """
+        isFiltered = any(each.filters for each in others)
+        wanting: dict[bytes, Sequence[MessageNeeds]] = {}
+        unneeded: list[int] = []
+        looked = 0
+        while waiting and looked < SLICE:
+            sequence, these = waiting.popleft(), others
+            if isFiltered:
+                record = await self.get(sequence)
+                if record is None:
+                    continue
+                subject = record.subject
+                if subject not in wanting:
+                    looked += len(others)
+                    wanting[subject] = [each for each in others if each.wants(subject)]
+                these = wanting[subject]
+            looked += len(these) + 1
+            if not any(each.needs(sequence) for each in these):
+                unneeded.append(sequence)
+        return unneeded
 
     @inlineCallbacks
     def keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:

@@ -45,6 +45,8 @@ def sourceWords(source: StreamSource) -> tuple[str, str, str]:
     name = source.name
     if source.external is not None and source.external.api:
         name = f"{name}:{shortHash(source.external.api)}"
+    if source.consumer is not None:
+        name = f"{name}:C={shortHash(source.consumer.name)}"
     if not source.subject_transforms:
         return name, source.filter_subject or ">", ">"
     transforms = source.subject_transforms
@@ -72,6 +74,7 @@ class SourceReader(OriginReader):
     kind = "SRC"
     letter = "S"
     noun = "src"
+    unreadable = errors.SOURCE_CONSUMER_REQUIRES_ACK_FC
 
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
         super().__init__(stream, source)

@@ -5,6 +5,7 @@ A stream: a log of messages with the rules of its configuration.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -293,13 +294,14 @@ class Stream(StreamRecords):
 
     def settle(self) -> Deferred[None]:
         """
-        Wait until what was published and removed before is durable.
+        Wait until what was published, mirrored and removed before is durable.
         """
-        return self.publisher.barrier().addCallback(lambda _: self.quiet())
+        taker = self.intake if self.intake.isStoring else self.publisher
+        return taker.barrier().addCallback(lambda _: self.quiet())
 
     @property
     def isSettled(self) -> bool:
-        return not (self._changing or self.publisher.isBusy)
+        return not (self._changing or self.publisher.isBusy or self.intake.isStoring)
 
     def quiet(self) -> Deferred[None]:
         """
@@ -436,18 +438,15 @@ class Stream(StreamRecords):
         Remove those of some messages that no other consumer needs. In a work queue no other one
         has them.
         """
-        if self.config.retention is RetentionPolicy.INTEREST:
+        if self.config.retention is not RetentionPolicy.INTEREST:
+            await self.remove(sequences)
+            return
+        waiting = deque(sequences)
+        while waiting:
             others = [each for each in self.consumers.values() if each is not consumer]
-            for other in others:
-                needed = {each for each in sequences if other.needs(each)}
-                if needed and other.filters:
-                    needed = {each for each in needed if await self._isFor(other, each)}
-                sequences = [each for each in sequences if each not in needed]
-        await self.remove(sequences)
-
-    async def _isFor(self, consumer: Consumer, sequence: int) -> bool:
-        record = await self.get(sequence)
-        return record is not None and consumer.wants(record.subject)
+            await self.remove(await self.takeUnneeded(waiting, others))
+            if waiting:
+                await self.account.deadlines.turn()
 
     def consumerEnded(self, consumer: Consumer) -> None:
         """

@@ -14,6 +14,7 @@ import nats
 import pytest
 from nats.js.api import ExternalStream, StreamSource
 
+from tests.interop.jetstream.shared import ask
 from tests.interop.jetstreams import storage
 from tests.interop.leafnodes.brokers import Broker
 from tests.interop.servers import OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour, Server
@@ -126,3 +127,63 @@ def test_behindLeafnode(flavour: Flavour, tmp_path: Path) -> None:
     finally:
         spoke.stop()
         hub.stop()
+
+
+@pytest.mark.parametrize(
+    ("hub", "leaf"),
+    [(REAL, REAL), (OURS_FAST, OURS_FAST), (REAL, OURS_FAST), (OURS_FAST, REAL)],
+    ids=lambda each: each.name,
+)
+def test_namedConsumer(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
+    """A stream behind a leafnode reads a work queue through a durable consumer of it, also after
+    the link was lost: each message is there once, and none is left in the queue."""
+    origin = Broker(hub, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
+    spoke = Broker(
+        leaf, tmp_path, "spoke", origin.remote("j", "J"), False, storage("leaf"), ACCOUNT
+    )
+    consumer = {
+        "durable_name": "C",
+        "ack_policy": "flow_control",
+        "deliver_subject": "deliver.c",
+        "flow_control": True,
+        "idle_heartbeat": 1_000_000_000,
+        "max_ack_pending": 100,
+    }
+
+    async def fill(client: Any, jetstream: Any) -> None:
+        await jetstream.add_stream(name="O", subjects=["o.>"], retention="workqueue")
+        body = {"stream_name": "O", "config": consumer}
+        answer = await ask(client, "CONSUMER.DURABLE.CREATE.O.C", body)
+        assert answer.get("error") is None
+        await publishes(jetstream, COUNT)
+
+    async def read(client: Any, jetstream: Any) -> None:
+        named = {"name": "C", "deliver_subject": "deliver.c"}
+        source = {"name": "O", "consumer": named, "external": {"api": "$JS.hub.API"}}
+        answer = await ask(client, "STREAM.CREATE.T", {"name": "T", "sources": [source]})
+        assert answer["config"]["sources"][0]["consumer"] == named
+        await reaches(jetstream, "T", COUNT)
+
+    async def goesOn(client: Any, jetstream: Any) -> None:
+        queue = client.jetstream(domain="hub", timeout=PATIENCE)
+        info = await reaches(jetstream, "T", 2 * COUNT)
+        while (await queue.stream_info("O")).state.messages:
+            await asyncio.sleep(0.05)
+        assert info.state.messages == 2 * COUNT
+        found = [(await jetstream.get_msg("T", each)).data for each in (1, COUNT, 2 * COUNT)]
+        assert found == [b"0", b"%d" % (COUNT - 1), b"%d" % (COUNT - 1)]
+
+    async def more(client: Any, jetstream: Any) -> None:
+        await publishes(jetstream, COUNT)
+
+    try:
+        run(origin, fill, "j")
+        spoke.start()
+        run(spoke, read, "j")
+        spoke.stop()
+        run(origin, more, "j")
+        spoke.start()
+        run(spoke, goesOn, "j")
+    finally:
+        spoke.stop()
+        origin.stop()

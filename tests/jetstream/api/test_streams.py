@@ -12,7 +12,9 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces import IStateStore
+from natsbroker.jetstream.api import answering, streams
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
+from natsbroker.streaming.deadlines import Deadlines
 from tests.jetstream.api.support import ApiStage
 
 
@@ -42,6 +44,55 @@ def test_update() -> None:
     assert answer["state"]["messages"] == 1
     assert stage.publish(b"t") == b'{"stream":"S","seq":4}'
     assert stage.failure("STREAM.UPDATE.X", {"name": "X"}) == (404, 10059)
+
+
+def inTurns(stage: ApiStage) -> list[None]:
+    """
+    @return: grows with each turn of the reactor that requests wait for.
+    """
+    deadlines: Any = stage.jetstream.deadlines
+    turns: list[None] = []
+
+    def turn() -> Deferred[None]:
+        turns.append(None)
+        return Deadlines.turn(deadlines)
+
+    deadlines.turn = turn
+    return turns
+
+
+def test_manyStreams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streams of an account are compared, and counted, some in a turn."""
+    monkeypatch.setattr(streams, "COMPARED", 2)
+    monkeypatch.setattr(streams, "COUNTED", 3)
+    stage = ApiStage()
+    for name in "STUVWX":
+        stage.make(name=name, subjects=[f"{name}.*"], max_bytes=1000)
+    turns = inTurns(stage)
+    assert stage.ask("STREAM.NAMES", {"subject": "T.>"})["streams"] == ["T"]
+    assert len(turns) == 3
+    assert stage.ask("STREAM.NAMES")["total"] == 6
+    assert len(turns) == 3
+    stage.publish(b"U.a", b"some")
+    usage = stage.ask("INFO")
+    assert (usage["streams"], usage["reserved_storage"]) == (6, 6000)
+    assert usage["storage"] == stage.jetstream.streams["U"].size
+    assert len(turns) == 5
+
+
+def test_manyGaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than so many gaps are listed, and all are counted."""
+    monkeypatch.setattr(answering, "DELETED", 20_000)
+    stage = ApiStage()
+    stage.make()
+    stage.publish(b"s.a")
+    stage.wait(stage.jetstream.streams["S"].log.skipTo(50_000_000))
+    stage.publish(b"s.a")
+    turns = inTurns(stage)
+    state = stage.ask("STREAM.INFO.S", {"deleted_details": True})["state"]
+    assert state["num_deleted"] == 49_999_998
+    assert state["deleted"] == list(range(2, 20_002))
+    assert len(turns) == 2
 
 
 def test_info() -> None:

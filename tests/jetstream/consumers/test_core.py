@@ -9,7 +9,12 @@ from random import Random
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf, randomToken
+from natsbroker.jetstream.consumers.core import (
+    UNLIMITED_WAIT,
+    ConsumerCore,
+    filtersOf,
+    randomToken,
+)
 from natsbroker.jetstream.consumers.state import ConsumerState
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, DeliverPolicy
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
@@ -46,6 +51,8 @@ def test_configuration(stage: ConsumerStage) -> None:
     assert core.waitAfter(7) == 2.0
     core.configured(stage.config(backoff=(SECOND, 3 * SECOND)))
     assert [core.waitAfter(each) for each in range(4)] == [1.0, 3.0, 3.0, 3.0]
+    core.configured(stage.config(ack_policy=AckPolicy.FLOW_CONTROL, ack_wait=0))
+    assert core.waitAfter(0) == UNLIMITED_WAIT
     core.configured(stage.config(ack_policy=AckPolicy.NONE, max_deliver=3, max_ack_pending=5))
     assert (core.maxPending, core.isReserving, core.settlesAtDelivery) == (0, False, False)
 

@@ -218,6 +218,17 @@ class TestMaxDeliver:
         assert inbox.texts() == ["1", "408 Request Timeout"]
         assert stage.stream.consumers[0].info()["num_ack_pending"] == 1
 
+    def test_statusWithoutDelivery(self, stage: ConsumerStage) -> None:
+        """The status of a request that gets no message is sent after what waits before it."""
+        self.slow(stage)
+        first, second = stage.inbox(), stage.inbox()
+        stage.pull(first)
+        stage.publish(1)
+        stage.pull(second, b'{"batch":1,"max_bytes":1}')
+        assert (first.texts(), second.texts()) == ([], [])
+        stage.advance(5)
+        assert (first.texts(), second.texts()) == (["1"], ["409 Message Size Exceeds MaxBytes"])
+
     def test_notReceived(self, stage: ConsumerStage) -> None:
         """A message whose client left before it was sent goes to another one."""
         self.slow(stage)

@@ -133,6 +133,26 @@ def test_changeWhileCalled(bench: Bench) -> None:
     assert bench.values == [b"1", b"2"]
 
 
+def test_callBeginsWrite(bench: Bench) -> None:
+    """A call may begin the next write: it is the only one in flight, however long it takes."""
+
+    def changeAndFlush() -> None:
+        bench.change()
+        bench.writer.flush()
+
+    bench.change()
+    bench.writer.whenDurable(changeAndFlush)
+    bench.finish()
+    bench.clock.advance(10)
+    bench.change()
+    bench.writer.whenDurable(bench.when(3))
+    assert bench.values == [b"1", b"2"]
+    bench.finish()
+    assert (bench.values, bench.calls) == ([b"1", b"2", b"3"], [])
+    bench.finish()
+    assert bench.calls == [3]
+
+
 def test_failureIsRetried(bench: Bench, flushLoggedErrors: Callable[..., list[Any]]) -> None:
     """A write that fails is tried again, and calls wait for it."""
     bench.change()

@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from zope.interface import implementer
 
 from natsbroker import hot
@@ -31,6 +31,8 @@ from natsbroker.wire.values import Kind, Message
 from tests.jetstream.support import BEGINNING, SECOND
 from tests.storage.history import Recorder
 from tests.support import Router
+
+T = TypeVar("T")
 
 
 @implementer(ISubscriber)
@@ -84,10 +86,7 @@ class Place:
         self._replies = Replies()
         self._number = 0
         self.bus.subscribe(b"_INBOX.>", self._replies)
-        recovering = ensureDeferred(recover(self.jetstream))
-        self.until(lambda: recovering.called)
-        recovering.addErrback(lambda failure: failure.raiseException())
-        reactor.wait(recovering)
+        self.result(ensureDeferred(recover(self.jetstream)))
 
     def now(self) -> int:
         """
@@ -104,6 +103,13 @@ class Place:
         while not isDone():
             self.reactor.turn()
             self.reactor.advance(0)
+
+    def result(self, deferred: Deferred[T]) -> T:
+        """
+        Wait for something that may take several turns of the reactor.
+        """
+        self.until(lambda: deferred.called)
+        return self.reactor.wait(deferred)
 
     def settle(self) -> None:
         """

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from natsbroker.testing.pumped import StillWaiting
 from tests.jetstream.crash.place import Place
 from tests.jetstream.crash.worked import Known, work
 from tests.storage.faults import CARELESS
@@ -85,7 +86,7 @@ def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: st
             try:
                 known.learn(lines)
                 verify(found / "store", number + LATER / 2, known, isLast=each != goesOn)
-            except Lost as failure:
+            except (Lost, StillWaiting) as failure:
                 raise Lost(f"history {seed}, cut {cuts}: {failure}") from failure
             cuts += 1
             if each == goesOn:

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from natsbroker.jetstream.streams.reading import SLICE
+from tests.jetstream.crash.place import Place
 from tests.jetstream.crash.powercut import cutPower
+from tests.jetstream.crash.worked import contentsOf
 from tests.storage import shim
 from tests.storage.history import Lost
 from tests.storage.powercut import CUTS
@@ -36,6 +39,20 @@ def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
     consumer is ahead of its stream, and every message reaches those who did not acknowledge it.
     """
     assert cutPower(zygote, tmp_path, str(number)) == CUTS * 4
+
+
+def test_readsInTurns(tmp_path: Path) -> None:
+    """What a long stream has is found, though it is read in several turns of the reactor."""
+    place = Place(tmp_path / "store")
+    try:
+        place.ask("STREAM.CREATE.S", name="S", subjects=["s"], first_seq=3 * SLICE)
+        answers: list[object] = []
+        place.send(b"s", b"one", answers.append)
+        place.until(lambda: bool(answers))
+        for _ in range(2):
+            assert contentsOf(place, "S") == {3 * SLICE: b"one"}
+    finally:
+        place.close()
 
 
 def test_noticesCarelessness(zygote: Zygote, tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ class Known:
             missing = set(contentsOf(place, name)) - set(self.received[key]) - self.mayBeAcked[key]
             if missing:
                 raise Lost(f"{key} did not get {sorted(missing)[:5]}")
-            place.reactor.wait(place.jetstream.streams[name].settle())
+            place.result(place.jetstream.streams[name].settle())
             if key == "W.worker" and contentsOf(place, name):
                 raise Lost(f"{list(contentsOf(place, name))[:5]} are left behind in the work queue")
 
@@ -360,7 +360,7 @@ def contentsOf(place: Place, name: str) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     sequence = 1
     while sequence <= stream.last:
-        part = place.reactor.wait(stream.read((), sequence, 1000, 1 << 24))
+        part = place.result(stream.read((), sequence, 1000, 1 << 24))
         found.update((each.sequence, each.payload) for each in part.records)
         sequence = part.next
     return found

@@ -24,7 +24,7 @@ from natsbroker.jetstream.model.answers import (
     tiersInfo,
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.gojson import EncodedObject, encode
+from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject, encode
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import (
     External,
@@ -60,6 +60,9 @@ def test_fullState() -> None:
     subjects = EncodedObject()
     subjects.add({"a": 2})
     subjects.add({"b": 1})
+    deleted = EncodedNumbers()
+    for gap in (range(3, 5), range(5, 5)):
+        deleted.add(gap)
     state = streamState(
         messages=3,
         bytes_=90,
@@ -70,7 +73,7 @@ def test_fullState() -> None:
         numSubjects=2,
         subjects=subjects,
         numDeleted=2,
-        deleted=[3, 4],
+        deleted=deleted,
         consumers=1,
     )
     assert encode(state) == (

@@ -14,6 +14,7 @@ from natsbroker.jetstream.model.names import (
     isValidName,
     isValidSubjectText,
     metadataSize,
+    overlapping,
     subjectsOverlap,
 )
 
@@ -51,3 +52,36 @@ def test_subjects() -> None:
 def test_metadataSize() -> None:
     """Metadata is measured in bytes."""
     assert metadataSize("é", "ab") == 4
+
+
+SUBJECTS = [
+    "a",
+    "*",
+    ">",
+    "a.b",
+    "a.*",
+    "*.b",
+    "a.>",
+    "*.>",
+    "a.b.>",
+    "a.*.c",
+    "*.*",
+    "ab",
+    "a.b.c",
+]
+
+
+@pytest.mark.parametrize("ours", [*SUBJECTS, "a..b", "a.>.b", "", "a.b\n", ".".join("a" * 40)])
+def test_overlapping(ours: str) -> None:
+    """The quick test says what the grammar does."""
+    overlaps = overlapping([ours])
+    for theirs in [*SUBJECTS, ".".join("a" * 40)]:
+        assert bool(overlaps(theirs)) == subjectsOverlap(ours, theirs), theirs
+
+
+def test_overlappingSome() -> None:
+    """One of several subjects is enough, and none overlaps with nothing."""
+    assert overlapping(["a.b", "c.>"])("*.d")
+    assert not overlapping(["a.b", "c.>"])("d.d")
+    assert not overlapping([])("a")
+    assert overlapping([f"s{each}" for each in range(50)])("s49")

@@ -5,6 +5,8 @@ requests are in L{tests.jetstream.model.test_streamupdates}.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -25,6 +27,7 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
     SubjectTransformConfig,
 )
+from natsbroker.jetstream.model.timestamps import Timestamp
 from natsbroker.subjects.functions import InvalidMapping
 
 _STREAMS = {
@@ -52,8 +55,29 @@ def test_noCycle(source: StreamSource) -> None:
 
 
 def test_namedConsumer() -> None:
-    """Mirrors and sources that name a durable consumer, which would not be used, are refused."""
+    """A mirror or source may name the consumer that it reads through, with its deliver subject."""
     source = StreamSource("A", consumer=ConsumerSource("C", "deliver"))
+    checkMirror(StreamConfig(name="S", mirror=source), source)
+    other = replace(source, consumer=ConsumerSource("D", "deliver"))
+    assert list(checkedSources([source, other, StreamSource("A")]))[1] == other
+    with pytest.raises(JetStreamError, match="duplicate source"):
+        list(checkedSources([source, replace(source, consumer=ConsumerSource("C", "other"))]))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        StreamSource("A", consumer=ConsumerSource("", "deliver")),
+        StreamSource("A", consumer=ConsumerSource("C.x", "deliver")),
+        StreamSource("A", consumer=ConsumerSource("C", "")),
+        StreamSource("A", consumer=ConsumerSource("C", "deliver.*")),
+        StreamSource("A", consumer=ConsumerSource("C", "deliver"), opt_start_seq=2),
+        StreamSource("A", consumer=ConsumerSource("C", "deliver"), filter_subject="a"),
+        StreamSource("A", consumer=ConsumerSource("C", "deliver"), opt_start_time=Timestamp(1)),
+    ],
+)
+def test_wrongConsumer(source: StreamSource) -> None:
+    """A name and a deliver subject are needed, and the consumer alone says what is read."""
     with pytest.raises(JetStreamError, match="mirror consumer config is invalid"):
         checkMirror(StreamConfig(name="S", mirror=source), source)
     with pytest.raises(JetStreamError, match="source consumer config is invalid"):

@@ -4,9 +4,15 @@ The mirror and the sources of a stream.
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from natsbroker.jetstream.model.streamconfig import External, StreamSource
+from natsbroker.jetstream.streams.intake import StreamIntake
+from tests.jetstream.api.support import ApiStage
 from tests.jetstream.streams.test_origins import Origin
-from tests.jetstream.support import Stage
+from tests.jetstream.support import SECOND, Stage
 
 
 def test_external() -> None:
@@ -40,3 +46,107 @@ def test_close() -> None:
     origin = Origin(stage)
     stage.clock.pump([1.0] * 15)
     assert not origin.requests.got
+
+
+class TestNamedConsumer:
+    """A source or a mirror that reads through a durable consumer of the origin."""
+
+    READERS = (("sources", lambda each: [each]), ("mirror", lambda each: each))
+
+    @pytest.fixture(params=READERS, ids=lambda each: each[0])
+    def reading(self, request: pytest.FixtureRequest) -> dict[str, Any]:
+        """The configuration of the stream C{T} that reads C{S}."""
+        key, many = request.param
+        consumer = {"name": "C", "deliver_subject": "deliver.c"}
+        return {"name": "T", key: many({"name": "S", "consumer": consumer})}
+
+    def origin(self, stage: ApiStage, **fields: Any) -> None:
+        """A stream with interest retention, a consumer, and three messages."""
+        stage.make(retention="interest")
+        config = {
+            "durable_name": "C",
+            "ack_policy": "flow_control",
+            "deliver_subject": "deliver.c",
+            "flow_control": True,
+            "idle_heartbeat": SECOND,
+            "max_ack_pending": 100,
+            **fields,
+        }
+        body = {"stream_name": "S", "config": config}
+        assert "error" not in stage.ask("CONSUMER.DURABLE.CREATE.S.C", body)
+        for each in b"abc":
+            stage.publish(b"s.x", bytes((each,)))
+
+    def wait(self, stage: ApiStage, seconds: float) -> None:
+        for _ in range(round(seconds * 10)):
+            stage.clock.advance(0.1)
+            stage.settle()
+
+    def payloads(self, stage: ApiStage) -> list[bytes]:
+        stream = stage.jetstream.streams["T"]
+        return [each[2] for each in stage.stored(stream)]
+
+    def test_read(self, reading: dict[str, Any]) -> None:
+        """What is stored is acknowledged with the heartbeat, and leaves the origin."""
+        stage = ApiStage()
+        self.origin(stage)
+        assert "error" not in stage.ask("STREAM.CREATE.T", reading)
+        self.wait(stage, 0.5)
+        assert self.payloads(stage) == [b"a", b"b", b"c"]
+        assert stage.jetstream.streams["S"].messages == 3
+        self.wait(stage, 1.5)
+        assert stage.jetstream.streams["S"].messages == 0
+        stage.publish(b"s.x", b"d")
+        self.wait(stage, 2)
+        assert self.payloads(stage) == [b"a", b"b", b"c", b"d"]
+        assert stage.jetstream.streams["S"].messages == 0
+
+    def test_reset(self, reading: dict[str, Any]) -> None:
+        """What comes again, because somebody reset the consumer, is not stored twice."""
+        stage = ApiStage()
+        self.origin(stage)
+        stage.ask("STREAM.CREATE.T", reading)
+        self.wait(stage, 0.5)
+        assert stage.ask("CONSUMER.RESET.S.C")["reset_seq"] == 1
+        self.wait(stage, 0.1)
+        stage.publish(b"s.x", b"d")
+        self.wait(stage, 2)
+        assert self.payloads(stage) == [b"a", b"b", b"c", b"d"]
+        assert stage.jetstream.streams["S"].messages == 0
+
+    def test_startedAgain(self, reading: dict[str, Any]) -> None:
+        """A reader that begins again, before anything was acknowledged, stores nothing twice."""
+        stage = ApiStage()
+        self.origin(stage)
+        stage.ask("STREAM.CREATE.T", reading)
+        self.wait(stage, 0.5)
+        stream = stage.jetstream.streams["T"]
+        stream.intake.close()
+        stage.publish(b"s.x", b"d")
+        stream.intake = StreamIntake(stream)
+        stream.intake.configured(stream.config)
+        self.wait(stage, 3)
+        assert self.payloads(stage) == [b"a", b"b", b"c", b"d"]
+        assert stage.jetstream.streams["S"].messages == 0
+
+    def test_otherPolicy(self, reading: dict[str, Any]) -> None:
+        """Without flow control acknowledgements the consumer is not read, and infos say why."""
+        stage = ApiStage()
+        self.origin(stage, ack_policy="explicit")
+        stage.ask("STREAM.CREATE.T", reading)
+        self.wait(stage, 0.5)
+        info = stage.ask("STREAM.INFO.T")
+        shown = info.get("mirror") or info["sources"][0]
+        assert shown["error"]["err_code"] == (10214 if "mirror" in reading else 10217)
+        assert self.payloads(stage) == []
+
+    def test_missing(self, reading: dict[str, Any]) -> None:
+        """A consumer that is created later is read then."""
+        stage = ApiStage()
+        stage.make(name="S")
+        stage.ask("STREAM.CREATE.T", reading)
+        self.wait(stage, 1)
+        stage.ask("STREAM.DELETE.S")
+        self.origin(stage)
+        self.wait(stage, 25)
+        assert self.payloads(stage) == [b"a", b"b", b"c"]

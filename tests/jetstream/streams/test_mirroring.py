@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import StoreFull
 from natsbroker.jetstream.streams.mirroring import MirrorReader
@@ -45,6 +46,24 @@ class TestCopy:
         origin = stage.jetstream.streams["S"]
         assert stage.wait(mirror.read((), 1)) == stage.wait(origin.read((), 1))
         assert mirror.last == 7
+
+    def test_readYourWrites(self) -> None:
+        """Who reads while a message is being stored waits for it."""
+        stage = ApiStage()
+        stage.make()
+        mirror = mirrored(stage)
+        storing: Deferred[Any] = Deferred()
+        append = mirror.log.append
+        mirror.log.append = lambda entries: storing.addCallback(lambda _: append(entries))
+        stage.publish(b"s.a", b"new")
+        assert not mirror.isSettled
+        found: list[Any] = []
+        mirror.settle().addCallback(lambda _: found.append(mirror.last))
+        stage.settle()
+        assert found == []
+        storing.callback(None)
+        stage.settle()
+        assert (found, mirror.isSettled) == ([1], True)
 
     def test_memory(self) -> None:
         """A mirror can be in memory while its origin is in files."""

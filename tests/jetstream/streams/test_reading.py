@@ -4,6 +4,7 @@ Reading a stream.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from random import Random
@@ -17,9 +18,10 @@ from natsbroker.interfaces import IShortcutLog
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType
 from natsbroker.jetstream.streams import reading
 from natsbroker.jetstream.streams import stream as streams
-from natsbroker.jetstream.streams.reading import SortedRuns
+from natsbroker.jetstream.streams.reading import GAP, SLICE, SortedRuns
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.storage import memory
+from natsbroker.streaming.deadlines import Deadlines
 from tests.jetstream.support import Stage, filled
 
 
@@ -75,7 +77,92 @@ def test_gaps() -> None:
     filled(stage)
     stage.wait(stream.remove([1, 3, 4]))
     assert stream.first == 2
-    assert stage.wait(stream.deleted()) == [3, 4]
+    gaps: list[int] = []
+
+    def take(gap: range) -> bool:
+        gaps.extend(gap)
+        return True
+
+    stage.wait(stream.eachGap(take))
+    assert gaps == [3, 4]
+
+
+def test_largeGap() -> None:
+    """A gap is looked at some sequences in a turn, and no further than wanted."""
+    stage = Stage()
+    stream = stage.stream()
+    stage.publish(b"s.a")
+    stage.wait(stream.log.skipTo(50_000_000))
+    stage.publish(b"s.b")
+    pieces: list[range] = []
+    turns: list[int] = []
+    deadlines: Any = stage.jetstream.deadlines
+
+    def turn() -> Deferred[None]:
+        turns.append(len(pieces))
+        return Deadlines.turn(deadlines)
+
+    def take(gap: range) -> bool:
+        pieces.append(gap)
+        return len(pieces) < 5
+
+    deadlines.turn = turn
+    stage.wait(stream.eachGap(take))
+    assert [len(each) for each in pieces] == [GAP] * 5
+    assert (pieces[0].start, pieces[-1].stop) == (2, 2 + 5 * GAP)
+    assert turns == [1, 2, 3, 4]
+
+
+class Needing:
+    """
+    A consumer with one filter, or none, that needs some messages.
+
+    @ivar asked: how often it was asked whether it wants or needs a message.
+    """
+
+    def __init__(self, filters: tuple[bytes, ...] = (), needed: Collection[int] = ()) -> None:
+        self.filters = filters
+        self.needed = needed
+        self.asked = 0
+
+    def wants(self, subject: bytes) -> bool:
+        self.asked += 1
+        return not self.filters or subject in self.filters
+
+    def needs(self, sequence: int) -> bool:
+        self.asked += 1
+        return sequence in self.needed
+
+
+def test_unneeded() -> None:
+    """A message is not needed if no consumer that wants its subject does."""
+    stage = Stage()
+    stream = stage.stream()
+    filled(stage)
+    stage.wait(stream.remove([4]))
+    waiting = deque(range(1, 6))
+    others = [Needing((b"s.a",), {1, 2}), Needing((b"s.b",), {3, 5}), Needing((), {5})]
+    assert stage.wait(stream.takeUnneeded(waiting, others)) == [2, 3]
+    assert not waiting
+    waiting = deque((1, 2, 9))
+    assert stage.wait(stream.takeUnneeded(waiting, [Needing((), {2})])) == [1, 9]
+    assert stage.wait(stream.takeUnneeded(deque((1, 2)), ())) == [1, 2]
+
+
+@pytest.mark.parametrize("filters", [(), (b"s.a",), (b"none",)])
+def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
+    """What is asked of consumers in one turn does not grow with the number of messages."""
+    stage = Stage()
+    stream = stage.stream()
+    for _ in range(40):
+        stage.publish(b"s.a")
+    waiting, found, most = deque(range(1, 41)), list[int](), 0
+    while waiting:
+        others = [Needing(filters) for _ in range(200)]
+        found += stage.wait(stream.takeUnneeded(waiting, others))
+        most = max(most, sum(each.asked for each in others))
+    assert found == list(range(1, 41))
+    assert most <= SLICE + 2 * len(others)
 
 
 def test_sortedRuns() -> None:
@@ -119,7 +206,7 @@ class TestWork:
         [
             lambda stream: stream.count((b"s.*",), 60),
             lambda stream: stream.count((b"s.1", b"s.2"), 1),
-            lambda stream: stream.deleted(),
+            lambda stream: stream.eachGap(lambda gap: True),
             lambda stream: stream.lastPerSubject(()),
             lambda stream: stream.lastMatching(b"s.*"),
             lambda stream: stream.nextMatching(b"*.none", 1),
