@@ -45,6 +45,13 @@ class StoredRow:
         self.last = first + len(encoded.blobs) - 1
         self.lastTime = encoded.lastTime
 
+    @property
+    def extent(self) -> tuple[int, int, int, int]:
+        """
+        The first and the last sequence, the number of records and their size.
+        """
+        return self.first, self.last, self.count, self.size
+
     def bounds(self) -> LogBounds:
         return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)
 

@@ -17,6 +17,7 @@ from natsbroker.storage.lmdb.journal import LARGEST_FRAME
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.trimming import TrimJob, TrimmedLog, Trimming
 from natsbroker.storage.policy import Policy
+from natsbroker.storage.records import HEAD_SIZE
 
 LOG_WEIGHT = 16384
 """How many bytes of pages a commit may write for each log in it, beside its records."""
@@ -93,6 +94,13 @@ class JournalGroup:
     def __post_init__(self) -> None:
         ahead = self.ahead.values()
         self.blobs = next(iter(ahead)) if len(ahead) == 1 else list(chain.from_iterable(ahead))
+
+    @property
+    def size(self) -> int:
+        """
+        The bytes of subjects, headers and payloads.
+        """
+        return sum(map(len, self.blobs)) - HEAD_SIZE * len(self.blobs)
 
 
 class Backlog:

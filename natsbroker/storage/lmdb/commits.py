@@ -38,15 +38,11 @@ from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journal
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
 from natsbroker.storage.lmdb.transaction import LMDBTransaction
-from natsbroker.storage.lmdb.trimming import TrimmedLog
+from natsbroker.storage.lmdb.trimming import MOST_KNOWN, TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
-from natsbroker.storage.records import HEAD_SIZE
 
 RESERVED = 16384
 """How many sequences are reserved at a time."""
-
-MOST_KNOWN = 100_000
-"""How many subjects and records of logs with limits per subject are known between commits."""
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
@@ -227,12 +223,10 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         Note what is in the journal, and let the next group begin.
         """
         self._add(group)
-        records = len(group.blobs)
-        self._patience.wrote(records, self._now())
+        self._patience.wrote(len(group.blobs), self._now())
         self.handedBack(failure=noteFailure)
-        size = sum(map(len, group.blobs)) - HEAD_SIZE * records
         self.figures.synced(seconds)
-        self.figures.appended(records, size, seconds)
+        self.figures.appended(len(group.blobs), group.size, seconds)
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         if self._alarm is None or self._patience.isAlone or not self.maySuit(jobs):
@@ -412,7 +406,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             writer = transaction.writers.get(identity)
             if writer is not None:
                 before = self._backlog.rows.get(identity)
-                if writer.row.dropped or _extent(writer.row) != _extent(before):
+                if before is None or writer.row.dropped or writer.row.extent != before.extent:
                     continue
                 limit = (self._policies.get(identity) or Policy()).retention.perSubject
                 if not log.caughtUp(self._opened.environment, writer.row, limit):
@@ -504,7 +498,3 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 _log.warn("The journal is applied at the next start: {why}", why=failure)
         self._opened.close()
         self._release()
-
-
-def _extent(row: LogRow | None) -> tuple[int, ...]:
-    return () if row is None else (row.first, row.last, row.count, row.size)

@@ -41,6 +41,9 @@ AHEAD = 1 << 18
 
 UNREADABLE = (lmdb.Error, OSError, StoreError, Damaged)
 
+MOST_KNOWN = 100_000
+"""How many subjects and records of logs with limits per subject are known between commits."""
+
 
 class LivingRecords(NamedTuple):
     """
