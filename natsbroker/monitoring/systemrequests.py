@@ -148,7 +148,7 @@ def _named(message: Message) -> str:
 class SubscriberCounts:
     """
     Answers C{$SYS.DEBUG.SUBSCRIBERS}, whose body is a subject, perhaps with wildcards, and perhaps
-    a queue group behind a blank: the number of subscriptions of clients and leafnodes. Accounts
+    a queue group behind a space: the number of subscriptions of clients and leafnodes. Accounts
     that import the subject ask about themselves. Servers without a connection of the account do
     not answer each other, so where there are some the answer takes L{COLLECTING}.
     """

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
+from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
+from natsbroker.interfaces import ISubscriber
 from natsbroker.monitoring.systemrequests import (
     ACCOUNT_REQUESTS,
     ACTIONS,
@@ -131,6 +133,7 @@ def test_subscribers() -> None:
     assert stage.ask("ACCOUNT.NSUBS", stage.other) == []
 
 
+@implementer(ISubscriber)
 class Peer:
     """
     Other servers, which answer how many subscriptions they have.
