@@ -416,3 +416,27 @@ def test_kick(real: Side, ours: Side) -> None:
         options = {"cid": cid, "state": 1}
         (row,) = side.answer("SERVER.PING.CONNZ", bodyOf(options))["data"]["connections"]
         assert row["reason"] == "Kicked"
+
+
+@pytest.mark.parametrize(("signal", "event"), [("USR2", "LAMEDUCK"), ("TERM", "SHUTDOWN")])
+def test_ends(signal: str, event: str, tmp_path: Path) -> None:
+    """The event of a server that takes nobody new, and that of one that stops, have the keys and
+    types of nats-server's, under its id."""
+    found = []
+    for flavour in (REAL, OURS_FAST):
+        directory = tmp_path / flavour.name
+        directory.mkdir()
+        server = Server(flavour, directory, 'lame_duck_grace_period: "300ms"\n' + CONFIG).start()
+        try:
+            watching = AskingClient(server, "s")
+            number = watching.answers("$SYS.REQ.SERVER.PING.IDZ")["id"]
+            sid = watching.subscribe(f"$SYS.SERVER.{number}.{event}".encode())
+            server.signal(signal)
+            (body,) = watching.take(sid, 1)
+            found.append(json.loads(body))
+            assert found[-1]["id"] == number
+            watching.close()
+        finally:
+            server.stop()
+    there, here = found
+    assertSameShape({"server": there}, {"server": here}, ABSENT, EXTRA)

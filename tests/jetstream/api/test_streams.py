@@ -81,7 +81,7 @@ def test_manyStreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_manyGaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limited number of gaps is listed, and all are counted."""
+    """Gaps are listed up to a limit, and all are counted."""
     monkeypatch.setattr(answering, "DELETED", 20_000)
     stage = ApiStage()
     stage.make()
