@@ -8,7 +8,6 @@ bad, not null. A payload is one object, in UTF-8.
 from __future__ import annotations
 
 import base64
-import binascii
 import decimal
 import json
 import math
@@ -16,12 +15,14 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.payloads import BadPayload, abbreviated, daysOf, decimalOf, microsOf
+from natsbroker.spark.codecs.datatypes import TIMESTAMP
+from natsbroker.spark.codecs.payloads import BadPayload, abbreviated, decimalOf
 from natsbroker.spark.errors import OptionError
 
 _Reader = Callable[[Any], Any]
@@ -98,15 +99,7 @@ class JSONCodec:
             if kind.key_type != pa.string():
                 raise OptionError(f"schema: {place}: the keys of JSON are STRING")
             return _map(self._reader(kind.item_type, f"{place}{{}}"), place)
-        if pa.types.is_decimal(kind):
-            return _decimal(kind.precision, kind.scale, place)
-        if kind in _BITS:
-            return _whole(_BITS[kind], place)
-        if pa.types.is_floating(kind):
-            return _fraction(kind == pa.float32(), place)
-        if pa.types.is_timestamp(kind):
-            return _timestamp(kind.tz is not None, place)
-        return _PLAIN[kind](place)
+        return _leaf(*_leafOf(kind), place)
 
 
 def _wrong(place: str, value: Any, wanted: str) -> BadPayload:
@@ -138,7 +131,7 @@ def _array(item: _Reader, place: str) -> _Reader:
 
 
 def _map(item: _Reader, place: str) -> _Reader:
-    text = _text(place)
+    text = _leaf(*_LEAVES[pa.string()], place)
 
     def read(value: Any) -> list[tuple[str, Any]]:
         if type(value) is not dict:
@@ -148,115 +141,86 @@ def _map(item: _Reader, place: str) -> _Reader:
     return read
 
 
-def _text(place: str) -> _Reader:
-    def read(value: Any) -> str:
-        if type(value) is not str:
-            raise _wrong(place, value, "a text")
-        if not value.isascii():
-            try:
-                value.encode("utf-8")
-            except UnicodeEncodeError:
-                raise BadPayload(f"{place}: half a surrogate is no text") from None
-        return value
+def _leaf(types: tuple[type, ...], wanted: str, convert: _Reader, place: str) -> _Reader:
+    """
+    @param types: those that C{json} makes of what is right.
+    @param convert: raises L{BadPayload}, or another C{ValueError} for what is not as it is wanted.
+    """
 
-    return read
-
-
-def _boolean(place: str) -> _Reader:
-    def read(value: Any) -> bool:
-        if type(value) is not bool:
-            raise _wrong(place, value, "true or false")
-        return value
-
-    return read
-
-
-def _whole(bits: int, place: str) -> _Reader:
-    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
-
-    def read(value: Any) -> int:
-        if type(value) is not int:
-            raise _wrong(place, value, "a whole number")
-        if not least <= value <= most:
-            raise BadPayload(f"{place}: {abbreviated(value)} is beyond {bits} bits")
-        return value
-
-    return read
-
-
-def _fraction(isSingle: bool, place: str) -> _Reader:
-    word = "FLOAT" if isSingle else "DOUBLE"
-
-    def read(value: Any) -> float:
-        if type(value) is not decimal.Decimal and type(value) is not int:
-            raise _wrong(place, value, "a number")
-        try:
-            found = float(value)
-            if isSingle:
-                struct.pack("<f", found)
-        except OverflowError:
-            found = math.inf
-        if math.isinf(found):
-            raise BadPayload(f"{place}: {abbreviated(value)} is beyond {word}")
-        return found
-
-    return read
-
-
-def _decimal(precision: int, scale: int, place: str) -> _Reader:
     def read(value: Any) -> Any:
-        if type(value) is not decimal.Decimal and type(value) is not int:
-            raise _wrong(place, value, "a number")
-        return decimalOf(value, precision, scale, place)
-
-    return read
-
-
-def _binary(place: str) -> _Reader:
-    def read(value: Any) -> bytes:
-        if type(value) is not str:
-            raise _wrong(place, value, "a text in base64")
-        try:
-            return base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            raise _wrong(place, value, "a text in base64") from None
-
-    return read
-
-
-def _date(place: str) -> _Reader:
-    def read(value: Any) -> int:
-        if type(value) is str and _DAY.fullmatch(value):
+        if type(value) in types:
             try:
-                return daysOf(date.fromisoformat(value))
+                return convert(value)
+            except BadPayload as error:
+                raise BadPayload(f"{place}: {error}") from None
             except ValueError:
-                pass  # As a day that is written in another way.
-        raise _wrong(place, value, "a day such as '2026-11-20'")
+                pass  # As what is of another type.
+        raise _wrong(place, value, wanted)
 
     return read
 
 
-def _timestamp(hasZone: bool, place: str) -> _Reader:
-    example = "'2026-11-20T12:30:00Z'" if hasZone else "'2026-11-20T12:30:00', without a zone"
+def _leafOf(kind: Any) -> tuple[tuple[type, ...], str, _Reader]:
+    if kind in _BITS:
+        return (int,), "a whole number", partial(_whole, _BITS[kind])
+    if pa.types.is_decimal(kind):
+        return _NUMBERS, "a number", partial(decimalOf, kind.precision, kind.scale)
+    return _LEAVES[kind]
 
-    def read(value: Any) -> int:
-        found = _TIME.fullmatch(value) if type(value) is str else None
-        if found is None or bool(found["zone"]) != hasZone:
-            raise _wrong(place, value, f"a time such as {example}")
-        zone = (found["zone"] or "").upper().replace("Z", "+00:00")
-        part = (found["part"] or "")[:6].ljust(6, "0")
+
+def _whole(bits: int, value: int) -> int:
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise BadPayload(f"{abbreviated(value)} is beyond {bits} bits")
+    return value
+
+
+def _fraction(word: str, value: Any) -> float:
+    try:
+        found = float(value)
+        if word == "FLOAT":
+            struct.pack("<f", found)
+    except OverflowError:
+        found = math.inf
+    if math.isinf(found):
+        raise BadPayload(f"{abbreviated(value)} is beyond {word}")
+    return found
+
+
+def _text(value: str) -> str:
+    if not value.isascii():
         try:
-            moment = datetime.fromisoformat(f"{found['day']}T{found['time']}.{part}{zone}")
-            return microsOf(moment)
-        except ValueError:
-            raise _wrong(place, value, f"a time such as {example}") from None
-
-    return read
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise BadPayload("half a surrogate is no text") from None
+    return value
 
 
-_PLAIN: dict[Any, Callable[[str], _Reader]] = {
-    pa.bool_(): _boolean,
-    pa.string(): _text,
-    pa.binary(): _binary,
-    pa.date32(): _date,
+def _day(value: str) -> date:
+    if _DAY.fullmatch(value) is None:
+        raise ValueError
+    return date.fromisoformat(value)
+
+
+def _moment(hasZone: bool, value: str) -> datetime:
+    found = _TIME.fullmatch(value)
+    if found is None or bool(found["zone"]) != hasZone:
+        raise ValueError
+    zone = (found["zone"] or "").upper().replace("Z", "+00:00")
+    part = (found["part"] or "")[:6].ljust(6, "0")
+    return datetime.fromisoformat(f"{found['day']}T{found['time']}.{part}{zone}")
+
+
+_NUMBERS = (int, decimal.Decimal)
+_ZONED = "a time such as '2026-11-20T12:30:00Z'"
+_LOCAL = "a time such as '2026-11-20T12:30:00', without a zone"
+
+_LEAVES: dict[Any, tuple[tuple[type, ...], str, _Reader]] = {
+    pa.bool_(): ((bool,), "true or false", bool),
+    pa.float32(): (_NUMBERS, "a number", partial(_fraction, "FLOAT")),
+    pa.float64(): (_NUMBERS, "a number", partial(_fraction, "DOUBLE")),
+    pa.string(): ((str,), "a text", _text),
+    pa.binary(): ((str,), "a text in base64", partial(base64.b64decode, validate=True)),
+    pa.date32(): ((str,), "a day such as '2026-11-20'", _day),
+    TIMESTAMP: ((str,), _ZONED, partial(_moment, True)),
+    pa.timestamp("us"): ((str,), _LOCAL, partial(_moment, False)),
 }

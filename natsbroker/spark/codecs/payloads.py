@@ -6,13 +6,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta, timezone
 from typing import Any, Protocol
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_LOCAL_EPOCH = datetime(1970, 1, 1)
-_FIRST_DAY = date(1970, 1, 1).toordinal()
-_MICROSECOND = timedelta(microseconds=1)
 
 #: Exact, or an error.
 _EXACT = decimal.Context(
@@ -43,33 +37,15 @@ class Codec(Protocol):
         """
 
 
-def checkedLong(value: int, place: str) -> int:
-    if not -(1 << 63) <= value < 1 << 63:
-        raise BadPayload(f"{place}: {abbreviated(value)} is beyond 64 bits")
-    return value
-
-
-def decimalOf(value: int | decimal.Decimal, precision: int, scale: int, place: str) -> Any:
+def decimalOf(precision: int, scale: int, value: int | decimal.Decimal) -> Any:
     try:
         exponent = decimal.Decimal((0, (1,), -scale))
         found = decimal.Decimal(value).quantize(exponent, context=_EXACT)
     except decimal.DecimalException:
         found = None
     if found is None or not found.is_finite() or len(found.as_tuple().digits) > precision:
-        raise BadPayload(f"{place}: {abbreviated(value)} is no DECIMAL({precision}, {scale})")
+        raise BadPayload(f"{abbreviated(value)} is no DECIMAL({precision}, {scale})")
     return found
-
-
-def daysOf(value: date) -> int:
-    return value.toordinal() - _FIRST_DAY
-
-
-def microsOf(value: datetime) -> int:
-    """
-    Microseconds since 1970; where no zone is given, of the clock on the wall.
-    """
-    epoch = _EPOCH if value.tzinfo is not None else _LOCAL_EPOCH
-    return (value - epoch) // _MICROSECOND
 
 
 def abbreviated(value: object) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from natsbroker.spark.codecs.avrocodec import AvroCodec, byFingerprint, confluent, singleObjects
 from natsbroker.spark.codecs.avroschemas import readAvro
+from natsbroker.spark.codecs.decoding import structsOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 from tests.spark.avrovalues import Kind, kinds, records, schemaText, written
@@ -73,7 +74,7 @@ class TestBare:
                 row = codec.decode(each)
             except BadPayload:
                 continue
-            pa.array([row], pa.struct(list(codec.columns)))
+            structsOf([row], pa.struct(list(codec.columns)))
 
 
 OLD = record(("id", "int"), ("gone", "string"))
@@ -139,7 +140,7 @@ class TestConfluent:
             row = codec.decode(struct.pack(">bI", 0, number) + data)
         except BadPayload:
             return
-        pa.array([row], pa.struct(list(codec.columns)))
+        structsOf([row], pa.struct(list(codec.columns)))
 
     @pytest.mark.parametrize(
         ("files", "number", "error"),
