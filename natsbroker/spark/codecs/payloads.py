@@ -5,8 +5,14 @@ What decoders of payloads have in common.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
+
+from natsbroker.spark.errors import OptionError
+
+#: How many decoders are kept.
+_MOST = 256
 
 #: Exact, or an error.
 _EXACT = decimal.Context(
@@ -35,6 +41,41 @@ class Codec(Protocol):
 
         @return: the values by the names of the columns; those that are missing are null.
         """
+
+
+class FramedCodec:
+    """
+    Reads values that say which schema they were written with: each is checked by its own, and what
+    another one wrote is brought to the columns of one.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[bytes], tuple[Any, int]],
+        codecOf: Callable[[Any], Codec],
+        key: Any,
+        brought: Callable[[Any, bytes], Mapping[str, Any]],
+    ) -> None:
+        """
+        @param opened: what a payload calls its schema, and where its value begins.
+        @param codecOf: the codec of a schema that is called so, or an error.
+        @param key: what the schema is called whose columns are made.
+        @param brought: reads what another schema wrote, given what it is called and the value.
+        """
+        self._opened = opened
+        self._codecOf = lru_cache(_MOST)(codecOf)
+        self._key = key
+        self._brought = brought
+        self.columns = self._codecOf(key).columns
+
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        try:
+            key, place = self._opened(data)
+            codec = self._codecOf(key)
+        except OptionError as error:
+            raise BadPayload(str(error)) from None
+        found = codec.decode(data[place:])
+        return found if key == self._key else self._brought(key, data[place:])
 
 
 def decimalOf(precision: int, scale: int, value: int | decimal.Decimal) -> Any:

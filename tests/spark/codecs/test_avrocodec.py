@@ -124,7 +124,10 @@ class TestConfluent:
             (b"\x00\x00\x00\x00\x01\x00\x00\x00", "1 bytes follow the value"),
             (b"\x00\x00\x00\x00\x01\x00\x7f", "63|-64"),
             (b"\x00\x00\x00\x00\x08\x01\x00", "it does not go from schema 8 to 7: "),
-            (b"\x00\x00\x00\x00\x09\x00\x00", "another one, with unions of several types"),
+            (
+                b"\x00\x00\x00\x00\x09\x00\x00",
+                "from schema 9 to 7: they have unions of several types",
+            ),
         ],
     )
     def test_bad(self, data: bytes, error: str) -> None:
