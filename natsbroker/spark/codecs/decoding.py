@@ -70,7 +70,7 @@ def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[An
     found, untaken = structsOf(values, kind)
     for place, reason in untaken.items():
         errors[place] = reason
-    return found, pa.array([x and inUTF8(x) for x in errors], pa.string())
+    return found, pa.array(errors, pa.string())
 
 
 def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | None]:
@@ -86,13 +86,6 @@ def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | N
     except Exception as problem:
         # A fault of the decoder, or of the library beneath: the payload is kept with it.
         return None, f"its decoder failed: {problem!r}"
-
-
-def inUTF8(text: str) -> str:
-    """
-    A text that may quote half a surrogate, with an escape for that.
-    """
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def structsOf(rows: list[Any], kind: Any) -> tuple[Any, dict[int, str]]:

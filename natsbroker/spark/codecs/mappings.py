@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.codecs.jsoncodec import JSONCodec
 from natsbroker.spark.codecs.payloads import Codec
 from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
@@ -94,6 +93,8 @@ def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
 @lru_cache(maxsize=64)
 def codecOf(mapping: PayloadMapping) -> Codec:
     if mapping.kind == "json":
+        from natsbroker.spark.codecs.jsoncodec import JSONCodec
+
         return JSONCodec(readSchema(mapping.what), mapping.isUnknownBad)
     if mapping.kind == "protobuf":
         from natsbroker.spark.codecs.protobufcodec import ProtobufCodec

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.codecs.decoding import decodedOr, inUTF8, structsOf
+from natsbroker.spark.codecs.decoding import decodedOr, structsOf
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.jobs.archive.origins import Origin
@@ -214,7 +214,7 @@ class _Task:
         table = DecodedTable((mapping.table if mapping else OTHERS) + DLQ, place, True)
         if table not in self._writers:
             return
-        reasons = [inUTF8(each)[:_REASON] for _, each in dead]
+        reasons = [each[:_REASON] for _, each in dead]
         numbers = pa.array([number for number, _ in dead], pa.int64())
         rows = withChecksums(batch.take(numbers))
         if self.first is None:
