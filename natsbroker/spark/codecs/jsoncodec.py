@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
 from natsbroker.spark.codecs.datatypes import TIMESTAMP
-from natsbroker.spark.codecs.payloads import BadPayload, decimalOf
+from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
@@ -101,4 +101,9 @@ def _typeOf(kind: Any, place: str, isStrict: bool) -> Any:
 def _digits(kind: type[_Digits], value: Any) -> _Digits:
     if type(value) is not int and type(value) is not Decimal:
         raise ValueError("Expected a number")
-    return kind(decimalOf(kind.kind.precision, kind.kind.scale, value))
+    number, precision, scale = Decimal(value), kind.kind.precision, kind.kind.scale
+    exact = Context(prec=precision, traps=[Inexact, InvalidOperation])
+    try:
+        return kind(number.quantize(Decimal((0, (1,), -scale)), context=exact))
+    except DecimalException:
+        raise BadPayload(f"{str(number)[:80]} is no DECIMAL({precision}, {scale})") from None

@@ -4,7 +4,6 @@ What decoders of payloads have in common.
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
@@ -13,11 +12,6 @@ from natsbroker.spark.errors import OptionError
 
 #: How many decoders are kept.
 _MOST = 256
-
-#: Exact, or an error.
-_EXACT = decimal.Context(
-    prec=38, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow]
-)
 
 
 class BadPayload(ValueError):
@@ -76,21 +70,3 @@ class FramedCodec:
             raise BadPayload(str(error)) from None
         found = codec.decode(data[place:])
         return found if key == self._key else self._brought(key, data[place:])
-
-
-def decimalOf(precision: int, scale: int, value: int | decimal.Decimal) -> Any:
-    try:
-        exponent = decimal.Decimal((0, (1,), -scale))
-        found = decimal.Decimal(value).quantize(exponent, context=_EXACT)
-    except decimal.DecimalException:
-        found = None
-    if found is None or not found.is_finite() or len(found.as_tuple().digits) > precision:
-        raise BadPayload(f"{abbreviated(value)} is no DECIMAL({precision}, {scale})")
-    return found
-
-
-def abbreviated(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > 256:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
