@@ -30,11 +30,13 @@ class Kind:
     @ivar schema: of it.
     @ivar values: what fastavro writes.
     @ivar seen: what Arrow has of a value that was read.
+    @ivar isEmpty: whether a value may take no bytes.
     """
 
     schema: Any
     values: st.SearchStrategy[Any]
     seen: Callable[[Any], Any] = lambda value: value
+    isEmpty: bool = False
 
 
 def schemaText(schema: Any) -> bytes:
@@ -71,7 +73,7 @@ _SIMPLE = [
     Kind("double", st.floats(allow_nan=False)),
     Kind("bytes", st.binary(max_size=5)),
     Kind("string", _TEXTS),
-    Kind("null", st.none()),
+    Kind("null", st.none(), isEmpty=True),
     Kind({"type": "int", "logicalType": "date"}, st.dates()),
     Kind({"type": "long", "logicalType": "timestamp-millis"}, _UTC.map(_millis)),
     Kind({"type": "long", "logicalType": "timestamp-micros"}, _UTC),
@@ -91,7 +93,7 @@ def _decimal(precision: int) -> Kind:
 
 def _fixed(size: int) -> Kind:
     schema = {"type": "fixed", "name": f"F{next(_numbers)}", "size": size}
-    return Kind(schema, st.binary(min_size=size, max_size=size))
+    return Kind(schema, st.binary(min_size=size, max_size=size), isEmpty=not size)
 
 
 def _enum(count: int) -> Kind:
@@ -140,7 +142,8 @@ def _record(fields: list[Kind]) -> Kind:
         return {name: each.seen(found[name]) for name, each in pairs} if fields else True
 
     values = {name: each.values for name, each in zip(names, fields, strict=True)}
-    return Kind(schema, st.fixed_dictionaries(values), seen)
+    isEmpty = all(each.isEmpty for each in fields)
+    return Kind(schema, st.fixed_dictionaries(values), seen, isEmpty)
 
 
 def _isOptional(kind: Kind) -> bool:
@@ -157,7 +160,7 @@ _leaves = st.one_of(
 kinds = st.recursive(
     _leaves,
     lambda inner: st.one_of(
-        inner.map(_array),
+        inner.filter(lambda x: not x.isEmpty).map(_array),
         inner.map(_map),
         st.builds(_optional, inner.filter(lambda x: not _isOptional(x)), st.booleans()),
         st.lists(inner, max_size=3).map(_record),

@@ -4,7 +4,7 @@ Decoding a column of a DataFrame, also of a streaming query.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -63,24 +63,29 @@ def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[An
     values: list[Any] = []
     errors: list[str | None] = []
     for data in payloads.to_pylist():
-        value, error = None, None
-        try:
-            if data is not None:
-                value = codec.decode(data.encode() if isinstance(data, str) else data)
-        except BadPayload as problem:
-            error = str(problem)
-        except DataSourceError:
-            raise  # The registry is not there: that is no fault of the payload.
-        except Exception as problem:
-            # A fault of the decoder, or of the library beneath: the row says so.
-            error = f"its decoder failed: {problem!r}"
+        payload = data.encode() if isinstance(data, str) else data
+        value, error = (None, None) if data is None else decodedOr(codec.decode, payload)
         values.append(value)
         errors.append(error)
     found, untaken = structsOf(values, kind)
     for place, reason in untaken.items():
         errors[place] = reason
-    texts = [x and x.encode("utf-8", "backslashreplace").decode() for x in errors]
-    return found, pa.array(texts, pa.string())
+    return found, pa.array(errors, pa.string())
+
+
+def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | None]:
+    """
+    @return: what a payload is; or C{None}, and what is wrong with it.
+    """
+    try:
+        return decode(data), None
+    except BadPayload as problem:
+        return None, str(problem)
+    except DataSourceError:
+        raise  # The registry is not there: that is no fault of the payload.
+    except Exception as problem:
+        # A fault of the decoder, or of the library beneath: the payload is kept with it.
+        return None, f"its decoder failed: {problem!r}"
 
 
 def structsOf(rows: list[Any], kind: Any) -> tuple[Any, dict[int, str]]:

@@ -2,37 +2,56 @@
 Payloads in JSON, strictly by a schema in Spark's language.
 
 Nothing is guessed: a number is no text, C{1.0} is no whole number, and what a type cannot hold is
-bad, not null. A payload is one object, in UTF-8.
+bad, not null. A payload is one object, in UTF-8. msgspec reads it by types that are made of the
+schema; of a key that is there twice it takes the last one.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import decimal
-import json
-import math
-import re
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
-from itertools import pairwise
-from typing import Any
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from typing import Annotated, Any
 
+import msgspec
 import pyarrow as pa
 
-from natsbroker.spark.codecs.payloads import BadPayload, abbreviated, daysOf, decimalOf, microsOf
+from natsbroker.spark.codecs.datatypes import TIMESTAMP
+from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 
-_Reader = Callable[[Any], Any]
-
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
-_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
-_TIME = re.compile(
-    r"(?P<day>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))?"
-    r"(?P<zone>[Zz]|[+-]\d\d:\d\d)?",
-    re.A,
-)
+
+#: Between this and infinity, numbers are nearer to the largest C{FLOAT} than to what follows it.
+_LARGEST = 3.4028235677973366e38
+
+_TYPES: dict[Any, Any] = {
+    **{
+        kind: Annotated[int, msgspec.Meta(ge=-(1 << bits - 1), le=(1 << bits - 1) - 1)]
+        for kind, bits in _BITS.items()
+    },
+    pa.bool_(): bool,
+    pa.float32(): Annotated[float, msgspec.Meta(gt=-_LARGEST, lt=_LARGEST)],
+    pa.float64(): float,
+    pa.string(): str,
+    pa.binary(): bytes,
+    pa.date32(): date,
+    TIMESTAMP: Annotated[datetime, msgspec.Meta(tz=True)],
+    pa.timestamp("us"): Annotated[datetime, msgspec.Meta(tz=False)],
+}
+
+#: What Arrow takes as it is.
+_KEPT = (bytes, date, datetime, Decimal)
+
+
+class _Digits(Decimal):
+    """
+    A number of a column of C{DECIMAL}, each of which has a subclass.
+
+    Arrow is not given others: version 26 ends the process for C{1E-999999999}.
+    """
+
+    kind: Any
 
 
 class JSONCodec:
@@ -42,221 +61,49 @@ class JSONCodec:
         @param isUnknownBad: whether a key that the schema has not makes an object bad.
         """
         self.columns = columns
-        self._isUnknownBad = isUnknownBad
-        self._read = self._object(list(columns), "")
-        self._decoder = json.JSONDecoder(
-            object_pairs_hook=_unique, parse_float=decimal.Decimal, parse_constant=_constant
-        )
+        kind = _typeOf(pa.struct(list(columns)), "", isUnknownBad)
+        self._decoder = msgspec.json.Decoder(kind, dec_hook=_digits, float_hook=Decimal)
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         try:
-            value = self._decoder.decode(data.decode("utf-8"))
-        except UnicodeDecodeError:
-            raise BadPayload("it is no UTF-8") from None
+            value = self._decoder.decode(data)
         except RecursionError:
             raise BadPayload("it is nested too deeply") from None
-        except BadPayload:
-            raise
-        except (ValueError, decimal.DecimalException) as error:
-            raise BadPayload(f"it is no JSON: {error}") from None
-        found: Mapping[str, Any] = self._read(value)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise BadPayload(str(error)) from None
+        found: Mapping[str, Any] = msgspec.to_builtins(value, builtin_types=_KEPT, enc_hook=Decimal)
         return found
 
-    def _object(self, fields: list[Any], place: str) -> _Reader:
+
+def _typeOf(kind: Any, place: str, isStrict: bool) -> Any:
+    if pa.types.is_struct(kind):
         inside = f"{place}." if place else ""
-        readers = [
-            (each.name, each.nullable, self._reader(each.type, inside + each.name), inside)
-            for each in fields
-        ]
-        names = {each.name for each in fields}
-        isStrict = self._isUnknownBad
-
-        def read(value: Any) -> dict[str, Any]:
-            if type(value) is not dict:
-                raise _wrong(place, value, "an object")
-            if isStrict and not value.keys() <= names:
-                unknown = next(each for each in value if each not in names)
-                raise BadPayload(f"{inside}{abbreviated(unknown)} is not in the schema")
-            found = {}
-            for name, isNullable, reader, inside_ in readers:
-                one = value.get(name)
-                if one is not None:
-                    found[name] = reader(one)
-                elif not isNullable:
-                    what = "null" if name in value else "missing"
-                    raise BadPayload(f"{inside_}{name} is {what} and NOT NULL")
-            return found
-
-        return read
-
-    def _reader(self, kind: Any, place: str) -> _Reader:
-        if pa.types.is_struct(kind):
-            return self._object(list(kind), place)
-        if pa.types.is_list(kind):
-            return _array(self._reader(kind.value_type, f"{place}[]"), place)
-        if pa.types.is_map(kind):
-            if kind.key_type != pa.string():
-                raise OptionError(f"schema: {place}: the keys of JSON are STRING")
-            return _map(self._reader(kind.item_type, f"{place}{{}}"), place)
-        if pa.types.is_decimal(kind):
-            return _decimal(kind.precision, kind.scale, place)
-        if kind in _BITS:
-            return _whole(_BITS[kind], place)
-        if pa.types.is_floating(kind):
-            return _fraction(kind == pa.float32(), place)
-        if pa.types.is_timestamp(kind):
-            return _timestamp(kind.tz is not None, place)
-        return _PLAIN[kind](place)
+        fields: list[Any] = []
+        for number, each in enumerate(kind):
+            inner = _typeOf(each.type, inside + each.name, isStrict)
+            name = f"field{number}"
+            fields.append((name, inner | None, None) if each.nullable else (name, inner))
+        names = {f"field{number}": each.name for number, each in enumerate(kind)}
+        return msgspec.defstruct(
+            "Object", fields, rename=names, forbid_unknown_fields=isStrict, kw_only=True
+        )
+    if pa.types.is_list(kind):
+        return list[_typeOf(kind.value_type, f"{place}[]", isStrict) | None]  # type: ignore[misc]
+    if pa.types.is_map(kind):
+        if kind.key_type != pa.string():
+            raise OptionError(f"schema: {place}: the keys of JSON are STRING")
+        return dict[str, _typeOf(kind.item_type, f"{place}{{}}", isStrict) | None]  # type: ignore[misc]
+    if pa.types.is_decimal(kind):
+        return type("Number", (_Digits,), {"kind": kind})
+    return _TYPES[kind]
 
 
-def _wrong(place: str, value: Any, wanted: str) -> BadPayload:
-    kinds = {dict: "an object", list: "an array", bool: "true or false", type(None): "null"}
-    what = kinds.get(type(value)) or abbreviated(value)
-    return BadPayload(f"{place}: {what} is not {wanted}" if place else f"{what} is not {wanted}")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = sorted(key for key, _ in pairs)
-        twice = next(one for one, other in pairwise(keys) if one == other)
-        raise BadPayload(f"the key {abbreviated(twice)} is there twice")
-    return found
-
-
-def _constant(word: str) -> Any:
-    raise BadPayload(f"it is no JSON: {word}")
-
-
-def _array(item: _Reader, place: str) -> _Reader:
-    def read(value: Any) -> list[Any]:
-        if type(value) is not list:
-            raise _wrong(place, value, "an array")
-        return [None if each is None else item(each) for each in value]
-
-    return read
-
-
-def _map(item: _Reader, place: str) -> _Reader:
-    text = _text(place)
-
-    def read(value: Any) -> list[tuple[str, Any]]:
-        if type(value) is not dict:
-            raise _wrong(place, value, "an object")
-        return [(text(key), None if each is None else item(each)) for key, each in value.items()]
-
-    return read
-
-
-def _text(place: str) -> _Reader:
-    def read(value: Any) -> str:
-        if type(value) is not str:
-            raise _wrong(place, value, "a text")
-        if not value.isascii():
-            try:
-                value.encode("utf-8")
-            except UnicodeEncodeError:
-                raise BadPayload(f"{place}: half a surrogate is no text") from None
-        return value
-
-    return read
-
-
-def _boolean(place: str) -> _Reader:
-    def read(value: Any) -> bool:
-        if type(value) is not bool:
-            raise _wrong(place, value, "true or false")
-        return value
-
-    return read
-
-
-def _whole(bits: int, place: str) -> _Reader:
-    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
-
-    def read(value: Any) -> int:
-        if type(value) is not int:
-            raise _wrong(place, value, "a whole number")
-        if not least <= value <= most:
-            raise BadPayload(f"{place}: {abbreviated(value)} is beyond {bits} bits")
-        return value
-
-    return read
-
-
-def _fraction(isSingle: bool, place: str) -> _Reader:
-    word = "FLOAT" if isSingle else "DOUBLE"
-
-    def read(value: Any) -> float:
-        if type(value) is not decimal.Decimal and type(value) is not int:
-            raise _wrong(place, value, "a number")
-        try:
-            found = float(value)
-            if isSingle:
-                struct.pack("<f", found)
-        except OverflowError:
-            found = math.inf
-        if math.isinf(found):
-            raise BadPayload(f"{place}: {abbreviated(value)} is beyond {word}")
-        return found
-
-    return read
-
-
-def _decimal(precision: int, scale: int, place: str) -> _Reader:
-    def read(value: Any) -> Any:
-        if type(value) is not decimal.Decimal and type(value) is not int:
-            raise _wrong(place, value, "a number")
-        return decimalOf(value, precision, scale, place)
-
-    return read
-
-
-def _binary(place: str) -> _Reader:
-    def read(value: Any) -> bytes:
-        if type(value) is not str:
-            raise _wrong(place, value, "a text in base64")
-        try:
-            return base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            raise _wrong(place, value, "a text in base64") from None
-
-    return read
-
-
-def _date(place: str) -> _Reader:
-    def read(value: Any) -> int:
-        if type(value) is str and _DAY.fullmatch(value):
-            try:
-                return daysOf(date.fromisoformat(value))
-            except ValueError:
-                pass  # As a day that is written in another way.
-        raise _wrong(place, value, "a day such as '2026-11-20'")
-
-    return read
-
-
-def _timestamp(hasZone: bool, place: str) -> _Reader:
-    example = "'2026-11-20T12:30:00Z'" if hasZone else "'2026-11-20T12:30:00', without a zone"
-
-    def read(value: Any) -> int:
-        found = _TIME.fullmatch(value) if type(value) is str else None
-        if found is None or bool(found["zone"]) != hasZone:
-            raise _wrong(place, value, f"a time such as {example}")
-        zone = (found["zone"] or "").upper().replace("Z", "+00:00")
-        part = (found["part"] or "")[:6].ljust(6, "0")
-        try:
-            moment = datetime.fromisoformat(f"{found['day']}T{found['time']}.{part}{zone}")
-            return microsOf(moment)
-        except ValueError:
-            raise _wrong(place, value, f"a time such as {example}") from None
-
-    return read
-
-
-_PLAIN: dict[Any, Callable[[str], _Reader]] = {
-    pa.bool_(): _boolean,
-    pa.string(): _text,
-    pa.binary(): _binary,
-    pa.date32(): _date,
-}
+def _digits(kind: type[_Digits], value: Any) -> _Digits:
+    if type(value) is not int and type(value) is not Decimal:
+        raise ValueError("Expected a number")
+    number, precision, scale = Decimal(value), kind.kind.precision, kind.kind.scale
+    exact = Context(prec=precision, traps=[Inexact, InvalidOperation])
+    try:
+        return kind(number.quantize(Decimal((0, (1,), -scale)), context=exact))
+    except DecimalException:
+        raise BadPayload(f"{str(number)[:80]} is no DECIMAL({precision}, {scale})") from None

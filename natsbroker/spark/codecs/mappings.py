@@ -7,13 +7,12 @@ A mapping is C{PATTERN=KIND:WHAT}. The first one whose pattern matches a message
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.codecs.jsoncodec import JSONCodec
 from natsbroker.spark.codecs.payloads import Codec
 from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
@@ -94,6 +93,8 @@ def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
 @lru_cache(maxsize=64)
 def codecOf(mapping: PayloadMapping) -> Codec:
     if mapping.kind == "json":
+        from natsbroker.spark.codecs.jsoncodec import JSONCodec
+
         return JSONCodec(readSchema(mapping.what), mapping.isUnknownBad)
     if mapping.kind == "protobuf":
         from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
@@ -161,23 +162,20 @@ def _one(what: str) -> tuple[str, _Files]:
     return path.name, ((path.name, path.read_bytes()),)
 
 
-def _registry(what: str) -> tuple[str, _Files]:
+def _split(what: str, form: str) -> tuple[str, str]:
+    place, mark, which = what.rpartition("#")
+    if not mark or not place or not which:
+        raise OptionError(f"schema: {what!r} is not {form}")
+    return place, which
+
+
+def _directory(what: str) -> tuple[str, _Files]:
     """
     A directory of schemas, and which of them is the table's.
     """
-    directory, mark, which = what.rpartition("#")
-    if not mark or not directory or not which:
-        raise OptionError(f"schema: {what!r} is not DIRECTORY#SCHEMA")
+    directory, which = _split(what, "DIRECTORY#SCHEMA")
     paths = sorted(each for each in Path(directory).iterdir() if each.suffix == ".avsc")
     return which, tuple((each.name, each.read_bytes()) for each in paths)
-
-
-def _single(what: str) -> tuple[str, _Files]:
-    return _registry(what) if "#" in what else _one(what)
-
-
-def _subject(what: str) -> tuple[str, _Files]:
-    return what, ()
 
 
 def _pinned(mapping: PayloadMapping, access: RegistryAccess) -> PayloadMapping:
@@ -194,17 +192,15 @@ def _message(what: str) -> tuple[str, _Files]:
     """
     A descriptor set, and which of its messages.
     """
-    path, mark, name = what.rpartition("#")
-    if not mark or not path or not name:
-        raise OptionError(f"schema: {what!r} is not FILE#MESSAGE")
-    return name, ((Path(path).name, Path(path).read_bytes()),)
+    path, name = _split(what, "FILE#MESSAGE")
+    return name, _one(path)[1]
 
 
-_FILES = {
+_FILES: dict[str, Callable[[str], tuple[str, _Files]]] = {
     "json": _json,
     "avro": _one,
-    "avro-single": _single,
-    "avro-confluent": _registry,
+    "avro-single": lambda what: _directory(what) if "#" in what else _one(what),
+    "avro-confluent": _directory,
     "protobuf": _message,
-    "registry": _subject,
+    "registry": lambda what: (what, ()),
 }

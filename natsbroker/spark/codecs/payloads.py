@@ -4,20 +4,14 @@ What decoders of payloads have in common.
 
 from __future__ import annotations
 
-import decimal
-from collections.abc import Mapping
-from datetime import date, datetime, timedelta, timezone
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_LOCAL_EPOCH = datetime(1970, 1, 1)
-_FIRST_DAY = date(1970, 1, 1).toordinal()
-_MICROSECOND = timedelta(microseconds=1)
+from natsbroker.spark.errors import OptionError
 
-#: Exact, or an error.
-_EXACT = decimal.Context(
-    prec=38, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow]
-)
+#: How many decoders are kept.
+_MOST = 256
 
 
 class BadPayload(ValueError):
@@ -43,37 +37,36 @@ class Codec(Protocol):
         """
 
 
-def checkedLong(value: int, place: str) -> int:
-    if not -(1 << 63) <= value < 1 << 63:
-        raise BadPayload(f"{place}: {abbreviated(value)} is beyond 64 bits")
-    return value
-
-
-def decimalOf(value: int | decimal.Decimal, precision: int, scale: int, place: str) -> Any:
-    try:
-        exponent = decimal.Decimal((0, (1,), -scale))
-        found = decimal.Decimal(value).quantize(exponent, context=_EXACT)
-    except decimal.DecimalException:
-        found = None
-    if found is None or not found.is_finite() or len(found.as_tuple().digits) > precision:
-        raise BadPayload(f"{place}: {abbreviated(value)} is no DECIMAL({precision}, {scale})")
-    return found
-
-
-def daysOf(value: date) -> int:
-    return value.toordinal() - _FIRST_DAY
-
-
-def microsOf(value: datetime) -> int:
+class FramedCodec:
     """
-    Microseconds since 1970; where no zone is given, of the clock on the wall.
+    Reads values that say which schema they were written with: each is checked by its own, and what
+    another one wrote is brought to the columns of one.
     """
-    epoch = _EPOCH if value.tzinfo is not None else _LOCAL_EPOCH
-    return (value - epoch) // _MICROSECOND
 
+    def __init__(
+        self,
+        opened: Callable[[bytes], tuple[Any, int]],
+        codecOf: Callable[[Any], Codec],
+        key: Any,
+        brought: Callable[[Any, bytes], Mapping[str, Any]],
+    ) -> None:
+        """
+        @param opened: what a payload calls its schema, and where its value begins.
+        @param codecOf: the codec of a schema that is called so, or an error.
+        @param key: what the schema is called whose columns are made.
+        @param brought: reads what another schema wrote, given what it is called and the value.
+        """
+        self._opened = opened
+        self._codecOf = lru_cache(_MOST)(codecOf)
+        self._key = key
+        self._brought = brought
+        self.columns = self._codecOf(key).columns
 
-def abbreviated(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > 256:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        try:
+            key, place = self._opened(data)
+            codec = self._codecOf(key)
+        except OptionError as error:
+            raise BadPayload(str(error)) from None
+        found = codec.decode(data[place:])
+        return found if key == self._key else self._brought(key, data[place:])

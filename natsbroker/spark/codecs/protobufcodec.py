@@ -13,7 +13,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
@@ -23,44 +24,23 @@ from natsbroker.spark.errors import OptionError
 
 _Reader = Callable[[Any], Any]
 
-_FIELD = descriptor_pb2.FieldDescriptorProto
 _DECIMAL = pa.decimal128(20, 0)
 
-#: What scalar fields become.
+#: What scalar fields become, by what they are in C++, where C{bytes} are strings too.
 _SCALARS = {
-    _FIELD.TYPE_DOUBLE: pa.float64(),
-    _FIELD.TYPE_FLOAT: pa.float32(),
-    _FIELD.TYPE_INT64: pa.int64(),
-    _FIELD.TYPE_SINT64: pa.int64(),
-    _FIELD.TYPE_SFIXED64: pa.int64(),
-    _FIELD.TYPE_UINT64: _DECIMAL,
-    _FIELD.TYPE_FIXED64: _DECIMAL,
-    _FIELD.TYPE_INT32: pa.int32(),
-    _FIELD.TYPE_SINT32: pa.int32(),
-    _FIELD.TYPE_SFIXED32: pa.int32(),
-    _FIELD.TYPE_UINT32: pa.int64(),
-    _FIELD.TYPE_FIXED32: pa.int64(),
-    _FIELD.TYPE_BOOL: pa.bool_(),
-    _FIELD.TYPE_STRING: pa.string(),
-    _FIELD.TYPE_BYTES: pa.binary(),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT64: _DECIMAL,
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_STRING: pa.string(),
 }
 
 _WELL_KNOWN = "google/protobuf/"
 _TIMESTAMP = "google.protobuf.Timestamp"
-_WRAPPERS = {
-    f"google.protobuf.{each}Value"
-    for each in (
-        "Double",
-        "Float",
-        "Int64",
-        "UInt64",
-        "Int32",
-        "UInt32",
-        "Bool",
-        "String",
-        "Bytes",
-    )
-}
+_WRAPPERS = {each.full_name for each in wrappers_pb2.DESCRIPTOR.message_types_by_name.values()}
 
 #: The seconds that a C{Timestamp} may have: of the years 1 to 9999.
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
@@ -206,7 +186,8 @@ def _single(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reade
         return _message(field.message_type, place, outer)
     if field.enum_type is not None:
         return pa.string(), _enum(field.enum_type, place)
-    kind = _SCALARS[field.type]
+    isBinary = field.type == FieldDescriptor.TYPE_BYTES
+    kind = pa.binary() if isBinary else _SCALARS[field.cpp_type]
     return kind, _READERS.get(kind, _same)
 
 

@@ -6,23 +6,22 @@ schema in four bytes, and for Protobuf which message of the file it is.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from natsbroker.spark.codecs.avrocodec import FramedAvro, numbered
+from natsbroker.spark.codecs.avrocodec import framedAvro, numbered
 from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
 from natsbroker.spark.codecs.jsoncodec import JSONCodec
 from natsbroker.spark.codecs.jsonschemas import jsonColumns
-from natsbroker.spark.codecs.payloads import BadPayload, Codec
+from natsbroker.spark.codecs.payloads import BadPayload, Codec, FramedCodec
 from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
 from natsbroker.spark.codecs.registry import RegisteredSchema, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 
-#: How many decoders are kept, and the most parts of a message's index.
+#: How many schemas are kept, and the most parts of a message's index.
 _MOST, _DEEPEST = 256, 32
 
 
@@ -30,7 +29,8 @@ def registered(
     registry: SchemaRegistry, number: int, message: str, isUnknownBad: bool = True
 ) -> Codec:
     """
-    What reads payloads into the columns of one schema.
+    What reads payloads into the columns of one schema. In JSON and Protobuf, what another one wrote
+    is read without the fields that this one has not.
 
     @param message: of Protobuf, its full name; the first of the file if empty.
     @raise OptionError: if there is no such schema, or no columns for it.
@@ -38,11 +38,13 @@ def registered(
     try:
         kind = registry.schema(number).kind
         if kind == "AVRO":
-            return FramedAvro(partial(_avro, registry), number, numbered)
+            return framedAvro(numbered, lru_cache(_MOST)(partial(_avro, registry)), number)
         if kind == "PROTOBUF":
-            return RegisteredProtobuf(registry, number, message, isUnknownBad)
+            return _protobuf(_ProtobufFiles(registry), number, message, isUnknownBad)
         if kind == "JSON":
-            return RegisteredJSON(registry, number, isUnknownBad)
+            codecOf = partial(_json, registry, isUnknownBad)
+            lenient = JSONCodec(codecOf(number).columns, False)
+            return FramedCodec(numbered, codecOf, number, lambda _, data: lenient.decode(data))
     except BadPayload as error:
         raise OptionError(str(error)) from None
     raise OptionError(f"registry: schema {number} is {kind}: AVRO, PROTOBUF and JSON are supported")
@@ -50,10 +52,31 @@ def registered(
 
 def _avro(registry: SchemaRegistry, number: int) -> AvroSchema:
     text, named = _texts(registry, number, "AVRO")
-    try:
-        return readAvro(text, f"schema {number}", list(named.values()))
-    except OptionError as error:
-        raise BadPayload(str(error)) from None
+    return readAvro(text, f"schema {number}", list(named.values()))
+
+
+def _json(registry: SchemaRegistry, isUnknownBad: bool, number: int) -> JSONCodec:
+    text, named = _texts(registry, number, "JSON")
+    return JSONCodec(jsonColumns(text, f"schema {number}", named), isUnknownBad)
+
+
+def _protobuf(files: _ProtobufFiles, number: int, message: str, isUnknownBad: bool) -> FramedCodec:
+    wanted = message or _nameOf(files.of(number)[1], (0,))
+
+    def opened(data: bytes) -> tuple[tuple[int, str], int]:
+        other, place = numbered(data)
+        path, place = _index(data, place)
+        return (other, _nameOf(files.of(other)[1], path)), place
+
+    def codecOf(key: tuple[int, str], isUnknownBad: bool = isUnknownBad) -> ProtobufCodec:
+        other, name = key
+        if name != wanted:
+            raise BadPayload(f"it is a {name} and not a {wanted}")
+        return ProtobufCodec(files.of(other)[0], f"schema {other}", name, isUnknownBad)
+
+    key = (number, wanted)
+    lenient = codecOf(key, False)
+    return FramedCodec(opened, codecOf, key, lambda _, data: lenient.decode(data))
 
 
 def _texts(registry: SchemaRegistry, number: int, kind: str) -> tuple[bytes, dict[str, bytes]]:
@@ -76,69 +99,15 @@ def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, 
             found[name] = other.text.encode()
 
 
-class RegisteredJSON:
-    """
-    An object that another schema wrote is checked by that, and read without the keys that the one
-    of the columns has not.
-    """
-
-    def __init__(self, registry: SchemaRegistry, number: int, isUnknownBad: bool) -> None:
+class _ProtobufFiles:
+    def __init__(self, registry: SchemaRegistry) -> None:
         self._registry = registry
-        self._number = number
-        self._isUnknownBad = isUnknownBad
-        self._writer = lru_cache(_MOST)(self._writerOf)
-        self.columns = self._writer(number).columns
-        self._lenient = JSONCodec(self.columns, False)
+        self.of = lru_cache(_MOST)(self._found)
 
-    def decode(self, data: bytes) -> Mapping[str, Any]:
-        number, place = numbered(data)
-        found = self._writer(number).decode(data[place:])
-        return found if number == self._number else self._lenient.decode(data[place:])
-
-    def _writerOf(self, number: int) -> JSONCodec:
-        text, named = _texts(self._registry, number, "JSON")
-        try:
-            return JSONCodec(jsonColumns(text, f"schema {number}", named), self._isUnknownBad)
-        except OptionError as error:
-            raise BadPayload(str(error)) from None
-
-
-class RegisteredProtobuf:
-    """
-    A message that another version of its file wrote is checked by that, and read without the fields
-    that the one of the columns has not.
-    """
-
-    def __init__(
-        self, registry: SchemaRegistry, number: int, message: str, isUnknownBad: bool
-    ) -> None:
-        self._registry = registry
-        self._number = number
-        self._isUnknownBad = isUnknownBad
-        self._writer = lru_cache(_MOST)(self._writerOf)
-        files, root = self._files(number)
-        self._name = message or _nameOf(root, (0,))
-        self._lenient = ProtobufCodec(files, f"schema {number}", self._name, False)
-        self.columns = self._lenient.columns
-
-    def decode(self, data: bytes) -> Mapping[str, Any]:
-        number, place = numbered(data)
-        path, place = _index(data, place)
-        name, codec = self._writer(number, path)
-        if name != self._name:
-            raise BadPayload(f"it is a {name} and not a {self._name}")
-        found = codec.decode(data[place:])
-        return found if number == self._number else self._lenient.decode(data[place:])
-
-    def _writerOf(self, number: int, path: tuple[int, ...]) -> tuple[str, ProtobufCodec]:
-        try:
-            files, root = self._files(number)
-            name = _nameOf(root, path)
-            return name, ProtobufCodec(files, f"schema {number}", name, self._isUnknownBad)
-        except OptionError as error:
-            raise BadPayload(str(error)) from None
-
-    def _files(self, number: int) -> tuple[bytes, Any]:
+    def _found(self, number: int) -> tuple[bytes, Any]:
+        """
+        @return: the set of descriptors that is a schema, and the file of it that is the schema's.
+        """
         schema = self._registry.schema(number, True)
         if schema.kind != "PROTOBUF":
             raise BadPayload(f"its schema, {number}, is {schema.kind} and not PROTOBUF")

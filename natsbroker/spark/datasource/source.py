@@ -5,6 +5,7 @@ The data source C{natsbroker} on PySpark's Python Data Source API.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,56 +29,42 @@ from natsbroker.spark.logs.selection import checkedNames, logsOf
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
+#: What a condition on a number adds to it, for the least that is left and for the first behind.
+_LEAST = {"EqualTo": 0, "EqualNullSafe": 0, "GreaterThanOrEqual": 0, "GreaterThan": 1}
+_STOP = {"EqualTo": 1, "EqualNullSafe": 1, "LessThanOrEqual": 1, "LessThan": 0}
+
 
 @dataclass
 class PushedFilters:
     """
     @ivar least: no sequence is smaller.
-    @ivar stop: every sequence is smaller; C{None} for no limit.
-    @ivar subjects: no others; C{None} for all.
-    @ivar streams: no others; C{None} for all.
+    @ivar stop: every sequence is smaller.
+    @ivar names: for C{subject} and C{stream}: no others; all where it is not there.
     """
 
     least: int = 0
-    stop: int | None = None
-    subjects: frozenset[str] | None = field(default=None)
-    streams: frozenset[str] | None = field(default=None)
+    stop: int = sys.maxsize
+    names: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def take(self, condition: Any) -> None:
         name = type(condition).__name__
         column = ".".join(getattr(condition, "attribute", ()))
         value = getattr(condition, "value", None)
         if column == "seq" and isinstance(value, int):
-            self._takeSeq(name, value)
-        elif column in ("subject", "stream"):
+            self.least = max(self.least, value + _LEAST.get(name, -sys.maxsize))
+            self.stop = min(self.stop, value + _STOP.get(name, sys.maxsize))
+        elif column in ("subject", "stream") and name in ("EqualTo", "EqualNullSafe", "In"):
             given: Iterable[object] = value if name == "In" and value is not None else (value,)
-            if name in ("EqualTo", "EqualNullSafe", "In"):
-                self._takeNames(column, frozenset(x for x in given if isinstance(x, str)))
-
-    def _takeSeq(self, name: str, value: int) -> None:
-        if name in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual"):
-            self.least = max(self.least, value)
-        elif name == "GreaterThan":
-            self.least = max(self.least, value + 1)
-        stops = {"EqualTo": 1, "EqualNullSafe": 1, "LessThanOrEqual": 1, "LessThan": 0}
-        if name in stops:
-            stop = value + stops[name]
-            self.stop = stop if self.stop is None else min(self.stop, stop)
-
-    def _takeNames(self, column: str, names: frozenset[str]) -> None:
-        if column == "stream":
-            self.streams = names if self.streams is None else self.streams & names
-        else:
-            self.subjects = names if self.subjects is None else self.subjects & names
+            names = frozenset(x for x in given if isinstance(x, str))
+            self.names[column] = names & self.names.get(column, names)
 
     def ranges(self, ranges: Iterable[SequenceRange]) -> list[SequenceRange]:
         left = []
         for bounds in ranges:
-            start = max(bounds.start, self.least)
-            stop = bounds.stop if self.stop is None else min(bounds.stop, self.stop)
-            if start < stop and (self.streams is None or bounds.stream in self.streams):
+            start, stop = max(bounds.start, self.least), min(bounds.stop, self.stop)
+            if start < stop and bounds.stream in self.names.get("stream", (bounds.stream,)):
                 left.append(SequenceRange(bounds.stream, bounds.created, start, stop))
-        return left if self.subjects is None or self.subjects else []
+        return left if self.names.get("subject", True) else []
 
     def patterns(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
         """
@@ -85,11 +72,11 @@ class PushedFilters:
 
         @return: C{None} if no subject is left.
         """
-        if self.subjects is None:
+        if "subject" not in self.names:
             return patterns
         wanted = [each.encode("utf-8") for each in patterns]
         kept = []
-        for subject in sorted(self.subjects):
+        for subject in sorted(self.names["subject"]):
             literal = subject.encode("utf-8")
             if not isValidLiteral(literal):
                 return patterns

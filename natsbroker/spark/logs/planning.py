@@ -152,15 +152,9 @@ def _perStream(
     return {name: _inJSON(option, words, name, given.get(name, usual)) for name in names}
 
 
-class _StartTime(str):
-    """
-    A position in time, as servers read it.
-    """
-
-
 def _inJSON(option: str, words: tuple[str, ...], name: str, value: object) -> int | str:
     if isinstance(value, str) and _DATE.match(value):
-        return _StartTime(rfc3339(value, f"{option}: {name}"))
+        return rfc3339(value, f"{option}: {name}")
     return _offset(f"{option}: {name}", (*words, "a time"), value, 1)
 
 
@@ -178,6 +172,16 @@ def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> i
     return int(text)
 
 
+def _time(wanted: int | str, options: Mapping[str, Any], option: str) -> str:
+    """
+    A position in time, by an option for all streams or by what is wanted of one; empty if it is
+    none.
+    """
+    if options[option]:
+        return rfc3339(options[option], option)
+    return wanted if isinstance(wanted, str) and _DATE.match(wanted) else ""
+
+
 def _start(
     logs: Logs,
     state: StreamState,
@@ -185,9 +189,7 @@ def _start(
     options: Mapping[str, Any],
     onLoss: OnLoss,
 ) -> int:
-    time = wanted if isinstance(wanted, _StartTime) else ""
-    if options["startingTimestamp"]:
-        time = rfc3339(options["startingTimestamp"], "startingTimestamp")
+    time = _time(wanted, options, "startingTimestamp")
     if time:
         found = logs.firstSince(state.name, time)
         if found is None and options["startingOffsetsByTimestampStrategy"] == "error":
@@ -206,9 +208,7 @@ def _start(
 
 
 def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any]) -> int:
-    time = wanted if isinstance(wanted, _StartTime) else ""
-    if options["endingTimestamp"]:
-        time = rfc3339(options["endingTimestamp"], "endingTimestamp")
+    time = _time(wanted, options, "endingTimestamp")
     if time:
         found = logs.firstSince(state.name, time)
         return state.stop if found is None else min(found, state.stop)

@@ -107,17 +107,10 @@ class DeltaLakeTable(ArchiveTable):
 
     def _append(self, table: Any, found: TableSnapshot, what: Addition) -> None:
         ends = {_Names(found.log).stop: what.stop}
-        table.create_write_transaction(
-            # The library compacts newest first, in this order: what follows stays together.
-            [added(self.root, each) for each in reversed(what.files)],
-            "append",
-            pa.schema(table.schema().to_arrow()),
-            partition_by=["date"] if found.partition else [],
-            commit_properties=deltalake.CommitProperties(
-                custom_metadata=what.said,
-                app_transactions=_transactions(found, ends, what.lost),
-            ),
-        )
+        # The library compacts newest first, in this order: what follows stays together.
+        new = [added(self.root, each) for each in reversed(what.files)]
+        marks = _transactions(found, ends, what.lost)
+        _write(table, found, new, marks, what.said)
         self._sync(found.version + 1)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
@@ -156,17 +149,9 @@ class DeltaLakeTable(ArchiveTable):
         now = int(time.time() * 1000)
         removed = [RemoveAction(x.path, False, now, x.bytes, _partition(x)) for x in old]
         # So that of two one fails, whatever the library thinks of files.
-        mine = deltalake.CommitProperties(app_transactions=[Transaction("nb/compact", now, now)])
-        return self._synced(
-            found.version,
-            lambda: table.create_write_transaction(
-                [*removed, added(self.root, new, False)],
-                "append",
-                pa.schema(table.schema().to_arrow()),
-                partition_by=["date"] if found.partition else [],
-                commit_properties=mine,
-            ),
-        )
+        mine = [Transaction("nb/compact", now, now)]
+        actions: list[AddAction | RemoveAction] = [*removed, added(self.root, new, False)]
+        return self._synced(found.version, lambda: _write(table, found, actions, mine))
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
@@ -290,6 +275,24 @@ class _Names:
 
     def ends(self, place: int) -> tuple[str, str]:
         return f"{self.lost}/{place}/start", f"{self.lost}/{place}/stop"
+
+
+def _write(
+    table: Any,
+    found: TableSnapshot,
+    actions: Sequence[AddAction | RemoveAction],
+    marks: Sequence[Transaction],
+    said: dict[str, str] | None = None,
+) -> None:
+    table.create_write_transaction(
+        list(actions),
+        "append",
+        pa.schema(table.schema().to_arrow()),
+        partition_by=["date"] if found.partition else [],
+        commit_properties=deltalake.CommitProperties(
+            custom_metadata=said, app_transactions=list(marks)
+        ),
+    )
 
 
 def _transactions(

@@ -4,6 +4,7 @@ The catalogs in which archives are that are Iceberg tables, and how their metada
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -32,33 +33,20 @@ _TABLE = "natsbroker.archive"
 _WRITER = {"py-io-impl": f"{__name__}.SyncedFileIO"}
 
 
-class _Stream:
-    def __init__(self, stream: Any, path: Path) -> None:
-        self._stream = stream
-        self._path = path
-
-    def __enter__(self) -> _Stream:
-        return self
-
-    def __exit__(self, *given: object) -> None:
-        self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
+class _SyncedStream(io.BufferedWriter):
     def close(self) -> None:
-        self._stream.close()
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        syncDirectory(self._path.parent)
+        if not self.closed:
+            self.flush()
+            os.fsync(self.fileno())
+            super().close()
+            syncDirectory(Path(str(self.name)).parent)
 
 
 class _File(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:
-        return _Stream(super().create(overwrite), Path(self._path))
+        path = Path(self._path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _SyncedStream(io.FileIO(path, "w" if overwrite else "x"))
 
 
 class SyncedFileIO(PyArrowFileIO):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from natsbroker.spark.codecs.avrocodec import AvroCodec, byFingerprint, confluent, singleObjects
 from natsbroker.spark.codecs.avroschemas import readAvro
+from natsbroker.spark.codecs.decoding import structsOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 from tests.spark.avrovalues import Kind, kinds, records, schemaText, written
@@ -73,7 +74,7 @@ class TestBare:
                 row = codec.decode(each)
             except BadPayload:
                 continue
-            pa.array([row], pa.struct(list(codec.columns)))
+            structsOf([row], pa.struct(list(codec.columns)))
 
 
 OLD = record(("id", "int"), ("gone", "string"))
@@ -123,7 +124,10 @@ class TestConfluent:
             (b"\x00\x00\x00\x00\x01\x00\x00\x00", "1 bytes follow the value"),
             (b"\x00\x00\x00\x00\x01\x00\x7f", "63|-64"),
             (b"\x00\x00\x00\x00\x08\x01\x00", "it does not go from schema 8 to 7: "),
-            (b"\x00\x00\x00\x00\x09\x00\x00", "another one, with unions of several types"),
+            (
+                b"\x00\x00\x00\x00\x09\x00\x00",
+                "from schema 9 to 7: they have unions of several types",
+            ),
         ],
     )
     def test_bad(self, data: bytes, error: str) -> None:
@@ -139,7 +143,7 @@ class TestConfluent:
             row = codec.decode(struct.pack(">bI", 0, number) + data)
         except BadPayload:
             return
-        pa.array([row], pa.struct(list(codec.columns)))
+        structsOf([row], pa.struct(list(codec.columns)))
 
     @pytest.mark.parametrize(
         ("files", "number", "error"),

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.codecs.avrobytes import Input
+from natsbroker.spark.codecs.avrocodec import AvroCodec
 from natsbroker.spark.codecs.avroschemas import readAvro
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.payloads import BadPayload
@@ -68,15 +68,18 @@ WRONG = [
     ("no.such.Type", "it is no Avro schema"),
     ({"type": "array"}, "it is no Avro schema"),
     (7, "it is no Avro schema"),
-    (record(("a b", "int")), "'a b' is no name"),
     (record(("a", "int"), ("A", "int")), "column A is there twice"),
-    (record(name="1R"), "'1R' is no name"),
-    ({"type": "fixed", "name": "F", "size": -1}, "F has no size"),
-    ({"type": "enum", "name": "E", "symbols": []}, "an enum has symbols that are names"),
-    (record(("a", [])), "a: a union has types"),
-    (record(("a", ["int", ["string"]])), "a: a union has types, and no unions"),
     (record(("n", ["null", "R"])), "n: R has itself in it, and no columns for that"),
     (record(("n", {"type": "array", "items": "R"})), r"n\[\]: R has itself in it"),
+    (record(("a", {"type": "array", "items": "null"})), r"a\[\]: no column is for items that take"),
+    (
+        {"type": "array", "items": record(("a", "null"), ("b", record(name="E")))},
+        "items that take no bytes",
+    ),
+    (
+        {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}},
+        "items that take no bytes",
+    ),
     (
         record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 39})),
         "a: decimals have 38 digits at most, not 39",
@@ -122,13 +125,13 @@ class TestColumns:
 
 
 class TestValues:
-    """What fastavro would not read, or others read in another way."""
+    """What fastavro by itself reads in another way, or not."""
 
     def read(self, schema: Any, data: bytes) -> Any:
         """A value, as Arrow gives it back."""
-        root = readAvro(schemaText(schema), "a.avsc").root
-        [found] = pa.array([root.read(Input(data))], root.kind).to_pylist()
-        return found
+        codec = AvroCodec(readAvro(schemaText(schema), "a.avsc"))
+        [found] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
+        return found["value"]
 
     def test_choices(self) -> None:
         """Of several types one has the value, and the others are null."""
@@ -138,18 +141,18 @@ class TestValues:
         assert self.read(schema, b"\x04\x02x") == {"member0": None, "member1": "x"}
         assert self.read(["int", "long"], b"\x00\x03") == -2
 
-    def test_timestamps(self) -> None:
-        """Milliseconds that are beyond 64 bits as microseconds are bad."""
+    def test_timestampBeyondTheYear9999(self) -> None:
+        """A time that Python has not is bad."""
         schema = {"type": "long", "logicalType": "timestamp-millis"}
-        with pytest.raises(BadPayload, match="is beyond 64 bits"):
+        with pytest.raises(BadPayload, match="OverflowError"):
             self.read(schema, written("long", 1 << 60))
 
     def test_decimals(self) -> None:
-        """A decimal may be padded, has a byte at least, and not more digits than it may."""
+        """A decimal may be padded, and has not more digits than it may."""
         schema = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
         assert str(self.read(schema, b"\x06\xff\xfc\x19")) == "-99.9"
-        for data in (b"\x00", b"\x04\x03\xe8", b"\x04\xfc\x18"):
-            with pytest.raises(BadPayload, match="a decimal has"):
+        for data in (b"\x04\x03\xe8", b"\x04\xfc\x18"):
+            with pytest.raises(pa.ArrowInvalid, match="precision"):
                 self.read(schema, data)
 
     def test_emptyRecords(self) -> None:
@@ -157,3 +160,8 @@ class TestValues:
         schema = ["null", json.loads(schemaText(record(name="Nothing")))]
         assert self.read(schema, b"\x02") is True
         assert self.read(schema, b"\x00") is None
+
+    def test_hugeCount(self) -> None:
+        """An array has no more items than the payload has bytes."""
+        with pytest.raises(BadPayload, match="EOFError"):
+            self.read({"type": "array", "items": "int"}, written("long", 1 << 62) + b"\x00")

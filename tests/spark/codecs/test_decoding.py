@@ -27,7 +27,7 @@ def test_arrays() -> None:
     assert values.to_pylist() == [{"id": 7}, None, None, None, {"id": None}]
     found = errors.to_pylist()
     assert [each is None for each in found] == [True, True, False, False, True]
-    assert "is not a whole number" in found[2] and "columns cannot hold it" in found[3]
+    assert "Input data was truncated" in found[2] and "columns cannot hold it" in found[3]
 
 
 def test_registered(spark: Any) -> None:

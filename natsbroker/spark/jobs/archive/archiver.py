@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from natsbroker.spark.datasource.tasks import batchesOf, connected
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.jobs.archive.origins import LogOrigin, logOf
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import Logs, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamState
-from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
@@ -54,27 +54,11 @@ class CopyResult:
     lost: tuple[Range, ...]
 
 
-def logOf(state: StreamState, options: dict[str, Any]) -> Log:
-    isChannel = bool(options["channel"])
-    scope = options["clusterId"] if isChannel else options["domain"]
-    return Log("channel" if isChannel else "stream", state.name, scope, state.created)
-
-
 def copyRange(
-    options: dict[str, Any],
-    root: Location,
-    bounds: SequenceRange,
-    partition: str = "",
+    origin: LogOrigin, root: Location, partition: str, bounds: SequenceRange
 ) -> CopyResult:
     lost: list[Range] = []
-
-    batches = batchesOf(
-        {**options, "failOnDataLoss": False},
-        COLUMNS,
-        bounds,
-        onLoss=lambda loss: lost.extend(loss.ranges),
-    )
-    files = writeFiles(root, batches, bounds.start, bool(partition))
+    files = writeFiles(root, origin.batches(bounds, lost.append), bounds.start, bool(partition))
     return CopyResult(tuple(files), tuple(lost))
 
 
@@ -189,8 +173,8 @@ class Archiver:
 
     def _advance(self, snapshot: TableSnapshot, end: int) -> TableSnapshot:
         ranges = self._plan.ranges(snapshot.log, snapshot.stop, end)
-        root, partition = self.table.root, snapshot.partition
-        work = partial(copyRange, self._options, root, partition=partition)
+        origin = LogOrigin(self._options)
+        work = partial(copyRange, origin, self.table.root, snapshot.partition)
         done: list[CopyResult] = self._run(work, ranges)
         files = [file for copied in done for file in copied.files]
         lost = [each for copied in done for each in copied.lost]

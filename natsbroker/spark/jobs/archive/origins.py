@@ -12,13 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from natsbroker.spark.datasource.tasks import batchesOf, stateOf
-from natsbroker.spark.jobs.archive.archiver import logOf
 from natsbroker.spark.logs.reading import Loss, SequenceRange
 from natsbroker.spark.logs.selection import oneName
+from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.tables.checking import COLUMNS, readFiles
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 from natsbroker.spark.tables.table import tableAt
+
+
+def logOf(state: StreamState, options: dict[str, Any]) -> Log:
+    isChannel = bool(options["channel"])
+    scope = options["clusterId"] if isChannel else options["domain"]
+    return Log("channel" if isChannel else "stream", state.name, scope, state.created)
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class LogOrigin:
     @classmethod
     def of(cls, options: dict[str, Any]) -> LogOrigin:
         oneName(options, isWhole=True)
-        return cls({**options, "failOnDataLoss": False})
+        return cls(options)
 
     def state(self) -> StoredRange:
         found = stateOf(self.options, oneName(self.options))
@@ -52,7 +58,8 @@ class LogOrigin:
             for each in loss.ranges:
                 onLost(each)
 
-        yield from batchesOf(self.options, COLUMNS, bounds, onLoss=onLoss)
+        options = {**self.options, "failOnDataLoss": False}
+        yield from batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
 
     def now(self) -> LogOrigin:
         """

@@ -214,12 +214,9 @@ class Housekeeper:
             self._table.vacuum(AGE, False)
             # Versions that this made are no reason to tidy again.
             self._version = self._table.require(hasFiles=False).version
-        except DataSourceError as error:
+        except (DataSourceError, OSError) as error:
             self.failures += 1
-            self._say(str(error))
-        except OSError as error:
-            self.failures += 1
-            self._say(str(error.strerror or error))
+            self._say(getattr(error, "strerror", "") or str(error))
 
 
 def bytesOf(text: str) -> int:

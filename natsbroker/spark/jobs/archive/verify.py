@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.datasource.tasks import batchesOf, connected, stateOf
+from natsbroker.spark.datasource.tasks import connected, stateOf
 from natsbroker.spark.errors import ApiError, DataLoss
-from natsbroker.spark.jobs.archive.archiver import logOf
+from natsbroker.spark.jobs.archive.origins import LogOrigin, logOf
 from natsbroker.spark.jobs.common import (
     FOUND,
     JobRun,
@@ -34,7 +34,7 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS, Difference, consecutive, examined
+from natsbroker.spark.tables.checking import Difference, consecutive, examined
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
@@ -118,7 +118,7 @@ def compareFiles(
             bounds = SequenceRange(name, identity, begin, end)
             if isinstance(logs, ChannelApi) and _isSame(logs, bounds, block, archived):
                 continue
-            stored = _live(options, bounds)
+            stored = list(_rowsOf(LogOrigin(options).batches(bounds, lambda lost: None)))
             for each in _differences(archived, stored):
                 last = findings[-1] if findings else each
                 if (last.kind, last.detail, last.last) == (each.kind, each.detail, each.first - 1):
@@ -174,10 +174,6 @@ def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
         ):
             pairs = tuple((each["key"], each["value"]) for each in headers)
             yield seq, time, subject, pairs, data
-
-
-def _live(options: dict[str, Any], bounds: SequenceRange) -> list[Row]:
-    return list(_rowsOf(batchesOf({**options, "failOnDataLoss": False}, COLUMNS, bounds)))
 
 
 def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: list[Row]) -> bool:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.codecs.decoding import structsOf
+from natsbroker.spark.codecs.decoding import decodedOr, structsOf
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
-from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.origins import Origin
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import withChecksums
@@ -164,36 +163,33 @@ class _Task:
                 self.ignored += place < 0 and not self._plan.areOthersKept
                 continue
             rows = found.setdefault(place, _Rows())
-            try:
-                row = self._row(place, data)
-                rows.cells += self._weighed(place, row)
+            decoded, reason = decodedOr(partial(self._row, place), data)
+            if reason is None:
+                row, cells = decoded
+                rows.cells += cells
                 rows.good.append((number, row))
-            except BadPayload as error:
-                rows.dead.append((number, str(error)))
-            except DataSourceError:
-                raise  # The registry is not there: that is no fault of the payload.
-            except Exception as error:
-                # A fault of the decoder, or of the library beneath: the payload is kept with it.
-                rows.dead.append((number, f"its decoder failed: {error!r}"))
+            else:
+                rows.dead.append((number, reason))
             if rows.cells >= _CELLS:
                 self._write(batch, place, found.pop(place))
         for place, rows in found.items():
             self._write(batch, place, rows)
 
-    def _row(self, place: int, data: bytes) -> Any:
+    def _row(self, place: int, data: bytes) -> tuple[Any, int]:
+        """
+        @return: what a payload is, and how many values that is beneath arrays.
+        """
         if place < 0:
             raise BadPayload("no schema is for its subject")
         clash = self._plan.clashes[place]
         if clash:
             raise BadPayload(f"the schema does not go with the table: {clash}")
-        return self._codecs[place].decode(data)
-
-    def _weighed(self, place: int, row: Any) -> int:
+        row = self._codecs[place].decode(data)
         count = self._cells[place]
         cells = 0 if count is None else count(row)
         if cells > _MOST_CELLS:
             raise BadPayload(f"its arrays take {cells} values in columns: {_MOST_CELLS} at most")
-        return cells
+        return row, cells
 
     def _write(self, batch: Any, place: int, rows: _Rows) -> None:
         if rows.good:
@@ -218,14 +214,14 @@ class _Task:
         table = DecodedTable((mapping.table if mapping else OTHERS) + DLQ, place, True)
         if table not in self._writers:
             return
-        reasons = [each.encode("utf-8", "backslashreplace").decode() for _, each in dead]
+        reasons = [each[:_REASON] for _, each in dead]
         numbers = pa.array([number for number, _ in dead], pa.int64())
         rows = withChecksums(batch.take(numbers))
         if self.first is None:
-            self.first = rows.column("seq")[0].as_py(), reasons[0][:_REASON]
+            self.first = rows.column("seq")[0].as_py(), reasons[0]
         more = [
             pa.array([self._stream] * len(dead), pa.string()),
-            pa.array([each[:_REASON] for each in reasons], pa.string()),
+            pa.array(reasons, pa.string()),
             pa.array([mapping.text if mapping else None] * len(dead), pa.string()),
         ]
         self._writers[table].add(
@@ -274,7 +270,7 @@ def cellsOf(kind: Any) -> Count | None:
     count = inner
 
     def beneathItems(found: Any) -> int:
-        items = (value for _, value in found) if isMap else found
+        items = dict(found).values() if isMap else found
         return width * len(found) + sum(count(x) for x in items if x is not None)
 
     return beneathItems

@@ -16,6 +16,7 @@ import pytest
 
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange
+from natsbroker.spark.jobs.archive.origins import LogOrigin
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
@@ -255,7 +256,7 @@ class TestFiles:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
             with pytest.raises(TableError, match="File too large"):
-                copyRange(options, tmp_path, bounds)
+                copyRange(LogOrigin(options), tmp_path, "", bounds)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
             signal.signal(signal.SIGXFSZ, handler)

@@ -41,6 +41,7 @@ def test_proportion(ddl: str) -> None:
         (f"a ARRAY<STRUCT<{WIDE}>>", {"a": None}, 0),
         (f"s STRUCT<a: ARRAY<STRUCT<{WIDE}>>>", {"s": {"a": [{}]}}, 11),
         (f"m MAP<STRING, STRUCT<{WIDE}>>", {"m": [("k", {}), ("l", None)]}, 22),
+        (f"m MAP<STRING, ARRAY<STRUCT<{WIDE}>>>", {"m": {"k": [{}], "l": None}}, 2 + 11),
         (f"a ARRAY<STRUCT<i: STRUCT<{WIDE}>>>", {"a": [None]}, 12),
         (
             f"a ARRAY<STRUCT<b: ARRAY<STRUCT<{WIDE}>>>>",

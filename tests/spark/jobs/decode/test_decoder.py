@@ -90,7 +90,7 @@ class TestTables:
             "headers": [{"key": "K", "value": "3"}],
             "time_ns": 1_700_000_000_000_003_003,
             "stream": "LOG",
-            "reason": "id: 'x' is not a whole number",
+            "reason": "Expected `int`, got `str` - at `$.id`",
             "schema": ORDERS,
         }
         [other] = rowsOf(tmp_path, "others__dlq")
@@ -109,7 +109,7 @@ class TestTables:
             "dead": 2,
             "ignored": 0,
             "lost": [],
-            "first": {"seq": 3, "reason": "id: 'x' is not a whole number"},
+            "first": {"seq": 3, "reason": "Expected `int`, got `str` - at `$.id`"},
         }
 
     def test_registryAway(self, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_channel(broker: BrokerStation, tmp_path: Path) -> None:
         "dead": 2,
         "ignored": 0,
         "lost": [],
-        "first": {"seq": 10, "reason": "it is no JSON: Expecting value: line 1 column 1 (char 0)"},
+        "first": {"seq": 10, "reason": "JSON is malformed: invalid character (byte 0)"},
     }
     broker.fill(name, [payload(26)])
     code, summary, _ = ran(*source, "--schema", SCHEMA, "--once")
