@@ -120,7 +120,7 @@ def main(job: JobRun) -> int:
     progress = Progress("decode", job.stderr)
     with (
         jobMetrics(
-            given.metrics, "decode", given.stream or given.channel or given.archive
+            given.metrics, "decode", given.stream or given.channel or given.archive, job.stderr
         ) as metrics,
         stopping() as isOver,
         runnerFor(given.master) as run,
