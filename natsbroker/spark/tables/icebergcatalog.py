@@ -65,7 +65,7 @@ class _Stream:
         syncDirectory(self._path.parent)
 
 
-class _Object(PyArrowFile):
+class _ObjectFile(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:
         return ObjectOutput(super().create(overwrite))
 
@@ -97,7 +97,7 @@ class SyncedFileIO(PyArrowFileIO):
         if location.startswith(("file:", "/")):
             return _File(made.location, made._path, made._filesystem, made._buffer_size)
         if location.partition(":")[0] in SCHEMES:
-            return _Object(made.location, made._path, made._filesystem)
+            return _ObjectFile(made.location, made._path, made._filesystem)
         return made
 
 
