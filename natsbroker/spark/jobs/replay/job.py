@@ -7,11 +7,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import OptionError
@@ -37,6 +38,7 @@ from natsbroker.spark.jobs.replay.sources import (
     ParquetSource,
     Source,
     SqlSource,
+    rowsIn,
     shaped,
 )
 from natsbroker.spark.jobs.signals import stopping
@@ -45,6 +47,8 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
+
+_Result = TypeVar("_Result")
 
 #: How many subjects are shown as examples.
 _EXAMPLES = 5
@@ -189,16 +193,15 @@ def replay(
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
     if spark is None:
         return {**summary, **_here(publisher, source, wanted.where, isDryRun, isOver, onProgress)}
-    if isRemote(spark):
-        raise OptionError("replay does not run on a Spark Connect server yet")
     count = wanted.tasks if ORDERS[wanted.order] else 1
-    rdd = _divided(spark, source, wanted, 0 if isDryRun else publisher.start(count)).rdd
+    start = 0 if isDryRun else publisher.start(count)
+    frame = _divided(spark, source, wanted, start)
     with workersErrors():
         if isDryRun:
-            parts = rdd.mapPartitionsWithIndex(publisher.dryRuns).collect()
+            parts = _ofPartitions(spark, frame, publisher.dryRun)
             return {**summary, **DryRun.joined(parts).summary()}
-        done = rdd.mapPartitionsWithIndex(publisher.publications).collect()
-    return {**summary, **_summed(done)}
+        done = _ofPartitions(spark, frame, publisher.publish)
+    return {**summary, **_summed(done, start or 1)}
 
 
 def _here(
@@ -227,13 +230,40 @@ def _divided(spark: Any, source: Source, wanted: ReplayOptions, start: int) -> A
     return divided.sortWithinPartitions("seq")
 
 
-def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
+def _ofPartitions(
+    spark: Any, frame: Any, work: Callable[[int, Iterable[Row]], _Result]
+) -> list[_Result]:
+    """
+    @param work: receives the number of a partition, and its rows.
+    """
+    if not isRemote(spark):
+        found: list[_Result] = frame.rdd.mapPartitionsWithIndex(
+            lambda number, rows: iter((work(number, rows),))
+        ).collect()
+        return found
+    import pyarrow as pa
+    from pyspark import TaskContext, cloudpickle
+
+    def done(batches: Iterator[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        rows = (row for each in batches for row in rowsIn(pa.Table.from_batches([each])))
+        result = work(0 if context is None else context.partitionId(), rows)
+        yield pa.record_batch([[cloudpickle.dumps(result)]], ["result"])
+
+    results = frame.mapInArrow(done, "result BINARY").collect()
+    return [pickle.loads(bytes(each.result)) for each in results]
+
+
+def _summed(done: Sequence[TaskResult], start: int = 1) -> dict[str, Any]:
+    """
+    @param start: where it begins if no task has rows.
+    """
     return {
         "rows": sum(each.rows for each in done),
         "duplicates": sum(each.duplicates for each in done),
         "found": sum(each.found for each in done),
         "tasks": len(done),
-        "resumed": min(each.start for each in done),
+        "resumed": min((each.start for each in done), default=start),
     }
 
 
@@ -259,17 +289,12 @@ class ReplayWork:
         with connected(self.options) as connection:
             return startOf(connection, self.options["domain"], self.task, count)
 
+    def publish(self, partition: int, rows: Iterable[Row]) -> TaskResult:
+        return self(partition, lambda start: rows)
+
     def dryRun(self, partition: int, rows: Iterable[Row]) -> DryRun:
         with connected(self.options, partition) as connection:
             return dryRun(connection, self.options["domain"], self.task, rows)
-
-    # As Spark calls what maps partitions.
-
-    def publications(self, partition: int, rows: Iterator[Row]) -> Iterator[TaskResult]:
-        yield self(partition, lambda start: rows)
-
-    def dryRuns(self, partition: int, rows: Iterator[Row]) -> Iterator[DryRun]:
-        yield self.dryRun(partition, rows)
 
 
 @command("replay")
