@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource
 
 from natsbroker.spark import makeStream, session
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, OptionError
-from natsbroker.spark.sessions import isRemote
+from natsbroker.spark.sessions import isRemote, registerIn
 from tests.spark.support import Station
 
 
@@ -65,6 +65,21 @@ def test_parallelism(spark: Any, station: Station) -> None:
 def test_sameAgain(spark: Any) -> None:
     """There is one session; a second call gives it."""
     assert session("local[1]").sparkContext is spark.sparkContext
+
+
+def test_registersEarlier() -> None:
+    """PySpark 4.0 has the source by itself and takes no other one; all else is an error."""
+
+    class Refusing:
+        def __init__(self, code: str) -> None:
+            self.dataSource, self._code = self, code
+
+        def register(self, source: object) -> None:
+            raise PySparkException(f"[{self._code}] ...")
+
+    registerIn(Refusing("DATA_SOURCE_ALREADY_EXISTS"), object)
+    with pytest.raises(PySparkException, match="OTHER"):
+        registerIn(Refusing("OTHER"), object)
 
 
 def test_registersAgain(spark: Any) -> None:
