@@ -32,8 +32,9 @@ def register(spark: Any) -> None:
     given this package with C{--py-files}, or one of Spark Connect that L{session} did not make.
     """
     from natsbroker.spark.datasource.source import NatsBrokerSource
+    from natsbroker.spark.sessions import registerIn
 
-    spark.dataSource.register(NatsBrokerSource)
+    registerIn(spark, NatsBrokerSource)
 
 
 def makeStream(options: Mapping[str, str], **config: Any) -> None:

@@ -19,7 +19,7 @@ from natsbroker.spark.sessions import versionOf
 _REMEDY = "pip install 'natsbroker[spark]'"
 
 #: What must be installed, and the oldest version of it that will do.
-_PACKAGES = {"pyspark": (4, 2), "pyarrow": (18,)}
+_PACKAGES = {"pyspark": (4, 0), "pyarrow": (18,)}
 
 #: PySpark without Spark, as another package of the same modules.
 _CLIENT = "pyspark-client"

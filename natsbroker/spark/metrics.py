@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TextIO
 
 from natsbroker.spark.errors import DataSourceError, OptionError
 
@@ -155,10 +155,15 @@ class JobMetrics:
 
 
 @contextmanager
-def jobMetrics(where: str, job: str, stream: str) -> Iterator[JobMetrics]:
+def jobMetrics(
+    where: str, job: str, stream: str, out: TextIO | None = None
+) -> Iterator[JobMetrics]:
     """
     @param where: the endpoint, as for L{served}; none if empty.
+    @param out: receives a line with the port.
     """
     metrics = ProgressMetrics() if where else None
-    with served(metrics, where) if metrics else nullcontext():
+    with served(metrics, where) if metrics else nullcontext(0) as port:
+        if port and out is not None:
+            print(f"natsbroker spark {job}: metrics at port {port}", file=out, flush=True)
         yield JobMetrics(metrics, job, stream)

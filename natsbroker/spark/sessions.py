@@ -64,8 +64,22 @@ def session(
     if not isRemote(found):
         known = int(found.sparkContext.defaultParallelism)
         source = type("SessionSource", (source,), {"parallelism": known, "__module__": __name__})
-    found.dataSource.register(source)
+    registerIn(found, source)
     return found
+
+
+def registerIn(spark: Any, source: Any) -> None:
+    """
+    Register a class as a data source. PySpark 4.0 refuses that for a name that it has found by
+    itself in what is installed, and goes on with what it found.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.dataSource.register(source)
+    except PySparkException as error:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
 def isRemote(spark: Any) -> bool:

@@ -28,7 +28,13 @@ from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.tables.locations import Location, locationOf, namesIn
 from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.interop.servers import OURS_FAST, REAL, Server
-from tests.spark.objectstore import newBucket, objectStore
+from tests.spark.objectstore import (
+    IN_CATALOG,
+    icebergCatalog,
+    newBucket,
+    objectStore,
+    openedInCatalog,
+)
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 
 __all__ = ["SEEN", "counted", "isWhole", "rounds", "start"]
@@ -53,6 +59,8 @@ def start(
     command = [sys.executable, "-m", "natsbroker", "spark", "archive", "--master", "inline"]
     command += ["--servers", url, f"--{kind}", "LOG", "--to", str(root), "--rows-per-file", "700"]
     command += ["--format", form]
+    if form == "iceberg" and not isinstance(root, Path):
+        command += ["--catalog", IN_CATALOG]
     return subprocess.Popen(
         [*command, *more],
         stdin=subprocess.DEVNULL,
@@ -163,9 +171,12 @@ def _inIceberg(root: Location) -> list[dict[str, Any]]:
     """
     The rows of an Iceberg table.
     """
-    catalog = SqlCatalog("natsbroker", uri=f"sqlite:///{root}/catalog.db")
-    scan = catalog.load_table("natsbroker.archive").scan(selected_fields=tuple(_NAMES))
-    return list(scan.to_arrow().to_pylist())
+    if isinstance(root, Path):
+        catalog = SqlCatalog("natsbroker", uri=f"sqlite:///{root}/catalog.db")
+        table = catalog.load_table("natsbroker.archive")
+    else:
+        table = openedInCatalog()
+    return list(table.scan(selected_fields=tuple(_NAMES)).to_arrow().to_pylist())
 
 
 #: How other programs read each format.
@@ -230,6 +241,7 @@ def main() -> int:
         to = ""
         if given.objects:
             os.environ.update(stack.enter_context(objectStore()))
+            stack.enter_context(icebergCatalog(directory))
             to = f"{newBucket()}/log"
         counts = rounds(given.kind, directory, given.kills, seed, given.format, to)
     print(json.dumps(counts))

@@ -1,6 +1,7 @@
 """
 What a program does with a session of Spark Connect: C{python -m tests.spark.connectclient URL
-SERVERS BROKER DIRECTORY}, and says in one line of JSON what it found.
+SERVERS BROKER DIRECTORY}, and says in one line of JSON what it found. With two tables in place of
+the last three it says what these hold.
 
 A process has sessions of its own Spark or of Spark Connect, so this is one of its own.
 """
@@ -20,6 +21,14 @@ from natsbroker.spark.jobs.archive.tiering import tiered
 from natsbroker.spark.jobs.archive.verify import verified
 
 __all__ = ["main"]
+
+_SMALL = ("--rows-per-file", "7")
+
+#: What the line of a job says that is the same each time.
+_SAID = (
+    *("result", "error", "rows", "files", "findings", "replaced", "answer", "stop", "tables"),
+    *("events", "msgs_in", "no_interest_msgs", "would", "tasks", "duplicates", "resumed"),
+)
 
 
 def reading(spark: Any, **options: str) -> Any:
@@ -50,8 +59,40 @@ def commanded(job: str, url: str, *arguments: str) -> dict[str, Any]:
     """A job by its command line, with the tasks at the server."""
     out, err = io.StringIO(), io.StringIO()
     code = cli.main((job, "--master", url, *arguments), out, err)
-    said: dict[str, Any] = json.loads(out.getvalue().splitlines()[-1])
-    return {"code": code, **{name: said[name] for name in ("result", "rows") if name in said}}
+    lines = out.getvalue().splitlines()
+    said: dict[str, Any] = json.loads(lines[-1]) if lines else {"error": err.getvalue()}
+    return {"code": code, **{name: said[name] for name in _SAID if name in said}}
+
+
+def commands(url: str, servers: str, broker: str, directory: Path) -> dict[str, Any]:
+    """Every job that works in Spark, by its command line."""
+    table, old = str(directory / "again"), str(directory / "old")
+    events = ("--servers", broker, "--channel", "events")
+    known = ("--servers", broker, "--archive", table)
+    to = ("--to-servers", servers, "--to-stream", "COPIES", "--map", "c=COPIES.c")
+    log = ("--servers", broker, "--channel", "c", *to)
+    values = ("--channel", "values", "--schema", 'values=json:"id BIGINT"')
+    sql = "SELECT id + 1 AS seq, 'c' AS subject, string(id) AS data FROM range(9)"
+    by = ("--order", "subject", "--job", "by-subject")
+    return {
+        job: commanded(job.partition(" ")[0], url, *arguments)
+        for job, arguments in {
+            "archive": ("--servers", broker, "--channel", "c", "--to", table, *_SMALL),
+            "verify": known,
+            "compact": ("--archive", table),
+            "tiered": (*known, "--sql", "SELECT count(*) AS n FROM log"),
+            "convert": ("--archive", old, "--to", str(directory / "new")),
+            "decode": ("--servers", broker, *values, "--to", str(directory / "tables")),
+            "traffic": (*events, "--final", "--to", str(directory / "rows")),
+            "interest": events,
+            "replay --dry-run": (*log, "--dry-run"),
+            "replay": log,
+            "replay again": log,
+            "replay --order": (*log, *by, "--where", "seq % 2 = 0"),
+            "replay --archive": ("--archive", table, *to, "--job", "archived"),
+            "replay --sql": ("--sql", sql, "--origin", "numbers", *to),
+        }.items()
+    }
 
 
 def told(spark: Any, servers: str) -> list[str]:
@@ -94,10 +135,19 @@ def main(url: str, servers: str, broker: str, place: str) -> dict[str, Any]:
     found["verified"] = verified(spark, {"servers": broker}, root)["rows"]
     found["tiered"] = tiered(spark, root, {"servers": broker}).count()
     found["told"] = told(spark, servers)
-    arguments = ("--servers", broker, "--channel", "c", "--to", str(directory / "again"))
-    found["job"] = commanded("archive", url, *arguments, "--rows-per-file", "7")
+    found["jobs"] = commands(url, servers, broker, directory)
     return found
 
 
+def tables(url: str, *names: str) -> dict[str, list[list[Any]]]:
+    """Tables of the server, without what differs each time."""
+    spark = session(url)
+    return {
+        name: sorted(list(row) for row in spark.table(name).drop("seq", "time").collect())
+        for name in names
+    }
+
+
 if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:5])))
+    url, *others = sys.argv[1:]
+    print(json.dumps(main(url, *others) if len(others) == 3 else tables(url, *others)))

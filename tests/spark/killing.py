@@ -3,7 +3,8 @@ Streaming queries whose driver and JVM are killed at random moments while messag
 C{python -m tests.spark.killing --kills 10}.
 
 One driver runs four queries: from a stream of nats-server to Parquet, and to another stream; and
-the same from a channel of our broker.
+the same from a channel of our broker. With C{--objects} each tenth message goes to a subject that
+no stream takes, so it becomes a dead letter in an object store.
 """
 
 from __future__ import annotations
@@ -18,19 +19,26 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from deltalake import DeltaTable
 
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.nats.connection import connect
 from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.spark.objectstore import newBucket, objectStore
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station, Stream
 
 __all__ = ["Logs", "isWhole", "rounds"]
 
 #: How long a driver may take to begin on a busy machine, in seconds.
 _PATIENCE = 300.0
+
+#: The variable that says where dead letters go.
+_DEAD = "TESTS_DEAD_LETTERS"
 
 _CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -56,8 +64,13 @@ def drive(urls: dict[str, str], directory: Path, isLast: bool) -> None:
         reading = spark.readStream.format("natsbroker").options(maxOffsetsPerTrigger="3000")
         frame = reading.options(**given).load()
         table = frame.writeStream.format("parquet").option("path", str(directory / kind / "table"))
-        copy = frame.selectExpr("data", "concat('IN:', seq) AS msg_id").writeStream
-        out = {"servers": urls["stream"], "stream": f"OUT-{kind}", "subject": f"OUT-{kind}.x"}
+        out = {"servers": urls["stream"], "stream": f"OUT-{kind}"}
+        subject = f"'OUT-{kind}.x'"
+        if _DEAD in os.environ:
+            out["deadLetters"] = f"{os.environ[_DEAD]}/{kind}"
+            subject = f"if(seq % 10 = 0, 'nowhere', {subject})"
+        columns = (f"{subject} AS subject", "data", "concat('IN:', seq) AS msg_id")
+        copy = frame.selectExpr(*columns).writeStream
         for name, query in (("table", table), ("copy", copy.format("natsbroker").options(**out))):
             query = query.option("checkpointLocation", str(directory / kind / f"{name}-checkpoint"))
             queries.append((query.trigger(availableNow=True) if isLast else query).start())
@@ -214,8 +227,8 @@ class Logs:
 
     def copied(self) -> dict[str, dict[str, int]]:
         """
-        What the streams hold that were copied to: how many messages, with how many different ids
-        and data.
+        What the streams hold that were copied to, and the dead letters: how many messages, with how
+        many different ids and data.
         """
         found = {}
         for kind in self.urls:
@@ -229,7 +242,14 @@ class Logs:
                     for head in rows.heads:
                         ids.add(head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])
                     data.update(rows.payloads)
-            found[kind] = {"copied": state.messages, "ids": len(ids), "data": len(data)}
+            count = state.messages
+            if _DEAD in os.environ:
+                table = DeltaTable(f"{os.environ[_DEAD]}/{kind}").to_pyarrow_table()
+                count += table.num_rows
+                ids.update(each.encode() for each in table.column("msg_id").to_pylist())
+                data.update(table.column("data").to_pylist())
+                assert set(table.column("code").to_pylist()) == {503}
+            found[kind] = {"copied": count, "ids": len(ids), "data": len(data)}
         return found
 
     def close(self) -> None:
@@ -273,6 +293,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.killing")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--objects", action="store_true", help="with dead letters")
     parser.add_argument("--drive", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--last", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -281,7 +302,11 @@ def main() -> int:
         return 0
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        if given.objects:
+            os.environ.update(stack.enter_context(objectStore()))
+            os.environ[_DEAD] = f"{newBucket()}/dead"
         logs = Logs(Path(directory))
         try:
             counts = rounds(logs, Path(directory), given.kills, seed)

@@ -13,6 +13,12 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.utils.config import Config
 
 
 @contextmanager
@@ -65,3 +71,29 @@ def newBucket() -> str:
     url = f"{os.environ['AWS_ENDPOINT_URL']}/{name}"
     urllib.request.urlopen(urllib.request.Request(url, method="PUT")).close()
     return f"s3://{name}"
+
+
+#: What an archive in L{icebergCatalog} has as its catalog.
+IN_CATALOG = "lake:raw.log"
+
+
+@contextmanager
+def icebergCatalog(directory: Path) -> Iterator[None]:
+    """
+    A catalog that PyIceberg is configured for, in this process and those that it starts.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "sql")
+        uri = f"sqlite:///{directory}/lake.db?timeout=60"
+        patch.setenv("PYICEBERG_CATALOG__LAKE__URI", uri)
+        # PyIceberg has read its configuration when it was imported.
+        patch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+        yield
+
+
+def openedInCatalog() -> Any:
+    """
+    The table of such an archive, as programs open it that have PyIceberg's own way to the store.
+    """
+    store = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
+    return load_catalog("lake", **store).load_table(IN_CATALOG.partition(":")[2])

@@ -5,13 +5,15 @@ A server that answers as a schema registry does.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-__all__ = ["RegistryServer", "registryServer"]
+__all__ = ["RegistryServer", "certified", "registryServer"]
 
 
 class RegistryServer:
@@ -38,9 +40,24 @@ class RegistryServer:
         return 200, json.dumps(self.answers[path]).encode()
 
 
+def certified(directory: Path) -> ssl.SSLContext:
+    """
+    How a server talks TLS that asks for certificates of the authority whose files are there.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(directory / "server.pem", directory / "server-key.pem")
+    context.load_verify_locations(directory / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
 @contextmanager
-def registryServer() -> Iterator[RegistryServer]:
-    """A server of the test."""
+def registryServer(context: ssl.SSLContext | None = None) -> Iterator[RegistryServer]:
+    """
+    A server of the test.
+
+    @param context: how it talks TLS; C{None} for not at all.
+    """
     found = RegistryServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -53,10 +70,19 @@ def registryServer() -> Iterator[RegistryServer]:
 
         def log_message(self, *arguments: Any) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class QuietServer(ThreadingHTTPServer):
+        def handle_error(self, request: Any, address: Any) -> None:
+            """Handshakes that fail are what tests are about."""
+
+    server = QuietServer(("127.0.0.1", 0), Handler)
+    if context is not None:
+        # In the thread of each connection, not in the one that accepts.
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    found.url = f"http://127.0.0.1:{server.server_address[1]}"
+    found.url = f"http{'s' * (context is not None)}://127.0.0.1:{server.server_address[1]}"
     try:
         yield found
     finally:

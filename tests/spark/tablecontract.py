@@ -27,6 +27,7 @@ from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, compact, expire
 from natsbroker.spark.tables.checking import SCHEMA, ArchiveDamaged, damageOf
 from natsbroker.spark.tables.filing import writeFiles
+from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 
@@ -52,7 +53,7 @@ sys.exit(0 if table.append(base, files, (), base.stop + 4) else 9)
 """
 
 
-def filed(root: Path, start: int, stop: int, *missing: int) -> list[File]:
+def filed(root: Location, start: int, stop: int, *missing: int) -> list[File]:
     """
     A data file with messages that say their sequence; those of some sequences are not there.
     """
@@ -103,7 +104,7 @@ def grow(table: ArchiveTable, stop: int, *missing: int, lost: Sequence[Range] = 
     Append the sequences up to one, in a file, to the version that holds.
     """
     base = table.require()
-    return table.append(base, filed(table.directory, base.stop, stop, *missing), lost, stop)
+    return table.append(base, filed(table.root, base.stop, stop, *missing), lost, stop)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 from natsbroker.spark.tables.snapshots import TableSnapshot
 from natsbroker.spark.tables.table import FORMATS, ArchiveTable, tableAt
 from tests.spark.archivekilling import counted, isWhole, rounds
+from tests.spark.objectstore import icebergCatalog
 from tests.spark.tablecontract import LOG, grow
 
 
@@ -32,10 +33,12 @@ def test_killed(form: str, kind: str, kills: int, tmp_path: Path) -> None:
     assert isWhole(counts), counts
 
 
-def test_killedWithObjects(bucket: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("form", "kills"), [("delta", 2), ("iceberg", 1)])
+def test_killedWithObjects(form: str, kills: int, bucket: str, tmp_path: Path) -> None:
     """The same in an object store."""
-    counts = rounds("channel", tmp_path, 2, 7, to=f"{bucket}/log")
-    assert isWhole(counts), counts
+    with icebergCatalog(tmp_path):
+        counts = rounds("channel", tmp_path, kills, 7, form, f"{bucket}/log")
+        assert isWhole(counts), counts
 
 
 def archive(tmp_path: Path, form: str) -> ArchiveTable:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from natsbroker.spark.datasource.api import ReadAllAvailable
 from natsbroker.spark.datasource.source import BatchReader
 from natsbroker.spark.datasource.streaming import StreamReader
 from natsbroker.spark.datasource.writing import BatchWriter

@@ -90,10 +90,10 @@ def test_noPackage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_oldPackage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that lacks what is used is refused."""
-    versions(monkeypatch, pyspark="4.1.9", pyarrow="18.0.0")
+    versions(monkeypatch, pyspark="3.5.9", pyarrow="18.0.0")
     out = io.StringIO()
     assert not doctor.examine(out)
-    assert "pyspark: 4.1.9\n         which is too old, 4.2 or later is needed" in out.getvalue()
+    assert "pyspark: 3.5.9\n         which is too old, 4.0 or later is needed" in out.getvalue()
 
 
 def test_noJava(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from natsbroker.spark import cli
+from natsbroker.spark.datasource.api import ReadAllAvailable
 from natsbroker.spark.datasource.source import BatchReader
 from natsbroker.spark.datasource.streaming import StreamReader
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter

@@ -5,7 +5,13 @@ Numbers for operators.
 from __future__ import annotations
 
 import json
+import re
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
@@ -14,6 +20,10 @@ import pytest
 
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.metrics import ProgressMetrics, jobMetrics, served
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST
+from tests.spark.kinds import waitFor
+from tests.spark.support import STREAMING, BrokerStation
 
 
 def progress(name: str | None, rows: int, **fields: Any) -> Any:
@@ -69,3 +79,52 @@ def test_jobs() -> None:
         'natsbroker_spark_lag{job="archive",stream="S"} 0.0',
     ):
         assert line in lines
+
+
+def page(port: int) -> dict[str, float]:
+    """What an endpoint shows of the project's own."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    ours = (each.rpartition(" ") for each in lines if each.startswith("natsbroker_spark_"))
+    return {name.removeprefix("natsbroker_spark_"): float(value) for name, _, value in ours}
+
+
+@pytest.mark.parametrize("job", ["archive", "decode"])
+def test_command(job: str, startServer: StartServer, tmp_path: Path) -> None:
+    """
+    A job of a command line says where its numbers are. They follow the channel, and count rounds
+    that lost the server.
+    """
+    server = startServer(OURS_FAST, STREAMING)
+    station = BrokerStation(server)
+    station.channel([b'{"id": 1}'] * 30, "LOG")
+    command = [sys.executable, "-m", "natsbroker", "spark", job, "--servers", server.url]
+    command += ["--channel", "LOG", "--to", str(tmp_path / "to"), "--every", "100ms"]
+    command += ["--metrics", "127.0.0.1:0", "--option", "requestTimeout=2"]
+    command += ["--schema", 'LOG=json:"id BIGINT"'] if job == "decode" else []
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, stdin=DEVNULL, text=True)
+    try:
+        said = re.fullmatch(rf"natsbroker spark {job}: metrics at port (\d+)", _line(process))
+        assert said is not None
+        port = int(said[1])
+        rows, size, lag = (f'{x}{{job="{job}"' for x in ("rows_total", "bytes_total", "lag"))
+        waitFor(lambda: page(port).get(f"{rows}}}") == 30)
+        first = page(port)
+        station.fill("LOG", [b'{"id": 2}'] * 20)
+        waitFor(lambda: page(port)[f"{rows}}}"] == 50)
+        then = page(port)
+        assert then[f"{size}}}"] > first[f"{size}}}"] > 0
+        assert then[f'{lag},stream="LOG"}}'] == 0
+        station.connection.close()
+        server.stop()
+        waitFor(lambda: page(port).get(f'reconnects_total{{job="{job}"}}', 0) > 0)
+        assert "; trying again" in _line(process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(out)["result"]) == (0, "done")
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline().strip()

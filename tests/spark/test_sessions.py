@@ -9,14 +9,19 @@ import socket
 import sys
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource
 
 from natsbroker.spark import makeStream, session
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, OptionError
-from natsbroker.spark.sessions import isRemote
+from natsbroker.spark.sessions import isRemote, registerIn
 from tests.spark.support import Station
+
+_registers = pytest.mark.skipif(
+    pyspark.__version__.startswith("4.0."), reason="keeps the source that it has found by itself"
+)
 
 
 def test_runsWithoutJava(spark: Any) -> None:
@@ -46,6 +51,7 @@ def test_makeStream(station: Station) -> None:
         makeStream(given, subjects=["made.other"], storage="memory")
 
 
+@_registers
 def test_parallelism(spark: Any, station: Station) -> None:
     """A read has as many tasks as Spark runs at a time, not as this machine could."""
     stream = station.stream()
@@ -67,6 +73,22 @@ def test_sameAgain(spark: Any) -> None:
     assert session("local[1]").sparkContext is spark.sparkContext
 
 
+def test_registersEarlier() -> None:
+    """PySpark 4.0 has the source by itself and takes no other one; all else is an error."""
+
+    class Refusing:
+        def __init__(self, code: str) -> None:
+            self.dataSource, self._code = self, code
+
+        def register(self, source: object) -> None:
+            raise PySparkException(f"[{self._code}] ...")
+
+    registerIn(Refusing("DATA_SOURCE_ALREADY_EXISTS"), object)
+    with pytest.raises(PySparkException, match="OTHER"):
+        registerIn(Refusing("OTHER"), object)
+
+
+@_registers
 def test_registersAgain(spark: Any) -> None:
     """
     A session has the data source of this Python, whatever another one that shares its JVM left.

@@ -8,7 +8,8 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -38,11 +39,15 @@ class RegistryAccess:
 
     @ivar auth: a file with C{user:password}, for basic authentication; none if empty.
     @ivar ca: a file of certificates to trust instead of the system's.
+    @ivar cert: a file with our certificate, for registries that ask for one.
+    @ivar key: a file with its key, without a passphrase; empty: it is in the same file.
     """
 
     url: str = ""
     auth: str = ""
     ca: str = ""
+    cert: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,26 @@ class RegisteredSchema:
     references: tuple[tuple[str, str, int], ...] = ()
 
 
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OptionError(f"registry: {name}: {error.strerror or error}") from None
+
+
+def _contextOf(access: RegistryAccess) -> ssl.SSLContext:
+    if access.key and not access.cert:
+        raise OptionError("registry: a key needs its certificate")
+    with _reading(access.ca):
+        context = ssl.create_default_context(cafile=access.ca or None)
+    if access.cert:
+        with _reading(access.cert + (f" with {access.key}" if access.key else "")):
+            # Without a passphrase OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(access.cert, access.key or None, password="")
+    return context
+
+
 class SchemaRegistry:
     def __init__(self, access: RegistryAccess, sleep: Callable[[float], object] = time.sleep):
         parts = urlsplit(access.url)
@@ -69,15 +94,11 @@ class SchemaRegistry:
         self._headers = {"Accept": _TYPE}
         self._schema = lru_cache(_MOST)(self._found)
         self._unknown: dict[str, float] = {}
-        try:
-            context = ssl.create_default_context(cafile=access.ca or None)
-            if access.auth:
+        if access.auth:
+            with _reading(access.auth):
                 secret = base64.b64encode(Path(access.auth).read_bytes().strip()).decode()
-                self._headers["Authorization"] = f"Basic {secret}"
-        except OSError as error:
-            name = access.auth if error.filename == access.auth else access.ca
-            raise OptionError(f"registry: {name}: {error.strerror or error}") from None
-        self._opener = build_opener(HTTPSHandler(context=context))
+            self._headers["Authorization"] = f"Basic {secret}"
+        self._opener = build_opener(HTTPSHandler(context=_contextOf(access)))
 
     def latest(self, subject: str) -> int:
         """

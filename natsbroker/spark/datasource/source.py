@@ -12,7 +12,13 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from natsbroker.spark.datasource.streaming import RangePartition, StreamReader, readRange
+from natsbroker.spark.datasource.api import passesStart
+from natsbroker.spark.datasource.streaming import (
+    EarlierStreamReader,
+    RangePartition,
+    StreamReader,
+    readRange,
+)
 from natsbroker.spark.datasource.tasks import connected, logLoss, peerOf
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
@@ -115,7 +121,8 @@ class NatsBrokerSource(DataSource):
         return kind(checkedColumns(schema), options)
 
     def streamReader(self, schema: Any) -> Any:
-        return StreamReader(checkedColumns(schema), self._read("readStream"))
+        kind = StreamReader if passesStart() else EarlierStreamReader
+        return kind(checkedColumns(schema), self._read("readStream"))
 
     def _read(self, use: str) -> dict[str, Any]:
         options = readOptions(self.options, use)

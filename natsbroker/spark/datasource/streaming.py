@@ -9,15 +9,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from natsbroker.spark.datasource.api import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
 from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
@@ -239,3 +240,48 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE)
+
+
+class EarlierStreamReader(StreamReader):
+    """
+    The same for Spark 4.0 and 4.1, which do not say where a query is: a new one is where the last
+    offset was that this gave. The first offset has no limit unless Spark asks for the initial one
+    before, as it does not where a query goes on from a checkpoint, and for the trigger
+    C{availableNow}, where Spark takes the first offset for the last.
+    """
+
+    def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
+        super().__init__(columns, options)
+        self._place: dict[str, Any] | None = None
+        if self._hasPatterns or options["allowCheckpointChange"]:
+            name = "allowCheckpointChange" if options["allowCheckpointChange"] else "patterns"
+            raise OptionError(
+                f"{name}: streaming queries have that with PySpark 4.2 or later, and this is"
+                f" {pyspark.__version__}"
+            )
+
+    def initialOffset(self) -> dict[str, Any]:
+        self._place = super().initialOffset()
+        return self._place
+
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        if self._place is None:
+            states = self._current()
+            self._place = self._offset({x.name: (x.created, x.stop) for x in states.values()})
+        else:
+            self._place = super().latestOffset(self._place, self.getDefaultReadLimit())
+        return self._place
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        stops = self._placesIn(end)
+        for name, (_, seq) in self._placesIn(start).items():
+            if stops[name][1] < seq:
+                raise DataLoss(
+                    f"{self._word} {name} ends before {stops[name][1]}, and the query has read up"
+                    f" to {seq - 1}"
+                )
+        if self._place is not None:
+            self._place = end
+        return super().partitions(start, end)

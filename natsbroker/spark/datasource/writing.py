@@ -15,13 +15,10 @@ from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.datasource.api import DataSourceStreamArrowWriter
 from natsbroker.spark.datasource.atomic import AtomicPublisher
 from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import date, timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
@@ -42,6 +41,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.icebergcatalog import IcebergLocation, nameOf, placeIn
+from natsbroker.spark.tables.locations import Location, filesBelow
 from natsbroker.spark.tables.snapshots import (
     File,
     Log,
@@ -97,7 +97,7 @@ class IcebergTable(ArchiveTable):
     )
     conflicts = (CommitFailedException, ValidationException)
 
-    def __init__(self, root: Path, catalog: str = "") -> None:
+    def __init__(self, root: Location, catalog: str = "") -> None:
         """
         @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
             empty: that of the archive that is there, or a catalog of its own in the directory.
@@ -223,17 +223,16 @@ class IcebergTable(ArchiveTable):
                 table.maintenance.expire_snapshots().by_ids(expired).commit()
                 table = self._open()
             named = set(_named(table, set(expired)))
-            files = [
-                each
-                for folder, ends in (("data", (".parquet",)), ("metadata", (".avro", ".json")))
-                for each in (self.directory / folder).rglob("*")
-                if each.name.endswith(ends) and f"file://{each}" not in named
-            ]
-            old = [each for each in files if each.stat().st_mtime < oldest]
-            size = sum(each.stat().st_size for each in old)
-            for each in [] if isDryRun else old:
-                each.unlink(missing_ok=True)
-            return Vacuumed(len(old), len(expired), size)
+            old = {
+                path: size
+                for folder, ends in (("data", ".parquet"), ("metadata", (".avro", ".json")))
+                for path, written, size in filesBelow(self.root, folder)
+                if path.endswith(ends) and f"{self._place.location}/{path}" not in named
+                if written < oldest
+            }
+            for each in () if isDryRun else old:
+                (self.root / each).unlink(missing_ok=True)
+            return Vacuumed(len(old), len(expired), sum(old.values()))
         except self.errors as error:
             raise self._failed(error) from None
 

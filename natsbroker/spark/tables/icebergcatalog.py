@@ -15,6 +15,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.typedef import EMPTY_DICT
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError, OperationalError
@@ -22,6 +23,14 @@ from sqlalchemy.pool import NullPool
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.locations import (
+    SCHEMES,
+    Location,
+    ObjectOutput,
+    filesystemOf,
+    readText,
+    writeText,
+)
 from natsbroker.spark.tables.snapshots import TableError
 
 #: The archive's own catalog, and the file that names another one.
@@ -42,6 +51,11 @@ class _SyncedStream(io.BufferedWriter):
             syncDirectory(Path(str(self.name)).parent)
 
 
+class _ObjectFile(PyArrowFile):
+    def create(self, overwrite: bool = False) -> Any:
+        return ObjectOutput(super().create(overwrite))
+
+
 class _File(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:
         path = Path(self._path)
@@ -50,17 +64,38 @@ class _File(PyArrowFile):
 
 
 class SyncedFileIO(PyArrowFileIO):
+    """
+    Writes so that it stays, and reaches object stores as all that is not Iceberg's own does.
+    """
+
+    @staticmethod
+    def parse_location(location: str, properties: Any = EMPTY_DICT) -> tuple[str, str, str]:
+        scheme, host, path = PyArrowFileIO.parse_location(location, properties)
+        if scheme in SCHEMES:
+            return scheme, host, path.removeprefix(f"{host}/")
+        return scheme, host, path
+
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> Any:
+        if scheme in SCHEMES:
+            return filesystemOf(f"{scheme}://{netloc}")
+        return super()._initialize_fs(scheme, netloc)
+
     def new_output(self, location: str) -> PyArrowFile:
         made = super().new_output(location)
-        if not location.startswith(("file:", "/")):
-            return made
-        return _File(made.location, made._path, made._filesystem, made._buffer_size)
+        if location.startswith(("file:", "/")):
+            return _File(made.location, made._path, made._filesystem, made._buffer_size)
+        if location.partition(":")[0] in SCHEMES:
+            return _ObjectFile(made.location, made._path, made._filesystem)
+        return made
 
 
 class IcebergLocation:
-    def __init__(self, root: Path, catalog: str, identifier: str) -> None:
+    def __init__(self, root: Location, catalog: str, identifier: str) -> None:
+        """
+        @param catalog: empty for the archive's own, which only directories have.
+        """
         self.identifier = identifier
-        self.location = f"file://{root}"
+        self.location = f"file://{root}" if isinstance(root, Path) else str(root)
         self._root = root
         self._name = catalog
         self._catalog: Any = None
@@ -68,7 +103,7 @@ class IcebergLocation:
     def make(self) -> None:
         if self._name:
             said = {"catalog": self._name, "table": self.identifier}
-            (self._root / MARKS[1]).write_text(json.dumps(said), "utf-8")
+            writeText(self._root / MARKS[1], json.dumps(said))
         namespace = self.identifier.rpartition(".")[0]
         for _ in range(10):
             try:
@@ -112,7 +147,7 @@ class IcebergLocation:
         return SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
 
 
-def placeIn(root: Path, catalog: str) -> IcebergLocation:
+def placeIn(root: Location, catalog: str) -> IcebergLocation:
     """
     Where the table of an archive is, or is to be.
 
@@ -122,7 +157,7 @@ def placeIn(root: Path, catalog: str) -> IcebergLocation:
         raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")
     name, identifier = "", _TABLE
     try:
-        said = json.loads((root / MARKS[1]).read_text("utf-8"))
+        said = json.loads(readText(root / MARKS[1]))
         name, identifier = said["catalog"], said["table"]
         there = f"{name}:{identifier}"
     except FileNotFoundError:
@@ -137,6 +172,11 @@ def placeIn(root: Path, catalog: str) -> IcebergLocation:
             where = "in a catalog of its own" if there == _OWN else f"in the catalog {there}"
             raise OptionError(f"{root} is an archive {where}")
         name, identifier = found[1], found[2]
+    if not name and not isinstance(root, Path):
+        raise OptionError(
+            f"{root}: an Iceberg table in an object store is in a catalog that makes its commits"
+            " atomic: --catalog CATALOG:NAMESPACE.TABLE names it"
+        )
     return IcebergLocation(root, name, identifier)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,9 +22,11 @@ from natsbroker.spark.tables.snapshots import TableError
 #: The stores that deltalake knows, whose way of logging in is theirs.
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
+_PIECE = 1 << 20
+
 
 @lru_cache
-def _filesystem(url: str) -> Any:
+def filesystemOf(url: str) -> Any:
     from deltalake.fs import DeltaStorageHandler
 
     # The same store, credentials and settings as those of the table's log.
@@ -59,7 +62,7 @@ class ObjectPath:
 
     def names(self) -> list[str]:
         chosen = pafs.FileSelector(self.name, allow_not_found=True)
-        return [each.base_name for each in _filesystem(self.root).get_file_info(chosen)]
+        return [each.base_name for each in filesystemOf(self.root).get_file_info(chosen)]
 
     def size(self) -> int:
         return self._info().size or 0
@@ -69,19 +72,47 @@ class ObjectPath:
         @param missing_ok: as for a C{Path}. Some stores never say that nothing was there.
         """
         try:
-            _filesystem(self.root).delete_file(self.name)
+            filesystemOf(self.root).delete_file(self.name)
         except FileNotFoundError:
             if not missing_ok:
                 raise
 
     def input(self) -> Any:
-        return _filesystem(self.root).open_input_file(self.name)
+        return filesystemOf(self.root).open_input_file(self.name)
 
     def output(self) -> Any:
-        return _filesystem(self.root).open_output_stream(self.name)
+        return filesystemOf(self.root).open_output_stream(self.name)
 
     def _info(self) -> Any:
-        return _filesystem(self.root).get_file_info(self.name)
+        return filesystemOf(self.root).get_file_info(self.name)
+
+
+class ObjectOutput:
+    """
+    Writes bytes to an object. Arrow passes on large ones in a form that the stream of deltalake
+    does not take, and copies small ones.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = pa.BufferedOutputStream(stream, 2 * _PIECE)
+
+    def __enter__(self) -> ObjectOutput:
+        return self
+
+    def __exit__(self, *given: object) -> None:
+        self.close()
+
+    def write(self, data: bytes) -> int:
+        view = memoryview(data)
+        for start in range(0, len(view), _PIECE):
+            self._stream.write(view[start : start + _PIECE])
+        return len(view)
+
+    def tell(self) -> int:
+        return int(self._stream.tell())
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 Location = Path | ObjectPath
@@ -129,6 +160,41 @@ def sizeOf(place: Location) -> int:
     if isinstance(place, ObjectPath):
         return place.size()
     return place.stat().st_size if place.exists() else 0
+
+
+def readText(place: Location) -> str:
+    """
+    @raise FileNotFoundError: if it is not there.
+    """
+    if isinstance(place, ObjectPath):
+        with place.input() as source:
+            return bytes(source.read()).decode("utf-8")
+    return place.read_text("utf-8")
+
+
+def writeText(place: Location, text: str) -> None:
+    if isinstance(place, ObjectPath):
+        with ObjectOutput(place.output()) as sink:
+            sink.write(text.encode("utf-8"))
+        return
+    place.write_text(text, "utf-8")
+
+
+def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]:
+    """
+    @return: the path below the place, when it was written, and the bytes of each file in a
+        directory of it and in those inside.
+    """
+    if isinstance(place, ObjectPath):
+        chosen = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
+        for info in filesystemOf(str(place)).get_file_info(chosen):
+            if info.type == pafs.FileType.File:
+                yield info.path, info.mtime.timestamp(), info.size or 0
+        return
+    for each in (place / folder).rglob("*"):
+        if each.is_file():
+            found = each.stat()
+            yield each.relative_to(place).as_posix(), found.st_mtime, found.st_size
 
 
 def parquetFile(place: Location) -> Any:

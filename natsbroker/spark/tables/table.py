@@ -304,8 +304,6 @@ def tableAt(
         if error.name and error.name.startswith("natsbroker"):
             raise
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
-    if extra == "iceberg" and isinstance(root, ObjectPath):
-        raise OptionError(f"{root}: an archive in an object store has the format delta")
     if catalog and extra != "iceberg":
         raise OptionError("catalog: only Iceberg tables are in one")
     table: ArchiveTable = provider(root, catalog) if catalog else provider(root)

@@ -5,6 +5,7 @@ A column of a DataFrame, decoded.
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import OptionError
 from tests.spark.registries import registryServer
+from tests.spark.support import BrokerStation
 
 SCHEMA = '{"properties": {"id": {"type": "integer"}, "at": {"type": "string", "format": "date"}}}'
 
@@ -49,6 +51,37 @@ def test_registered(spark: Any) -> None:
     ]
     assert texts[0].value_error is None and texts[2].value_error is None
     assert "does not begin with a zero byte" in texts[1].value_error
+
+
+def test_streaming(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
+    """A streaming query decodes each micro-batch, and goes on from its checkpoint."""
+    name = broker.channel([b'{"id": 1}', b"bad", b'{"id": 3, "at": "2026-11-20"}'])
+    options = {"servers": broker.url, "channel": name, "startingOffsets": "earliest"}
+
+    def run() -> list[tuple[Any, ...]]:
+        frame = spark.readStream.format("natsbroker").options(**options).load()
+        found = withDecoded(frame, 'json:"id BIGINT, at DATE"', to="order")
+        assert found.isStreaming
+        query = (
+            found.selectExpr("seq", "order.id", "string(order.at) AS at", "order_error")
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "table"))
+        )
+        try:
+            assert query.awaitTermination(120)
+        finally:
+            query.stop()
+        rows = spark.read.parquet(str(tmp_path / "table")).orderBy("seq").collect()
+        return [tuple(each) for each in rows]
+
+    first = run()
+    assert "is no JSON" in first[1][3]
+    expected = [(1, 1, None, None), (2, None, None, first[1][3]), (3, 3, "2026-11-20", None)]
+    assert first == expected
+    broker.fill(name, [b'{"id": 4}'])
+    assert run() == [*expected, (4, 4, None, None)]
 
 
 def test_names(spark: Any) -> None:

@@ -12,7 +12,8 @@ from natsbroker.spark.codecs import registry
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
-from tests.spark.registries import registryServer
+from tests.interop.certificates import writeCertificates
+from tests.spark.registries import certified, registryServer
 
 
 def test_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,29 @@ def test_retried(tmp_path: Path) -> None:
         found.schema(2)
 
 
+def test_tls(tmp_path: Path) -> None:
+    """A registry is trusted by its authority alone, and knows its clients by their certificates."""
+    writeCertificates(tmp_path)
+    ca, cert, key = (str(tmp_path / each) for each in ("ca.pem", "client.pem", "client-key.pem"))
+    both = tmp_path / "both.pem"
+    both.write_bytes(Path(cert).read_bytes() + Path(key).read_bytes())
+    with registryServer(certified(tmp_path)) as server:
+        server.answers["/schemas/ids/1"] = {"schema": "s"}
+
+        def asked(**files: str) -> str:
+            access = RegistryAccess(server.url, **files)
+            return SchemaRegistry(access, lambda pause: None).schema(1).text
+
+        assert asked(ca=ca, cert=cert, key=key) == asked(ca=ca, cert=str(both)) == "s"
+        assert len(server.asked) == 2
+        with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+            asked(cert=cert, key=key)
+        # With TLS 1.3 what a client sees of the refusal depends on when it writes.
+        with pytest.raises(ConnectionFailed, match="ids/1: "):
+            asked(ca=ca)
+        assert len(server.asked) == 2
+
+
 def test_badAccess(tmp_path: Path) -> None:
     """What is no place of a registry is refused, and no password is repeated."""
     for access, why in (
@@ -65,6 +89,9 @@ def test_badAccess(tmp_path: Path) -> None:
         (RegistryAccess("http://u:secret@h"), "a file of it"),
         (RegistryAccess("http://h", str(tmp_path / "none")), "none: No such file"),
         (RegistryAccess("https://h", "", str(tmp_path / "ca")), "ca: No such file"),
+        (RegistryAccess("https://h", key="k"), "a key needs its certificate"),
+        (RegistryAccess("https://h", cert=__file__), "test_registry.py: .*PEM"),
+        (RegistryAccess("https://h", cert="c", key="k"), "c with k: No such file"),
     ):
         with pytest.raises(OptionError, match=why) as caught:
             SchemaRegistry(access)

@@ -11,21 +11,19 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    ReadMaxRows,
-)
 
 from natsbroker.spark.datasource import streaming
-from natsbroker.spark.datasource.streaming import StreamReader
+from natsbroker.spark.datasource.api import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
+from natsbroker.spark.datasource.streaming import EarlierStreamReader, StreamReader
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.settings import readOptions
 from tests.interop.servers import REAL, Server
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
+
+#: One of Spark's limits that are none of a stream.
+ReadMaxFiles: Any = type("ReadMaxFiles", (ReadLimit,), {})
 
 
 def readerOf(station: Station, *streams: Stream, **options: str) -> StreamReader:
@@ -93,7 +91,7 @@ class TestPlanning:
         assert positions(third) == [31, 11]
         assert seqsOf(reader, third, third) == []
         with pytest.raises(OptionError, match="ReadMaxFiles is not supported yet"):
-            reader.latestOffset(start, ReadMaxFiles(1))
+            reader.latestOffset(start, ReadMaxFiles())
         reader.stop()
 
     def test_bytes(self, station: Station) -> None:
@@ -333,6 +331,71 @@ class TestServers:
 
 def _least(station: Station, **options: str) -> dict[str, str]:
     return {"servers": station.url, "stream": "S", "pollInterval": "0.000001", **options}
+
+
+def earlierOf(station: Station, name: str, **options: str) -> EarlierStreamReader:
+    """
+    @return: what plans the micro-batches of a query in Spark 4.0 and 4.1, from the oldest message.
+    """
+    given = {**_least(station, startingOffsets="earliest", **options), "stream": name}
+    return EarlierStreamReader(("seq", "data"), readOptions(given, "readStream"))
+
+
+class TestEarlier:
+    """Spark 4.0 and 4.1 do not say where a query is."""
+
+    def test_limits(self, station: Station) -> None:
+        """Micro-batches of a new query follow each other within their limit."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        reader = earlierOf(station, stream.name, maxOffsetsPerTrigger="3")
+        start, found = reader.initialOffset(), []
+        for expected in ([1, 2, 3], [4, 5], []):
+            end = reader.latestOffset()
+            found.append(seqsOf(reader, start, end))
+            assert found[-1] == expected
+            start = end
+        reader.stop()
+
+    def test_continued(self, station: Station) -> None:
+        """From a checkpoint on the first offset is the last one, also behind a batch again."""
+        stream = station.stream()
+        stream.fill([b"x"] * 9)
+        reader = earlierOf(station, stream.name, maxOffsetsPerTrigger="3")
+        begin = reader.initialOffset()
+        start = reader.latestOffset()
+        reader.stop()
+        again = earlierOf(station, stream.name, maxOffsetsPerTrigger="3")
+        assert seqsOf(again, begin, start) == [1, 2, 3]
+        end = again.latestOffset()
+        assert seqsOf(again, start, end) == [4, 5, 6, 7, 8, 9]
+        stream.fill([b"x"] * 5)
+        assert positions(again.latestOffset()) == [13]
+        again.stop()
+
+    def test_lost(self, station: Station) -> None:
+        """A stream that was made again, or has gone back, ends the query."""
+        stream = station.stream()
+        stream.fill([b"x"] * 9)
+        start = earlierOf(station, stream.name).latestOffset()
+        stream.api("DELETE")
+        stream.make()
+        stream.fill([b"x"] * 3)
+        reader = earlierOf(station, stream.name)
+        end = reader.latestOffset()
+        with pytest.raises(DataLoss, match="ends before 4, and the query has read up to 9"):
+            reader.partitions(start, end)
+        start["logs"][stream.name]["seq"] = 2
+        with pytest.raises(DataLoss, match="was deleted and made again"):
+            reader.partitions(start, end)
+        reader.stop()
+
+    def test_notWithoutPlace(self, station: Station) -> None:
+        """What cannot be right without the place of the query is refused."""
+        with pytest.raises(OptionError, match=r"allowCheckpointChange: .* PySpark 4.2 or later"):
+            earlierOf(station, "S", allowCheckpointChange="true")
+        with pytest.raises(OptionError, match=r"patterns: .* and this is 4\.\d"):
+            earlierOf(station, "", streamPattern="S.*")
 
 
 class TestSpark:

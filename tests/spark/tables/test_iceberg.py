@@ -5,6 +5,7 @@ Archives that are Iceberg tables.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.checking import readFiles
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.iceberg import IcebergTable
+from natsbroker.spark.tables.locations import namesIn
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
-from natsbroker.spark.tables.table import tableAt
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
+from tests.spark.objectstore import IN_CATALOG, icebergCatalog, openedInCatalog
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
 
 
@@ -204,3 +207,68 @@ def test_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OptionError, match=r"is an archive in the catalog prod:lake\.orders"):
         tableAt(root, "", "prod:lake.other")
     assert tableAt(root, "", "prod:lake.orders").require().stop == 5
+
+
+class TestObjects:
+    """A table in an object store, whose catalog is elsewhere."""
+
+    @pytest.fixture
+    def objects(self, bucket: str, tmp_path: Path) -> Iterator[ArchiveTable]:
+        """An archive with the sequences from 1 to 8."""
+        with icebergCatalog(tmp_path):
+            table = tableAt(f"{bucket}/lake", "iceberg", IN_CATALOG)
+            assert table.latest() is None
+            table.make()
+            table.create(TableSnapshot.first(LOG, 1))
+            assert grow(table, 9)
+            yield table
+
+    def seqs(self) -> list[int]:
+        """The sequences that other programs see."""
+        found = openedInCatalog().scan(selected_fields=("seq",)).to_arrow()
+        return sorted(found["seq"].to_pylist())
+
+    def test_seen(self, objects: ArchiveTable) -> None:
+        """The URL is enough to find it again; others read it in their own way."""
+        again = tableAt(str(objects.root))
+        assert isinstance(again, IcebergTable)
+        assert grow(again, 15)
+        assert objects.require() == again.require()
+        assert self.seqs() == list(range(1, 15))
+        [first, second] = objects.require().files
+        [*batches] = readFiles(objects.root, (first, second))
+        assert [x for batch in batches for x in batch["seq"].to_pylist()] == list(range(1, 15))
+
+    def test_race(self, objects: ArchiveTable) -> None:
+        """Of several writers that go on from one version one succeeds, and has its files alone."""
+        racers = [tableAt(objects.root) for _ in range(4)]
+        base = objects.require()
+        files = [filed(objects.root, 9, 10 + n) for n in range(4)]
+        [won] = together(4, lambda n: racers[n].append(base, files[n], (), 10 + n))
+        assert objects.require().stop == 10 + won
+        assert self.seqs() == list(range(1, 10 + won))
+        assert sorted(namesIn(objects.root / "data")) == sorted(
+            each.path.removeprefix("data/") for each in objects.require().files
+        )
+
+    def test_tidied(self, objects: ArchiveTable) -> None:
+        """Small files become one; those, orphans and old metadata go when they are vacuumed."""
+        assert grow(objects, 15)
+        [orphan] = filed(objects.root, 20, 23)
+        assert objects.compact(1 << 30) == 2
+        before = objects.vacuum(3600, False)
+        assert (before.files, before.versions) == (0, 0)
+        assert objects.vacuum(0, True).files >= 3
+        assert (objects.root / orphan.path).exists()
+        assert objects.vacuum(0, False).files >= 3
+        assert namesIn(objects.root / "data") == [
+            each.path.removeprefix("data/") for each in objects.require().files
+        ]
+        assert self.seqs() == list(range(1, 15))
+
+    def test_noCatalog(self, objects: ArchiveTable, bucket: str) -> None:
+        """Without a catalog nothing makes commits atomic there; another one is another table."""
+        with pytest.raises(OptionError, match="an object store is in a catalog that makes"):
+            tableAt(f"{bucket}/other", "iceberg")
+        with pytest.raises(OptionError, match=r"is an archive in the catalog lake:raw\.log"):
+            tableAt(objects.root, "iceberg", "lake:raw.other")

@@ -5,6 +5,7 @@ Where tables are.
 from __future__ import annotations
 
 import pickle
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,10 +16,13 @@ from natsbroker.spark.tables.locations import (
     ObjectPath,
     ParquetOutput,
     directoryOf,
+    filesBelow,
     locationOf,
     namesIn,
     parquetFile,
+    readText,
     sizeOf,
+    writeText,
 )
 from natsbroker.spark.tables.snapshots import TableError
 
@@ -73,6 +77,22 @@ def test_files(place: Location) -> None:
     path.unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError):
         parquetFile(path)
+
+
+def test_texts(place: Location) -> None:
+    """A text is written whole, also a long one, and listed with its time and size."""
+    with pytest.raises(FileNotFoundError):
+        readText(place / "a.json")
+    assert list(filesBelow(place, "metadata")) == []
+    long = "é" * 3_000_000
+    if isinstance(place, Path):
+        (place / "metadata" / "b").mkdir(parents=True)
+    for name, text in (("a.json", "{}"), ("metadata/b/c.json", long)):
+        writeText(place / name, text)
+        assert readText(place / name) == text
+    [(path, written, size)] = filesBelow(place, "metadata")
+    assert (path, size) == ("metadata/b/c.json", 6_000_000)
+    assert abs(time.time() - written) < 60
 
 
 def test_abandoned(place: Location) -> None:

@@ -70,7 +70,7 @@ def main(job: JobRun) -> int:
     plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
     progress = Progress("archive", job.stderr)
     with (
-        jobMetrics(given.metrics, "archive", given.stream or given.channel) as metrics,
+        jobMetrics(given.metrics, "archive", given.stream or given.channel, job.stderr) as metrics,
         stopping() as isOver,
         runnerFor(given.master) as run,
     ):

@@ -106,7 +106,8 @@ def _rowsIn(columns: Any, path: Location) -> Iterator[Any]:
 @command("decode")
 def main(job: JobRun) -> int:
     given = _read(job)
-    registry = RegistryAccess(given.registry, given.registry_auth, given.registry_ca)
+    named = [getattr(given, f"registry_{each}") for each in ("auth", "ca", "cert", "key")]
+    registry = RegistryAccess(given.registry, *named)
     isUnknownBad = given.unknown == "refuse"
     mappings = readMappings(given.schema, _names(given.table), isUnknownBad, registry)
     origin: Origin
@@ -119,7 +120,7 @@ def main(job: JobRun) -> int:
     progress = Progress("decode", job.stderr)
     with (
         jobMetrics(
-            given.metrics, "decode", given.stream or given.channel or given.archive
+            given.metrics, "decode", given.stream or given.channel or given.archive, job.stderr
         ) as metrics,
         stopping() as isOver,
         runnerFor(given.master) as run,
@@ -173,6 +174,8 @@ def _read(job: JobRun) -> argparse.Namespace:
     job.add_argument("--registry", default="", help="the URL of a schema registry")
     job.add_argument("--registry-auth", default="", help="a file with USER:PASSWORD for it")
     job.add_argument("--registry-ca", default="", help="a file of certificates to trust there")
+    job.add_argument("--registry-cert", default="", help="a file with our certificate for it")
+    job.add_argument("--registry-key", default="", help="a file with the key of that")
     job.add_argument(
         "--table", action="append", default=[], metavar="PATTERN=NAME", help="names a table"
     )

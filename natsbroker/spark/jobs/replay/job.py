@@ -7,11 +7,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from natsbroker.spark.datasource.tasks import connected
@@ -38,6 +38,7 @@ from natsbroker.spark.jobs.replay.sources import (
     ParquetSource,
     Source,
     SqlSource,
+    rowsIn,
     shaped,
 )
 from natsbroker.spark.jobs.signals import stopping
@@ -130,8 +131,6 @@ def replay(
             lambda row: onProgress(row, source.stop),
         )
         return {**summary, **_summed([done]), "stopped": isOver()}
-    if isRemote(spark):
-        raise OptionError("replay does not run on a Spark Connect server yet")
     from pyspark.sql.functions import expr
 
     key = ORDERS[wanted.order]
@@ -146,8 +145,14 @@ def replay(
             sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
             return {**summary, **dryRun(options, task, sums.toLocalIterator())}
         divided = frame.repartition(count, *([key] if key else [])).sortWithinPartitions("seq")
-        parts = divided.rdd.mapPartitionsWithIndex(partial(_publishPart, options, task))
-        return {**summary, **_summed(parts.collect())}
+        parts = _ofPartitions(
+            spark,
+            divided,
+            lambda number, rows: publish(
+                options, replace(task, partition=number), lambda start: rows
+            ),
+        )
+        return {**summary, **_summed(parts, start or 1)}
 
 
 def dryRun(
@@ -209,16 +214,41 @@ def publish(
         return TaskResult(replayer.next, replayer.rows, duplicates, replayer.found)
 
 
-def _publishPart(
-    options: dict[str, Any], task: ReplayTask, partition: int, rows: Iterator[Row]
-) -> Iterator[TaskResult]:
-    yield publish(options, replace(task, partition=partition), lambda start: rows)
+def _ofPartitions(
+    spark: Any, frame: Any, work: Callable[[int, Iterable[Row]], TaskResult]
+) -> list[TaskResult]:
+    """
+    @param work: receives the number of a partition, and its rows.
+    """
+    if not isRemote(spark):
+        found: list[TaskResult] = frame.rdd.mapPartitionsWithIndex(
+            lambda number, rows: iter((work(number, rows),))
+        ).collect()
+        return found
+    import pyarrow as pa
+    from pyspark import TaskContext, cloudpickle
+
+    def done(batches: Iterator[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        rows = (row for each in batches for row in rowsIn(pa.Table.from_batches([each])))
+        result = work(0 if context is None else context.partitionId(), rows)
+        yield pa.record_batch([[cloudpickle.dumps(result)]], ["result"])
+
+    results = frame.mapInArrow(done, "result BINARY").collect()
+    return [pickle.loads(bytes(each.result)) for each in results]
 
 
-def _summed(done: Sequence[TaskResult]) -> dict[str, Any]:
-    starts, rows, duplicates, found = zip(*done, strict=True)
-    sums = {"rows": sum(rows), "duplicates": sum(duplicates), "found": sum(found)}
-    return {**sums, "tasks": len(done), "resumed": min(starts)}
+def _summed(done: Sequence[TaskResult], start: int = 1) -> dict[str, Any]:
+    """
+    @param start: where it begins if no task has rows.
+    """
+    return {
+        "rows": sum(each.rows for each in done),
+        "duplicates": sum(each.duplicates for each in done),
+        "found": sum(each.found for each in done),
+        "tasks": len(done),
+        "resumed": min((each.start for each in done), default=start),
+    }
 
 
 @command("replay")

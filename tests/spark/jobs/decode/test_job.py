@@ -21,8 +21,10 @@ from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.decode.job import decode, decoded
 from natsbroker.spark.tables.delta import DeltaLakeTable
+from tests.interop.certificates import writeCertificates
 from tests.interop.servers import CHECKOUT
 from tests.spark.logged import extended
+from tests.spark.registries import certified, registryServer
 from tests.spark.support import BrokerStation, Station
 
 SCHEMA = '>=json:"id BIGINT NOT NULL"'
@@ -46,6 +48,25 @@ def seqsOf(root: Path) -> list[int]:
     table = DeltaLakeTable(root)
     paths = [each.path for each in table.require().files]
     return [x for path in paths for x in pq.read_table(root / path).column("seq").to_pylist()]
+
+
+def test_registry(broker: BrokerStation, tmp_path: Path) -> None:
+    """The schemas of a registry that has a password and asks for certificates."""
+    writeCertificates(tmp_path)
+    (tmp_path / "auth").write_text("anna:pw\n")
+    files = {"auth": "auth", "ca": "ca.pem", "cert": "client.pem", "key": "client-key.pem"}
+    options = [x for k, v in files.items() for x in (f"--registry-{k}", str(tmp_path / v))]
+    name = broker.channel([b"\0\0\0\0\7" + payload(1), b"\0\0\0\0\7" + payload(10)])
+    source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path / "tables"))
+    with registryServer(certified(tmp_path)) as server:
+        schema = json.dumps({"properties": {"id": {"type": "integer"}}})
+        server.answers["/subjects/orders/versions/latest"] = {"id": 7}
+        server.answers["/schemas/ids/7"] = {"schemaType": "JSON", "schema": schema}
+        access = ("--registry", server.url, *options, "--schema", f"{name}=registry:orders")
+        code, summary, errors = ran(*source, *access)
+        assert (code, summary["dead"], errors) == (1, 1, "")
+        assert {each for _, each in server.asked} == {"Basic YW5uYTpwdw=="}
+    assert seqsOf(tmp_path / "tables" / name) == [1]
 
 
 def test_channel(broker: BrokerStation, tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""
+The parts of PySpark's API that earlier releases lack.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import datasource
+from pyspark.sql.types import LongType, StructField, StructType
+
+from natsbroker.spark.datasource import api
+from natsbroker.spark.datasource.source import NatsBrokerSource
+from natsbroker.spark.datasource.streaming import EarlierStreamReader, StreamReader
+
+
+def test_passesStart() -> None:
+    """Spark passes the place of a query since 4.2, and the source chooses the reader by that."""
+    isNew = tuple(int(x) for x in pyspark.__version__.split(".")[:2]) >= (4, 2)
+    assert api.passesStart() is isNew
+    source = NatsBrokerSource({"servers": "nats://127.0.0.1:1", "stream": "S"})
+    reader = source.streamReader(StructType([StructField("seq", LongType())]))
+    assert type(reader) is (StreamReader if isNew else EarlierStreamReader)
+
+
+def test_standIns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the newer parts there are others that PySpark 4.0 takes for them."""
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    monkeypatch.delattr(datasource, "DataSourceStreamArrowWriter", raising=False)
+    found = runpy.run_path(str(Path(api.__file__)))
+    assert found["ReadMaxRows"](3).max_rows == 3
+    assert found["ReadMaxBytes"](3) == found["ReadMaxBytes"](3)
+    assert isinstance(found["ReadAllAvailable"](), found["ReadLimit"])
+    writer = found["DataSourceStreamArrowWriter"]
+    assert issubclass(writer, datasource.DataSourceArrowWriter)
+    assert issubclass(writer, datasource.DataSourceStreamWriter)
