@@ -77,7 +77,7 @@ def test_streaming(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
         return [tuple(each) for each in rows]
 
     first = run()
-    assert "is no JSON" in first[1][3]
+    assert "is malformed" in first[1][3]
     expected = [(1, 1, None, None), (2, None, None, first[1][3]), (3, 3, "2026-11-20", None)]
     assert first == expected
     broker.fill(name, [b'{"id": 4}'])
