@@ -21,7 +21,7 @@ from natsbroker.spark.errors import OptionError
 #: The most digits of decimals in Spark and Arrow.
 _DIGITS = 38
 
-#: The logical type by which fastavro is told to read a record without fields as true.
+#: The logical type by which fastavro reads a record without fields as true.
 _THERE = "natsbroker-there"
 
 
