@@ -30,7 +30,7 @@ class Kind:
     @ivar schema: of it.
     @ivar values: what fastavro writes.
     @ivar seen: what Arrow has of a value that was read.
-    @ivar isEmpty: whether a value may take no bytes.
+    @ivar isEmpty: whether a value may have zero bytes.
     """
 
     schema: Any

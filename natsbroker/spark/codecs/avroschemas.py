@@ -2,7 +2,7 @@
 Avro schemas: what their values become, and how fastavro reads them so.
 
 fastavro believes payloads: of eight bytes it makes an array of as many nulls as they say. So arrays
-of items that take no bytes are refused, and of all others a payload has no more than its bytes.
+of items of zero bytes are refused, and of all others a payload has no more than its bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from natsbroker.spark.errors import OptionError
 #: The most digits of decimals in Spark and Arrow.
 _DIGITS = 38
 
-#: The logical type by which fastavro is told to read a record without fields as true.
+#: The logical type by which fastavro reads a record without fields as true.
 _THERE = "natsbroker-there"
 
 
@@ -46,7 +46,7 @@ class _Node:
     """
     @ivar kind: what values of a type become.
     @ivar reading: as in L{AvroSchema}.
-    @ivar isEmpty: whether one may take no bytes.
+    @ivar isEmpty: whether one may have zero bytes.
     """
 
     kind: Any
@@ -126,7 +126,7 @@ class _SchemaBuilder:
         if word == "array":
             item = self.node(schema["items"], f"{place}[]")
             if item.isEmpty:
-                raise OptionError(f"{place}[]: no column is for items that take no bytes")
+                raise OptionError(f"{place}[]: no column is for items of zero bytes")
             kind = pa.list_(pa.field("element", item.kind))
             return _Node(kind, {"type": "array", "items": item.reading})
         if word == "map":

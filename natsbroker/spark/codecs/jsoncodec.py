@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
@@ -88,11 +89,13 @@ def _typeOf(kind: Any, place: str, isStrict: bool) -> Any:
             "Object", fields, rename=names, forbid_unknown_fields=isStrict, kw_only=True
         )
     if pa.types.is_list(kind):
-        return list[_typeOf(kind.value_type, f"{place}[]", isStrict) | None]  # type: ignore[misc]
+        item = _typeOf(kind.value_type, f"{place}[]", isStrict)
+        return GenericAlias(list, (item | None,))
     if pa.types.is_map(kind):
         if kind.key_type != pa.string():
             raise OptionError(f"schema: {place}: the keys of JSON are STRING")
-        return dict[str, _typeOf(kind.item_type, f"{place}{{}}", isStrict) | None]  # type: ignore[misc]
+        item = _typeOf(kind.item_type, f"{place}{{}}", isStrict)
+        return GenericAlias(dict, (str, item | None))
     if pa.types.is_decimal(kind):
         return type("Number", (_Digits,), {"kind": kind})
     return _TYPES[kind]

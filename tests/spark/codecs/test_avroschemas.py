@@ -71,14 +71,14 @@ WRONG = [
     (record(("a", "int"), ("A", "int")), "column A is there twice"),
     (record(("n", ["null", "R"])), "n: R has itself in it, and no columns for that"),
     (record(("n", {"type": "array", "items": "R"})), r"n\[\]: R has itself in it"),
-    (record(("a", {"type": "array", "items": "null"})), r"a\[\]: no column is for items that take"),
+    (record(("a", {"type": "array", "items": "null"})), r"a\[\]: no column is for items of zero"),
     (
         {"type": "array", "items": record(("a", "null"), ("b", record(name="E")))},
-        "items that take no bytes",
+        "items of zero bytes",
     ),
     (
         {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}},
-        "items that take no bytes",
+        "items of zero bytes",
     ),
     (
         record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 39})),
