@@ -20,7 +20,7 @@ from natsbroker.jetstream.streams.stream import Stream
 SHOWN = 16
 """The streams or consumers of a list that are shown in one turn of the reactor."""
 
-DELETED = 1_000_000
+DELETED = 500_000
 """The sequences without a message that one answer lists."""
 
 T = TypeVar("T")

@@ -120,11 +120,11 @@ class StreamChecker:
         """
         The streams that count against the account's limits, but for one.
         """
-        return {
-            name: each
-            for name, each in self.streams.items()
-            if name != besides and self._tier in (0, each.num_replicas)
-        }
+        found = dict(self.streams)
+        found.pop(besides, None)
+        if self._tier:
+            return {key: each for key, each in found.items() if each.num_replicas == self._tier}
+        return found
 
     def complete(self, config: StreamConfig, pedantic: bool = False) -> StreamConfig:
         """

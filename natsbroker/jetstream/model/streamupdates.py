@@ -170,8 +170,8 @@ def _reserved(config: StreamConfig, others: Mapping[str, StreamConfig]) -> int:
     """
     @return: the bytes that the account's other streams of this storage reserve.
     """
-    same = [each for each in others.values() if each.storage is config.storage]
-    return sum(max(each.max_bytes, 0) for each in same)
+    sized = [each for each in others.values() if each.max_bytes > 0]
+    return sum(each.max_bytes for each in sized if each.storage is config.storage)
 
 
 def _checkConsumers(
