@@ -28,7 +28,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.tracing import contentEncoded
 from natsbroker.auth.responder import RequestResponder
-from natsbroker.interfaces import IMessageBus
+from natsbroker.interfaces import IMessageBus, ISubscription
 from natsbroker.wire.clientinfo import HEADER, compact
 from natsbroker.wire.headers import HeaderError, Headers
 from natsbroker.wire.values import Kind, Message
@@ -161,21 +161,21 @@ class SubscriberCounts:
         clock: IReactorTime,
         countPeers: Callable[[], float],
     ) -> None:
-        self._system = bus.account
+        self._bus = bus
         self._responder = responder
         self._answers = answers
         self._clock = clock
         self._countPeers = countPeers
+        # One literal subject for each request: a pattern would count as a shape of wildcards.
         self._prefix = b"$SYS._INBOX.%b." % secrets.token_urlsafe(12).encode("ascii")
         self._waiting: dict[bytes, _PeerCounts] = {}
         self._asked = 0
         responder.on(
             b"$SYS.DEBUG.SUBSCRIBERS", lambda message: ensureDeferred(self._count(message))
         )
-        responder.on(self._prefix + b"*", self._counted)
 
     async def _count(self, message: Message) -> bytes:
-        name = _requestor(message) or self._system
+        name = _requestor(message) or self._bus.account
         words = message.payload.decode("utf-8", "replace").strip().split(" ")
         subject, group = words[0], words[1] if len(words) > 1 else None
         count = 0
@@ -193,8 +193,10 @@ class SubscriberCounts:
         self._asked += 1
         name = b"%d" % self._asked
         done: Deferred[int] = Deferred()
-        counts = self._waiting[name] = _PeerCounts(done)
-        reached = self._responder.ask(b"$SYS.REQ.ACCOUNT.NSUBS", body, self._prefix + name)
+        reply = self._prefix + name
+        inbox = self._bus.subscribe(reply, self._responder, self._counted)
+        counts = self._waiting[name] = _PeerCounts(done, inbox)
+        reached = self._responder.ask(b"$SYS.REQ.ACCOUNT.NSUBS", body, reply)
         counts.silent += max(reached, self._countPeers()) if reached else 0
         if counts.silent <= 0:
             self._end(name)
@@ -214,6 +216,7 @@ class SubscriberCounts:
 
     def _end(self, name: bytes) -> None:
         counts = self._waiting.pop(name)
+        counts.inbox.cancel()
         if counts.timer is not None and counts.timer.active():
             counts.timer.cancel()
         counts.done.callback(counts.total)
@@ -222,11 +225,13 @@ class SubscriberCounts:
 @dataclass(eq=False)
 class _PeerCounts:
     """
+    @ivar inbox: receives the answers.
     @ivar silent: the number of servers that have not answered yet; negative for answers that came
         while they were asked.
     """
 
     done: Deferred[int]
+    inbox: ISubscription
     total: int = 0
     silent: float = 0
     timer: IDelayedCall | None = None

@@ -115,6 +115,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         ranges = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
+        target = self._target
+        if target and any(x.stream in target and target[x.stream].stop < x.start for x in ranges):
+            # The newest messages came after the end of the query was set.
+            self._asked = float("-inf")
+            self._target = self._current()
         return self._offset({each.stream: (each.created, each.start) for each in ranges})
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -151,6 +151,18 @@ class TestPlanning:
         reader.commit(end)
         reader.stop()
 
+    def test_availableNowFromLatest(self, station: Station) -> None:
+        """A query whose first message came after it began has nothing to read."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        reader = readerOf(station, stream, startingOffsets="latest")
+        reader.prepareForTriggerAvailableNow()
+        stream.fill([b"x"] * 5)
+        begin = reader.initialOffset()
+        assert positions(begin) == [11]
+        assert reader.latestOffset(begin, ReadAllAvailable()) == begin
+        reader.stop()
+
     def test_believes(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
         """The state is asked for no more often than C{pollInterval} allows, over one connection."""
         made: list[dict[str, Any]] = []
