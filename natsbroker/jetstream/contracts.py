@@ -327,6 +327,9 @@ class PublishedStream(Protocol):
     def isInFile(self) -> bool:
         """Whether the messages are in files."""
 
+    def written(self) -> Deferred[Any]:
+        """Wait until what was given to the log is durable, or could not be stored."""
+
     @property
     def first(self) -> int:
         """The first sequence."""

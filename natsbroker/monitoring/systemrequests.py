@@ -19,7 +19,6 @@ import json
 import secrets
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -166,10 +165,6 @@ class SubscriberCounts:
         self._answers = answers
         self._clock = clock
         self._countPeers = countPeers
-        # One literal subject for each request: a pattern would count as a shape of wildcards.
-        self._prefix = b"$SYS._INBOX.%b." % secrets.token_urlsafe(12).encode("ascii")
-        self._waiting: dict[bytes, _PeerCounts] = {}
-        self._asked = 0
         responder.on(
             b"$SYS.DEBUG.SUBSCRIBERS", lambda message: ensureDeferred(self._count(message))
         )
@@ -190,39 +185,19 @@ class SubscriberCounts:
         """
         @return: fires with what the other servers count.
         """
-        self._asked += 1
-        name = b"%d" % self._asked
-        done: Deferred[int] = Deferred()
-        reply = self._prefix + name
-        inbox = self._bus.subscribe(reply, self._responder, self._counted)
-        counts = self._waiting[name] = _PeerCounts(done, inbox)
+        # A subject for each request: a pattern would count as a shape of wildcards.
+        reply = b"$SYS._INBOX." + secrets.token_urlsafe(12).encode("ascii")
+        counts = _PeerCounts()
+        counts.inbox = self._bus.subscribe(reply, self._responder, counts.take)
         reached = self._responder.ask(b"$SYS.REQ.ACCOUNT.NSUBS", body, reply)
         counts.silent += max(reached, self._countPeers()) if reached else 0
         if counts.silent <= 0:
-            self._end(name)
+            counts.end()
         else:
-            counts.timer = self._clock.callLater(COLLECTING, self._end, name)
-        return done
-
-    def _counted(self, message: Message) -> None:
-        name = message.subject[len(self._prefix) :]
-        counts = self._waiting.get(name)
-        if counts is None or not message.payload.isdigit():
-            return
-        counts.total += int(message.payload)
-        counts.silent -= 1
-        if counts.timer is not None and counts.silent <= 0:
-            self._end(name)
-
-    def _end(self, name: bytes) -> None:
-        counts = self._waiting.pop(name)
-        counts.inbox.cancel()
-        if counts.timer is not None and counts.timer.active():
-            counts.timer.cancel()
-        counts.done.callback(counts.total)
+            counts.timer = self._clock.callLater(COLLECTING, counts.end)
+        return counts.done
 
 
-@dataclass(eq=False)
 class _PeerCounts:
     """
     @ivar inbox: receives the answers.
@@ -230,11 +205,27 @@ class _PeerCounts:
         while they were asked.
     """
 
-    done: Deferred[int]
     inbox: ISubscription
-    total: int = 0
-    silent: float = 0
-    timer: IDelayedCall | None = None
+
+    def __init__(self) -> None:
+        self.done: Deferred[int] = Deferred()
+        self.silent = 0.0
+        self.timer: IDelayedCall | None = None
+        self._total = 0
+
+    def take(self, message: Message) -> None:
+        if self.done.called or not message.payload.isdigit():
+            return
+        self._total += int(message.payload)
+        self.silent -= 1
+        if self.timer is not None and self.silent <= 0:
+            self.end()
+
+    def end(self) -> None:
+        self.inbox.cancel()
+        if self.timer is not None and self.timer.active():
+            self.timer.cancel()
+        self.done.callback(self._total)
 
 
 def _requestor(message: Message) -> str:

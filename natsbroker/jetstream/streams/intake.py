@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
-
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.streams.mirroring import MirrorReader
@@ -52,12 +50,6 @@ class StreamIntake:
         Whether messages of the mirror are not durable yet. Those of sources are published.
         """
         return self._mirror is not None and self._mirror.isStoring
-
-    def barrier(self) -> Deferred[Any]:
-        """
-        Wait until they are.
-        """
-        return succeed(None) if self._mirror is None else self._mirror.barrier()
 
     def close(self) -> None:
         """

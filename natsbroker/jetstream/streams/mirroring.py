@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
-
-from natsbroker.interfaces.records import Entry, Record, StoreError
+from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import StreamSource
@@ -42,13 +40,6 @@ class MirrorReader(OriginReader):
         Whether something that was taken is not durable yet.
         """
         return self._storing > 0
-
-    def barrier(self) -> Deferred[Any]:
-        """
-        Wait until everything that was taken is durable, or could not be stored.
-        """
-        earlier: Deferred[Any] = self.stream.log.append([])
-        return earlier.addErrback(lambda failure: failure.trap(StoreError))
 
     def requestHeaders(self) -> bytes:
         return _HEADERS if self.source.consumer is None else b""

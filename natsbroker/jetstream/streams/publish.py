@@ -139,8 +139,7 @@ class StreamPublisher:
             return self._judging.whenDrained().addCallback(lambda _: self.barrier())
         if not self._inFlight:
             return succeed(None)
-        earlier: Deferred[Any] = self._stream.log.append([])
-        return earlier.addErrback(lambda failure: failure.trap(StoreError))
+        return self._stream.written()
 
     def deliver(self, message: Message, tag: Any) -> None:
         self.take(message.subject, message.reply, message.headers, message.payload)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
 from natsbroker.interfaces import ICountedLog, IShortcutLog
-from natsbroker.interfaces.records import Matching, Record, SubjectTallies
+from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
 from natsbroker.jetstream.contracts import MessageNeeds, StreamAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
@@ -191,6 +191,13 @@ class StreamRecords:
     def _only(self, records: list[Record], sequence: int) -> Record | None:
         isThere = bool(records) and records[0].sequence == sequence
         return self.decoded(records[0]) if isThere else None
+
+    def written(self) -> Deferred[Any]:
+        """
+        Wait until what was given to the log is durable, or could not be stored.
+        """
+        earlier: Deferred[Any] = self.log.append([])
+        return earlier.addErrback(lambda failure: failure.trap(StoreError))
 
     @inlineCallbacks
     def firstRecord(self) -> Generator[Deferred[Any], Any, Record | None]:

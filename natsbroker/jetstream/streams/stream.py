@@ -296,8 +296,8 @@ class Stream(StreamRecords):
         """
         Wait until what was published, mirrored and removed before is durable.
         """
-        taker = self.intake if self.intake.isStoring else self.publisher
-        return taker.barrier().addCallback(lambda _: self.quiet())
+        waiting = self.written() if self.intake.isStoring else self.publisher.barrier()
+        return waiting.addCallback(lambda _: self.quiet())
 
     @property
     def isSettled(self) -> bool:
