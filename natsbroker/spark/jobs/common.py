@@ -32,6 +32,9 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
+#: The schema of what tasks return, where no C{SparkContext} collects it.
+RESULTS = "place BIGINT, result BINARY"
+
 
 class JobUsageError(Exception):
     """
@@ -215,14 +218,27 @@ def _ranRemotely(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -
     """
     Where no C{SparkContext} hands out functions, what they return is a DataFrame.
     """
+
+    def read(task: tuple[int, Any]) -> Iterator[Any]:
+        yield resultBatch(task[0], work(task[1]))
+
+    return resultsIn(readInTasks(spark, RESULTS, read, list(enumerate(tasks))))
+
+
+def resultBatch(place: int, result: Any) -> Any:
+    """
+    What a task returns, as a row of L{RESULTS}.
+    """
     import pyarrow as pa
     from pyspark import cloudpickle
 
-    def read(task: tuple[int, Any]) -> Iterator[Any]:
-        result = cloudpickle.dumps(work(task[1]))
-        yield pa.record_batch([[task[0]], [result]], ["place", "result"])
+    return pa.record_batch([[place], [cloudpickle.dumps(result)]], ["place", "result"])
 
-    frame = readInTasks(spark, "place BIGINT, result BINARY", read, list(enumerate(tasks)))
+
+def resultsIn(frame: Any) -> list[Any]:
+    """
+    What the tasks of a DataFrame of L{RESULTS} return, by their places.
+    """
     rows = sorted(frame.collect(), key=lambda row: int(row.place))
     return [pickle.loads(bytes(each.result)) for each in rows]
 

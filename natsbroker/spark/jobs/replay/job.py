@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
+    RESULTS,
     JobRun,
     JobUsageError,
     Progress,
@@ -27,6 +27,8 @@ from natsbroker.spark.jobs.common import (
     command,
     masterOr,
     optionTexts,
+    resultBatch,
+    resultsIn,
     sessionFor,
     targetTexts,
     workersErrors,
@@ -226,16 +228,15 @@ def _ofPartitions(
         ).collect()
         return found
     import pyarrow as pa
-    from pyspark import TaskContext, cloudpickle
+    from pyspark import TaskContext
 
     def done(batches: Iterator[Any]) -> Iterator[Any]:
         context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
         rows = (row for each in batches for row in rowsIn(pa.Table.from_batches([each])))
-        result = work(0 if context is None else context.partitionId(), rows)
-        yield pa.record_batch([[cloudpickle.dumps(result)]], ["result"])
+        yield resultBatch(number, work(number, rows))
 
-    results = frame.mapInArrow(done, "result BINARY").collect()
-    return [pickle.loads(bytes(each.result)) for each in results]
+    return resultsIn(frame.mapInArrow(done, RESULTS))
 
 
 def _summed(done: Sequence[TaskResult], start: int = 1) -> dict[str, Any]:
