@@ -17,6 +17,7 @@ __all__ = [
     "Connection",
     "Decoder",
     "DirectGetStep",
+    "EncodedRecords",
     "FlushBatch",
     "FrameLane",
     "InternalPublisher",
@@ -80,6 +81,7 @@ readFrames: Any = None
 #: L{natsbroker.jetstream.streams.publish}, of L{natsbroker.jetstream.streams.directget} and of
 #: Google's protobuf library, for what comes in bulk; C{None} where they are not compiled.
 DirectGetStep: Any = None
+EncodedRecords: Any = None
 PublishStep: Any = None
 encodeRecords: Any = None
 gatherBlocks: Any = None

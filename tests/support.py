@@ -77,6 +77,7 @@ class Names:
     PublishStep: Any
     Seal: Any
     Shadow: Any
+    EncodedRecords: Any
     SidTable: Any
     SubjectIndex: Any
     Subscription: Any
@@ -105,6 +106,7 @@ FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 STEPS = (
     "AckCollector",
     "DirectGetStep",
+    "EncodedRecords",
     "PublishStep",
     "Seal",
     "encodeRecords",

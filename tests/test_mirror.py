@@ -49,7 +49,6 @@ ELSEWHERE = {
     "storage/lmdb/environment.py": _PARTS,
     "storage/lmdb/files.py": _PARTS,
     "storage/lmdb/finding.py": _PARTS,
-    "storage/lmdb/jobs.py": _PARTS,
     "storage/lmdb/layout.py": _PARTS,
     "storage/lmdb/log.py": _PARTS,
     "storage/lmdb/losses.py": "held by tests/storage/lmdb/test_scrubbing.py",

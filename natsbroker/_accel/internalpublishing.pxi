@@ -27,15 +27,29 @@ cdef int readStored(Stored* stored, tuple record) except -1:
     return 0
 
 
+cdef extern from *:
+    """
+    static const char nb_pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+        "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
+        "99";
+    """
+    const char* nb_pairs
+
+
 cdef char* writeDecimal(char* out, uint64_t number) noexcept nogil:
     cdef char digits[20]
     cdef int place = 20
-    while True:
+    while number >= 100:
+        place -= 2
+        memcpy(digits + place, nb_pairs + 2 * (number % 100), 2)
+        number //= 100
+    if number >= 10:
+        place -= 2
+        memcpy(digits + place, nb_pairs + 2 * number, 2)
+    else:
         place -= 1
-        digits[place] = <char> (c"0" + number % 10)
-        number //= 10
-        if number == 0:
-            break
+        digits[place] = <char> (c"0" + number)
     memcpy(out, digits + place, 20 - place)
     return out + 20 - place
 
@@ -234,14 +248,19 @@ cdef class InternalPublisher:
         @return: how many messages they were, and their size; zeros leave them to the readable path.
         """
         cdef bytes subject, prefix
-        cdef list records
-        cdef uint64_t number
+        cdef list listed = None
+        cdef EncodedRecords encoded = None
+        cdef uint64_t number, sequence, timestamp
         cdef int64_t pending
         cdef Py_ssize_t most
         cdef bint isShown
         subject, records, prefix, number, pending, most, isShown = run
-        if subject is None or records is None or prefix is None:
-            raise TypeError("a run has a subject, records and a prefix")
+        if subject is None or prefix is None:
+            raise TypeError("a run has a subject and a prefix")
+        if isinstance(records, EncodedRecords):
+            encoded = <EncodedRecords> records
+        else:
+            listed = <list?> records
         cdef tuple receivers = self.receiversOf(subject)
         cdef tuple record
         cdef Stored stored
@@ -258,18 +277,23 @@ cdef class InternalPublisher:
         memcpy(ack, PyBytes_AS_STRING(prefix), prefixLength)
         memcpy(ack + prefixLength, b"1.", 2)
         stored.ack = ack
-        for place in range(PyList_GET_SIZE(records)):
-            each = <object> PyList_GET_ITEM(records, place)
-            if not isinstance(each, tuple) or PyTuple_GET_SIZE(each) != 5:
-                raise ValueError("a record has five fields")
-            record = <tuple> each
-            readStored(&stored, record)
+        for place in range(PyList_GET_SIZE(listed) if encoded is None else encoded.count):
+            if encoded is None:
+                each = <object> PyList_GET_ITEM(listed, place)
+                if not isinstance(each, tuple) or PyTuple_GET_SIZE(each) != 5:
+                    raise ValueError("a record has five fields")
+                record = <tuple> each
+                readStored(&stored, record)
+                sequence, timestamp = <uint64_t> record[0], <uint64_t> record[1]
+            else:
+                encoded.fill(place, &stored)
+                sequence, timestamp = encoded.sequenceAt(place), encoded.timestampAt(place)
             end = ack + prefixLength + 2
-            end = writeDecimal(end, <uint64_t> record[0])
+            end = writeDecimal(end, sequence)
             end[0] = c"."
             end = writeDecimal(end + 1, number + count)
             end[0] = c"."
-            end = writeDecimal(end + 1, <uint64_t> record[1])
+            end = writeDecimal(end + 1, timestamp)
             end[0] = c"."
             end = writeDecimal(end + 1, <uint64_t> max(pending - count, 0))
             stored.ackLength = end - ack

@@ -10,6 +10,7 @@ What the pure modules promise; where this module is not sure, it declines and th
 readable path decides. No Python object is made for a message.
 """
 
+from cpython cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject, Py_INCREF

@@ -7,7 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 __all__ = [
     "Columns",
@@ -24,6 +24,7 @@ __all__ = [
     "RangeDigest",
     "Record",
     "RecordDamaged",
+    "RecordList",
     "Retention",
     "ScrubFigures",
     "StoreClosed",
@@ -63,6 +64,16 @@ class Record(NamedTuple):
 
 EncodedRecord = tuple[bytes, int, int]
 """Bytes, and from where to where a record is in them as L{natsbroker.storage.records} has it."""
+
+
+class RecordList(Protocol):
+    """
+    A list of records, or what the lane has instead: it decodes a record when that is asked for.
+    """
+
+    def append(self, record: Record, /) -> None: ...
+
+    def __len__(self) -> int: ...
 
 
 class RecordRun(NamedTuple):
@@ -345,5 +356,5 @@ class Matching(NamedTuple):
         the read is complete.
     """
 
-    records: list[Record]
+    records: Sequence[Record]
     next: int

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Matching,
         RangeDigest,
         Record,
+        RecordList,
         Retention,
         StoreFigures,
         SubjectTallies,
@@ -396,6 +397,21 @@ class IShortcutLog(ISubjectIndexedLog):
         """
         The sequence that the newest record of a literal subject had when it was asked for or
         appended last, or has now; 0 if that is not known. The record may be gone.
+        """
+
+    def collect(
+        found: RecordList,
+        patterns: Sequence[bytes],
+        sequence: int,
+        limit: int = 256,
+        maxBytes: int = 1048576,
+    ) -> Deferred[int]:
+        """
+        Append records to a list, as C{readMatching} finds them.
+
+        @param patterns: as there; empty for every record.
+        @param limit: how many records the list has at most then.
+        @return: as C{next} of L{natsbroker.interfaces.records.Matching}.
         """
 
     def hasOnly(pattern: bytes) -> Deferred[bool]:

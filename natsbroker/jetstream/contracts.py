@@ -128,6 +128,13 @@ class ConsumerStream(Protocol):
         Messages that match one of the filters, or any without filters, at or after a sequence.
         """
 
+    def readEncoded(
+        self, filters: tuple[bytes, ...], sequence: int, limit: int, maxBytes: int
+    ) -> Deferred[Matching]:
+        """
+        The same, of which some may be decoded only when they are asked for.
+        """
+
     def get(self, sequence: int) -> Deferred[Record | None]:
         """
         One message.

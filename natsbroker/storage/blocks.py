@@ -17,7 +17,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from natsbroker import hot
-from natsbroker.interfaces.records import Record
+from natsbroker.interfaces.records import Record, RecordList
 from natsbroker.storage.records import (
     HEAD_SIZE,
     IDENTITY,
@@ -163,7 +163,8 @@ def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Content
 class Block:
     """
     @ivar sequences: of the records that were found, rising.
-    @ivar starts: where each record begins; one more item, where the last one ends.
+    @ivar starts: where each record begins in C{raw} after C{offset}; one more item, where the last
+        one ends. Typecode C{I}.
     @ivar dead: sequences of records in it that were deleted.
     @ivar missingSize: bytes of their subjects, headers and payloads, deleted ones included.
     """
@@ -171,10 +172,11 @@ class Block:
     raw: bytes
     identity: int
     sequences: Sequence[int]
-    starts: Sequence[int]
+    starts: array[int]
     dead: frozenset[int] = NONE
     missing: Sequence[int] = ()
     missingSize: int = 0
+    offset: int = 0
 
     @property
     def first(self) -> int:
@@ -190,34 +192,48 @@ class Block:
             return min(max(sequence - sequences.start, 0), len(sequences))
         return bisect_left(sequences, sequence)
 
+    def place(self, index: int) -> tuple[int, int]:
+        """
+        Where a record begins and ends in C{raw}.
+        """
+        return self.offset + self.starts[index], self.offset + self.starts[index + 1]
+
     def record(self, index: int) -> Record:
         """
         @raise Damaged: if it is not whole.
         """
-        record = decode(self.raw, self.starts[index], self.starts[index + 1], self.identity)
+        record = decode(self.raw, *self.place(index), self.identity)
         if record.sequence != self.sequences[index]:
             raise Damaged(f"record {record.sequence} stands in the place of another")
         return record
 
     def select(
-        self, first: int, last: int, wanted: SubjectVerdicts | None, limit: int, maxBytes: int
-    ) -> tuple[list[Record], int, int]:
+        self,
+        found: RecordList,
+        first: int,
+        last: int,
+        wanted: SubjectVerdicts | None,
+        limit: int,
+        maxBytes: int,
+    ) -> tuple[int, int]:
         """
-        The records from one index to before another that are there and of wanted subjects.
+        Append the records from one index to before another that are there and of wanted subjects.
 
         @param wanted: C{None} for all.
-        @param limit: the most records.
+        @param limit: how many records C{found} has at most then.
         @param maxBytes: end with the record whose subjects, headers and payloads reach it.
-        @return: the records; the index of the first one that was not looked at: if it is not
-            C{last} and neither limit is reached, that is of a wanted record that is not whole; and
-            what is left of C{maxBytes}.
+        @return: the index of the first one that was not looked at: if it is not C{last} and neither
+            limit is reached, that is of a wanted record that is not whole; and what is left of
+            C{maxBytes}.
         """
         sequences, dead = self.sequences, self.dead
         if hot.selectRecords is not None:
             patterns = None if wanted is None else wanted.patterns
-            selected: tuple[list[Record], int, int] = hot.selectRecords(
+            selected: tuple[int, int] = hot.selectRecords(
+                found,
                 Record,
                 self.raw,
+                self.offset,
                 self.starts,
                 sequences,
                 dead,
@@ -229,7 +245,6 @@ class Block:
                 maxBytes,
             )
             return selected
-        found: list[Record] = []
         while first < last and len(found) < limit and maxBytes > 0:
             isThere = sequences[first] not in dead
             if isThere and (wanted is None or wanted[self.subject(first)]):
@@ -239,7 +254,7 @@ class Block:
                     break
                 maxBytes -= self.length(first)
             first += 1
-        return found, first, maxBytes
+        return first, maxBytes
 
     def fault(self, index: int) -> str:
         """
@@ -264,13 +279,15 @@ class Block:
         return (index for index in indexes if self.sequences[index] not in self.dead)
 
     def subject(self, index: int) -> bytes:
-        return subjectOf(self.raw, self.starts[index])
+        return subjectOf(self.raw, self.place(index)[0])
+
+    def timestamp(self, index: int) -> int:
+        return timestampOf(self.raw, self.place(index)[0])
 
     def blobs(self, indexes: Sequence[int]) -> tuple[list[int], list[bytes]]:
-        starts = self.starts
         return (
             [self.sequences[each] for each in indexes],
-            [self.raw[starts[each] : starts[each + 1]] for each in indexes],
+            [self.raw[slice(*self.place(each))] for each in indexes],
         )
 
 
@@ -339,12 +356,12 @@ def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
     table = raw[HEAD_LENGTH:region]
     if crc32c(table) != head.tableChecksum:
         raise Damaged("the table of a block does not match its checksum")
-    ends = numbersIn(table[: 4 * head.records])
-    starts = [region, *map(region.__add__, ends)]
+    starts = array("I", (0,))
+    starts += numbersIn(table[: 4 * head.records])
     sequences: Sequence[int] = range(head.first, head.last + 1)
     if head.gaps:
         sequences = [head.first + each for each in numbersIn(table[4 * head.records :])]
-    return Block(raw, head.identity, sequences, starts, dead)
+    return Block(raw, head.identity, sequences, starts, dead, offset=region)
 
 
 def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int]) -> Block | None:
@@ -356,7 +373,7 @@ def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int
         return None
     sequences = sorted(found)
     blobs = [found[each] for each in sequences]
-    starts = list(accumulate(map(len, blobs), initial=0))
+    starts = array("I", accumulate(map(len, blobs), initial=0))
     block = Block(b"".join(blobs), identity, sequences, starts, dead)
     if head is not None and not head.gaps:
         expected = range(head.first, head.last + 1)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+from array import array
 from itertools import accumulate
 from random import Random
 from types import SimpleNamespace
@@ -222,14 +223,17 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
         return
     entries = [(b"foo", random.choice((b"", b"x")), each, 0) for each in payloads]
     blobs, *_ = hot.encodeRecords(1, 1, entries, 1, 1, b"foo")
-    starts = list(accumulate(map(len, blobs), initial=0))
+    starts = array("I", accumulate(map(len, blobs), initial=0))
     raw = b"".join(blobs)
     for each in (raw, mutate(random, raw)):
         first = random.randrange(len(payloads) + 1)
         patterns = random.choice((None, (), (b"f*", b"*"), (b">",)))
-        records, *_ = hot.selectRecords(
+        records: list[Record] = []
+        hot.selectRecords(
+            records,
             Record,
             each,
+            0,
             starts,
             range(1, len(starts)),
             {2},

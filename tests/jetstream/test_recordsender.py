@@ -4,6 +4,7 @@ Sending stored messages: the lane sends what the readable path does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from natsbroker.jetstream.recordsender import RecordSender, Sent
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
+from tests.storage.encodings import encodedRecords
 from tests.support import (
     COMPILED,
     HEADERS,
@@ -45,7 +47,7 @@ def deliver(world: World, *run: Any) -> Sent:
     return sender.deliver(RecordRun(*run))
 
 
-def frames(names: Names, records: list[Record], most: int, isShown: bool) -> list[object]:
+def frames(names: Names, records: Sequence[Record], most: int, isShown: bool) -> list[object]:
     """The frames for two clients, one of them with headers, and the result of the sender."""
     with using(names):
         world = World()
@@ -77,7 +79,10 @@ def frames(names: Names, records: list[Record], most: int, isShown: bool) -> lis
 def test_lanes(records: list[Record], most: int, isShown: bool) -> None:
     """Both lanes send the same frames, and stop at the same message."""
     assert COMPILED is not None
-    assert frames(COMPILED, records, most, isShown) == frames(PURE, records, most, isShown)
+    expected = frames(PURE, records, most, isShown)
+    assert frames(COMPILED, records, most, isShown) == expected
+    assert frames(COMPILED, encodedRecords(records), most, isShown) == expected
+    assert frames(COMPILED, encodedRecords(records, 4), most, isShown) == expected
 
 
 @onEach

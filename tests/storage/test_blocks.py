@@ -26,7 +26,7 @@ def test_placeOfOne() -> None:
             found = placeIn(raw, sequence)
             if sequence in sequences:
                 index = block.indexOf(sequence)
-                assert found == (block.starts[index], block.starts[index + 1])
+                assert found == block.place(index)
             else:
                 assert found is None
         assert placeIn(memoryview(raw), 5) == placeIn(raw, 5)

@@ -6,6 +6,8 @@ else than what they stand in front of.
 from __future__ import annotations
 
 import gc
+import sys
+from array import array
 from collections.abc import Collection
 from importlib import import_module
 from itertools import accumulate
@@ -26,6 +28,7 @@ from natsbroker.storage.records import (
     encodeBatch,
 )
 from natsbroker.subjects.verdicts import SubjectVerdicts
+from tests.storage.encodings import encodedBlock, encodedRecords
 from tests.support import COMPILED, PURE, Names, needsCompiled, onEach, using
 
 IDENTITY = 0xFEDCBA9876543210
@@ -57,13 +60,15 @@ def selected(
     maxBytes: int = 1000,
     step: int = 1,
     dead: Collection[int] = (),
-) -> tuple[list[Record], int, int]:
+    found: Any = None,
+) -> tuple[Any, int, int]:
     """The wanted records of a block, whose sequences follow each other unless they have gaps."""
     numbers = range(first, first + step * (len(starts) - 1), step)
     sequences = numbers if step == 1 else list(numbers)
-    block = Block(raw, identity, sequences, starts, frozenset(dead))
+    block = Block(raw, identity, sequences, array("I", starts), frozenset(dead))
+    found = [] if found is None else found
     with using(names):
-        return block.select(0, len(sequences), wanted, limit, maxBytes)
+        return found, *block.select(found, 0, len(sequences), wanted, limit, maxBytes)
 
 
 @needsCompiled
@@ -101,6 +106,12 @@ def test_selected(
         for names in (COMPILED, PURE)
     ]
     assert results[0] == results[1]
+    kept = COMPILED.EncodedRecords(Record)
+    result = selected(
+        COMPILED, bytes(raw), starts, wanted, IDENTITY, 1, limit, maxBytes, step, dead, kept
+    )
+    assert (list(result[0]), *result[1:]) == results[0]
+    assert kept.sequences() == [each.sequence for each in results[0][0]]
 
 
 @needsCompiled
@@ -166,7 +177,44 @@ def test_bounds(first: int) -> None:
     """The compiled step does not look behind the end of what it is given."""
     assert COMPILED is not None
     with pytest.raises(IndexError):
-        COMPILED.selectRecords(Record, b"", [0], range(0), (), first, 1, IDENTITY, None, 1, 1)
+        COMPILED.selectRecords(
+            [], Record, b"", 0, array("I", (0,)), range(0), (), first, 1, IDENTITY, None, 1, 1
+        )
+
+
+@needsCompiled
+def test_sequence() -> None:
+    """Encoded records are a sequence, whose parts outlive it."""
+    records = [Record(3 * each, each, b"s.%d" % each, b"h" * each, b"p") for each in range(1, 5)]
+    found = encodedRecords(records, skipped=4)
+    assert (len(found), list(found)) == (4, records)
+    assert [found[0], found[-1]] == [records[0], records[3]]
+    part, whole = found[1:3], found[:]
+    del found
+    assert (list(part), part.sequences()) == (records[1:3], [6, 9])
+    assert list(whole[3:9]) == records[3:] and list(whole[3:1]) == []
+    for place in (-5, 4):
+        with pytest.raises(IndexError):
+            whole[place]
+    with pytest.raises(ValueError, match="follow each other"):
+        whole[::2]
+
+
+@needsCompiled
+def test_sparse() -> None:
+    """A few records of a large block do not keep all of it in memory."""
+    records = [Record(each, 1, b"s.%d" % each, b"", bytes(1000)) for each in range(1, 60)]
+    block = encodedBlock(records)
+    assert COMPILED is not None
+    found, whole = COMPILED.EncodedRecords(Record), COMPILED.EncodedRecords(Record)
+    references = sys.getrefcount(block.raw)
+    block.select(found, 0, 59, SubjectVerdicts((b"s.7", b"s.30")), 9, 1 << 20)
+    afterFew = sys.getrefcount(block.raw)
+    block.select(whole, 0, 59, None, 59, 1 << 20)
+    afterAll = sys.getrefcount(block.raw)
+    assert (afterFew, afterAll) == (references, references + 1)
+    del block
+    assert list(found) == [records[6], records[29]] and list(whole) == records
 
 
 @needsCompiled

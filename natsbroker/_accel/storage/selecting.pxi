@@ -55,40 +55,183 @@ cdef bint isWanted(tuple patterns, const char* subject, Py_ssize_t size) except 
     return False
 
 
+@cython.final
+cdef class EncodedRecords:
+    """
+    Verified records that stay where they are in their blocks. A record is decoded when it is asked
+    for.
+    """
+
+    cdef type recordClass
+    # What the records are in.
+    cdef list raws
+    cdef const char** records
+    cdef Py_ssize_t count, capacity
+    # The bytes of a stored header block that are not part of it.
+    cdef Py_ssize_t skipped
+
+    def __init__(self, type recordClass not None, Py_ssize_t skipped=0):
+        """
+        @param skipped: the bytes that precede each header block, to be left out.
+        """
+        self.recordClass = recordClass
+        self.raws = []
+        self.skipped = skipped
+
+    def __dealloc__(self):
+        free(self.records)
+
+    cdef int add(self, const char* record) except -1:
+        cdef const char** larger
+        cdef Py_ssize_t capacity
+        if self.count == self.capacity:
+            capacity = max(2 * self.capacity, 64)
+            larger = <const char**> realloc(self.records, capacity * sizeof(const char*))
+            if larger == NULL:
+                raise MemoryError
+            self.records = larger
+            self.capacity = capacity
+        self.records[self.count] = record
+        self.count += 1
+        return 0
+
+    cdef int tighten(self, Py_ssize_t begun, Py_ssize_t size) except -1:
+        """
+        Keep a copy of the newest records instead of what they are in, if they are a small part of
+        that.
+
+        @param begun: the place of the first one.
+        @param size: their bytes.
+        """
+        cdef bytes copy
+        cdef Py_ssize_t place, length
+        cdef char* out
+        cdef Py_ssize_t newest = PyList_GET_SIZE(self.raws) - 1
+        if 2 * size >= len(self.raws[newest]):
+            return 0
+        copy = PyBytes_FromStringAndSize(NULL, size)
+        out = PyBytes_AS_STRING(copy)
+        for place in range(begun, self.count):
+            length = (
+                RECORD_HEAD + nb_get(self.records[place] + 4, 2)
+                + nb_get(self.records[place] + 8, 4) + nb_get(self.records[place] + 12, 4)
+            )
+            memcpy(out, self.records[place], length)
+            self.records[place] = out
+            out += length
+        self.raws[newest] = copy
+        return 0
+
+    cdef void fill(self, Py_ssize_t place, Stored* stored) noexcept:
+        """
+        Have a message point into a record.
+        """
+        cdef const char* at = self.records[place]
+        stored.subjectLength = nb_get(at + 4, 2)
+        stored.headersLength = nb_get(at + 8, 4)
+        stored.payloadLength = nb_get(at + 12, 4)
+        stored.subject = at + RECORD_HEAD
+        stored.headers = stored.subject + stored.subjectLength
+        stored.payload = stored.headers + stored.headersLength
+        if stored.headersLength > self.skipped:
+            stored.headers += self.skipped
+            stored.headersLength -= self.skipped
+        else:
+            stored.headersLength = 0
+
+    cdef inline uint64_t sequenceAt(self, Py_ssize_t place) noexcept:
+        return nb_get(self.records[place] + 24, 8)
+
+    cdef inline uint64_t timestampAt(self, Py_ssize_t place) noexcept:
+        return nb_get(self.records[place] + 32, 8)
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, key):
+        cdef EncodedRecords part
+        cdef Stored stored
+        cdef Py_ssize_t place, stop, step
+        if isinstance(key, slice):
+            place, stop, step = key.indices(self.count)
+            if step != 1:
+                raise ValueError("only records that follow each other")
+            part = EncodedRecords(self.recordClass, self.skipped)
+            part.raws = self.raws
+            while place < stop:
+                part.add(self.records[place])
+                place += 1
+            return part
+        place = key
+        if place < 0:
+            place += self.count
+        if not 0 <= place < self.count:
+            raise IndexError("there are fewer records")
+        self.fill(place, &stored)
+        record = nb_tupleOf(self.recordClass, 5)
+        keepItem(record, 0, self.sequenceAt(place))
+        keepItem(record, 1, <long long> self.timestampAt(place))
+        keepItem(record, 2, PyBytes_FromStringAndSize(stored.subject, stored.subjectLength))
+        keepItem(record, 3, PyBytes_FromStringAndSize(stored.headers, stored.headersLength))
+        keepItem(record, 4, PyBytes_FromStringAndSize(stored.payload, stored.payloadLength))
+        return record
+
+    def sequences(self):
+        """
+        Those of all records.
+        """
+        cdef Py_ssize_t place
+        return [self.sequenceAt(place) for place in range(self.count)]
+
+
 def selectRecords(
-    type recordClass not None, bytes raw not None, list starts not None, sequences, dead,
-    Py_ssize_t begin, Py_ssize_t end, uint64_t identity, tuple patterns, Py_ssize_t limit,
-    Py_ssize_t maxBytes,
+    found not None, type recordClass not None, bytes raw not None, Py_ssize_t offset,
+    array.array starts not None, sequences, dead, Py_ssize_t begin, Py_ssize_t end, uint64_t identity, tuple patterns,
+    Py_ssize_t limit, Py_ssize_t maxBytes,
 ):
     """
-    Read the records that are wanted.
+    What the twin's C{Block.select} does.
 
+    @param found: a list, or L{EncodedRecords}.
+    @param offset: what the starts count from.
     @param starts: where each record begins; one more item, where the last one ends.
     @param sequences: a range or a list of the sequences that the records should have.
     @param dead: sequences of records to leave out.
     @param patterns: of subjects; C{None} for all records.
+    @param limit: how many records there are at most in C{found}.
     @param maxBytes: stop when subjects, headers and payloads have that many bytes.
-    @return: the records; the index of the first one that was not looked at: before the end, C{limit}
-        and C{maxBytes}, it is of one that is wanted and not whole; and the bytes that are left.
+    @return: the index of the first record that was not looked at: before the end, C{limit} and
+        C{maxBytes}, it is of one that is wanted and not whole; and the bytes that are left.
     """
-    cdef list found = []
+    cdef EncodedRecords encoded = found if isinstance(found, EncodedRecords) else None
+    cdef list decoded = <list?> found if encoded is None else None
     cdef list listed = None if isinstance(sequences, range) else <list?> sequences
     cdef uint64_t first = sequences[0] if sequences else 0, sequence
     cdef bint hasDead = bool(dead)
     cdef const char* at
+    cdef unsigned int* places
     cdef Py_ssize_t index = begin, start, length, subjectLength, headersLength, payloadLength
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(raw)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(raw), begun = 0, kept = 0
     cdef bytes subject = None
-    if begin < 0 or end >= PyList_GET_SIZE(starts) or end > <Py_ssize_t> len(sequences):
+    if starts.ob_descr.typecode != c"I" or sizeof(unsigned int) != 4:
+        raise TypeError("starts have the typecode I")
+    if offset < 0:
+        raise IndexError("before the beginning")
+    places = starts.data.as_uints
+    if begin < 0 or end >= len(starts) or end > <Py_ssize_t> len(sequences):
         raise IndexError("there are fewer records")
+    limit -= len(found)
+    if encoded is not None:
+        encoded.raws.append(raw)
+        begun = encoded.count
     while index < end and limit > 0 and maxBytes > 0:
         sequence = first + <uint64_t> index if listed is None else <uint64_t> listed[index]
-        start = starts[index]
-        length = <Py_ssize_t> starts[index + 1] - start
+        start = offset + <Py_ssize_t> places[index]
+        length = offset + <Py_ssize_t> places[index + 1] - start
         if hasDead and sequence in dead:
             index += 1
             continue
-        if start < 0 or length < RECORD_HEAD or start + length > size:
+        if length < RECORD_HEAD or start + length > size:
             break
         at = PyBytes_AS_STRING(raw) + start
         subjectLength = nb_get(at + 4, 2)
@@ -105,6 +248,13 @@ def selectRecords(
             or nb_get(at + 16, 8) != identity or nb_get(at + 24, 8) != sequence
         ):
             break
+        index += 1
+        limit -= 1
+        maxBytes -= length - RECORD_HEAD
+        if encoded is not None:
+            encoded.add(at)
+            kept += length
+            continue
         if (
             subject is None or PyBytes_GET_SIZE(subject) != subjectLength
             or memcmp(PyBytes_AS_STRING(subject), at + RECORD_HEAD, subjectLength) != 0
@@ -117,8 +267,7 @@ def selectRecords(
         at += RECORD_HEAD + subjectLength
         keepItem(record, 3, PyBytes_FromStringAndSize(at, headersLength))
         keepItem(record, 4, PyBytes_FromStringAndSize(at + headersLength, payloadLength))
-        found.append(record)
-        index += 1
-        limit -= 1
-        maxBytes -= length - RECORD_HEAD
-    return found, index, maxBytes
+        decoded.append(record)
+    if encoded is not None:
+        encoded.tighten(begun, kept)
+    return index, maxBytes

@@ -14,6 +14,7 @@ from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.acks import ackFormat
 from natsbroker.jetstream.consumers.cursor import RecordCursor
 from natsbroker.jetstream.consumers.pending import PendingAcks
+from natsbroker.jetstream.consumers.recordbuffer import sequencesOf
 from natsbroker.jetstream.consumers.state import ConsumerState, DamagedState, stateKey
 from natsbroker.jetstream.consumers.statewriter import StateWriter
 from natsbroker.jetstream.consumers.timers import ConsumerTimers
@@ -405,13 +406,13 @@ class ConsumerCore:
         """
         Count the first deliveries of L{RecordCursor.upcoming} messages.
         """
-        pending = self.pending
-        self.cursor.takeRun(len(records))
+        pending, last = self.pending, records[-1].sequence
+        self.cursor.takeRun(len(records), last)
         if not self.needsAcks:
-            pending.unacknowledgedRun(len(records), records[-1].sequence)
+            pending.unacknowledgedRun(len(records), last)
             return
         due = now + self.waitAfter(0)
-        pending.deliverRun([each[0] for each in records], due, not self.backoff)
+        pending.deliverRun(sequencesOf(records), due, not self.backoff)
         self.watchPending(due)
 
 

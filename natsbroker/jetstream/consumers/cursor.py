@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from itertools import islice
 
 from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.jetstream.consumers.recordbuffer import RecordBuffer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.subjects.grammar import matches
 
@@ -107,7 +107,7 @@ class RecordCursor:
         self.position = position
         self.resume = resume
         self._skip = deque(skip)
-        self._buffer: deque[Record] = deque()
+        self._buffer = RecordBuffer()
         self._scan = resume + 1 if resume and not skip else position
         self._piece = PIECE
         self._again: dict[int, Record | None] = {}
@@ -169,7 +169,7 @@ class RecordCursor:
             if changes == self._changes or isLastTry:
                 position = max(self.position, self.resume + 1)
                 self._remaining = counted + len(self._skip)
-                self._remaining += sum(1 for each in self._buffer if each.sequence < position)
+                self._remaining += self._buffer.countBefore(position)
                 self._counted = self._last = self._stream.last
                 self._isStale = False
 
@@ -209,7 +209,7 @@ class RecordCursor:
         self._last = max(self._last, records[-1].sequence)
         if isCovered and keep and len(self._buffer) < PIECE:
             scan = self._scan
-            self._buffer.extend(each for each in wanted if each.sequence >= scan)
+            self._buffer.extend([each for each in wanted if each.sequence >= scan])
             self._scan = max(scan, records[-1].sequence + 1)
         return bool(wanted)
 
@@ -226,13 +226,10 @@ class RecordCursor:
         self._stale()
         if isLast:
             last = {each.subject: each.sequence for each in records}
-            self._buffer = deque(
-                each for each in self._buffer if last.get(each.subject, 0) <= each.sequence
-            )
+            self._buffer.keep(lambda each: last.get(each.subject, 0) <= each.sequence)
         elif not self.isBusy:
-            self._skip.extendleft(
-                each.sequence for each in reversed(self._buffer) if each.sequence <= self.resume
-            )
+            skipped = [each.sequence for each in self._buffer if each.sequence <= self.resume]
+            self._skip.extendleft(reversed(skipped))
             self._buffer.clear()
             self._scan = max(self.position, self.resume + 1)
 
@@ -251,8 +248,7 @@ class RecordCursor:
 
     def _discardBefore(self, before: int) -> None:
         self._again = {each: record for each, record in self._again.items() if each >= before}
-        while self._buffer and self._buffer[0].sequence < before:
-            self._buffer.popleft()
+        self._buffer.drop(self._buffer.countBefore(before))
         while self._skip and self._skip[0] < before:
             self._skip.popleft()
         self.position = before
@@ -267,7 +263,7 @@ class RecordCursor:
         # Whether they were there, and matched, is not known any more: they are counted again.
         self._stale()
         if any(each.sequence in gone for each in self._buffer):
-            self._buffer = deque(each for each in self._buffer if each.sequence not in gone)
+            self._buffer.keep(lambda each: each.sequence not in gone)
         if self._skip:
             self._skip = deque(each for each in self._skip if each not in gone)
 
@@ -285,7 +281,7 @@ class RecordCursor:
             elif self._scan <= self._stream.last:
                 self._run(self._read)
         if self._buffer:
-            return self._buffer[0]
+            return self._buffer.first
         if not self.isBusy and not self._skip and self._scan > self._stream.last:
             self.position = max(self.position, self._scan)
         return None
@@ -303,40 +299,37 @@ class RecordCursor:
         """
         The next message is delivered.
         """
-        sequence = self._buffer.popleft().sequence
+        sequence = self._buffer.first.sequence
+        self._buffer.drop(1)
         if sequence <= self._counted:
             self._remaining -= 1
         self.position = sequence + 1
         if sequence <= self.resume and not self._skip:
-            if not self._buffer or self._buffer[0].sequence > self.resume:
+            if not self._buffer or self._buffer.first.sequence > self.resume:
                 self.position = self.resume + 1
 
-    def upcoming(self, limit: int) -> list[Record]:
+    def upcoming(self, limit: int) -> Sequence[Record]:
         """
-        The next messages, after the first of which all others pend; none if the number of pending
-        messages does not fall by one with each of them.
+        Some of the next messages, after the first of which all others pend; none if the number of
+        pending messages does not fall by one with each of them.
         """
         if self.peek() is None or self._skip or self.position <= self.resume:
             return []
-        records = list(islice(self._buffer, limit))
+        records = self._buffer.upcoming(limit)
         if records[-1].sequence > min(self._counted, self._last):
             return []
         return records
 
-    def takeRun(self, count: int) -> None:
+    def takeRun(self, count: int, last: int) -> None:
         """
         The first of the L{upcoming} messages are delivered.
+
+        @param last: the sequence of the last one of them.
         """
         buffer = self._buffer
-        if count == len(buffer):
-            self._piece = LARGE_PIECE
-            self.position = buffer[-1].sequence + 1
-            buffer.clear()
-        else:
-            self._piece = PIECE
-            for _ in range(count - 1):
-                buffer.popleft()
-            self.position = buffer.popleft().sequence + 1
+        buffer.drop(count)
+        self._piece = LARGE_PIECE if buffer.isBetweenParts else PIECE
+        self.position = last + 1
         self._remaining -= count
         if len(buffer) < PIECE and not self.isBusy and self._scan <= self._stream.last:
             self._run(self._read)
@@ -365,7 +358,7 @@ class RecordCursor:
 
     async def _read(self) -> None:
         generation, scan = self._generation, self._scan
-        matching = await self._stream.read(self.filters, scan, self._piece, PIECE_BYTES)
+        matching = await self._stream.readEncoded(self.filters, scan, self._piece, PIECE_BYTES)
         if generation == self._generation:
             records, position = matching.records, self.position
             if records and records[0].sequence < position:
@@ -387,7 +380,7 @@ class RecordCursor:
             if record is None:
                 self._remaining -= 1
             else:
-                self._buffer.append(record)
+                self._buffer.extend([record])
         if not self._skip:
             self._scan = max(self._scan, self.resume + 1)
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from natsbroker.interfaces.records import Record, RecordRun
 from natsbroker.jetstream.consumers.core import ConsumerCore
+from natsbroker.jetstream.consumers.recordbuffer import sequencesOf
 from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 from natsbroker.jetstream.recordsender import Sent
 
@@ -207,7 +208,7 @@ class ConsumerDeliverer:
             return 0
         count = self.deliverRun(records, core.cursor.numPending - 1)
         if core.settlesAtDelivery:
-            self._settled += [each.sequence for each in records[:count]]
+            self._settled += sequencesOf(records[:count])
         return count
 
     def _sendRun(

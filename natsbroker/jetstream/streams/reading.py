@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 
+from natsbroker import hot
 from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
 from natsbroker.jetstream.contracts import MessageNeeds, StreamAccount
@@ -29,6 +30,9 @@ GAP = 8192
 """The sequences without a message that are looked at in one turn."""
 
 _HEADERS = attrgetter("headers")
+
+#: The bytes of the length that a header block of a stream in files follows.
+_LENGTH = 4
 
 SUBJECTS = 2000
 """The subjects whose tallies are read in one turn of the reactor."""
@@ -147,10 +151,10 @@ class StreamRecords:
         A record of the log as a message of the stream.
         """
         if record.headers and self.isInFile:
-            return record._replace(headers=record.headers[4:])
+            return record._replace(headers=record.headers[_LENGTH:])
         return record
 
-    def _decodedAll(self, records: list[Record]) -> list[Record]:
+    def _decodedAll(self, records: Sequence[Record]) -> Sequence[Record]:
         if not self.isInFile or not any(map(_HEADERS, records)):
             return records
         return [self.decoded(each) if each.headers else each for each in records]
@@ -167,9 +171,7 @@ class StreamRecords:
         recent = self._tail.read(filters, sequence, limit)
         if recent is not None:
             return recent
-        if self._looked >= SLICE:
-            self._looked = 0
-            yield self.account.deadlines.turn()
+        yield self._takeTurn()
         if filters:
             found = yield self.log.readMatching(filters, sequence, limit, maxBytes)
         else:
@@ -178,6 +180,34 @@ class StreamRecords:
             found = Matching(records, records[-1].sequence + 1 if records else last + 1)
         self._looked += found.next - sequence
         return Matching(self._decodedAll(found.records), found.next)
+
+    @inlineCallbacks
+    def readEncoded(
+        self, filters: tuple[bytes, ...], sequence: int, limit: int, maxBytes: int
+    ) -> Generator[Deferred[Any], Any, Matching]:
+        """
+        As L{read}. Where the lane and the log can, messages are decoded when they are asked for.
+        """
+        recent = self._tail.read(filters, sequence, limit)
+        if recent is not None:
+            return recent
+        if hot.EncodedRecords is None or not IShortcutLog.providedBy(self.log):
+            found: Matching = yield self.read(filters, sequence, limit, maxBytes)
+            return found
+        yield self._takeTurn()
+        records = hot.EncodedRecords(Record, _LENGTH if self.isInFile else 0)
+        following = yield self.log.collect(records, filters, sequence, limit, maxBytes)
+        self._looked += following - sequence
+        return Matching(records, following)
+
+    def _takeTurn(self) -> Deferred[None]:
+        """
+        Wait for the next turn of the reactor if much was read in this one.
+        """
+        if self._looked < SLICE:
+            return succeed(None)
+        self._looked = 0
+        return self.account.deadlines.turn()
 
     def get(self, sequence: int) -> Deferred[Record | None]:
         """

@@ -5,6 +5,7 @@ What the journal has of one log and the database does not yet, as the reactor's 
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -76,7 +77,7 @@ class RecordsAhead:
         """
         first = self.first
         start = max(sequence - first, 0)
-        starts = [0]
+        starts = array("I", (0,))
         for place in range(start, len(self.blobs)):
             if starts[-1] >= enough:
                 break

@@ -12,9 +12,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from natsbroker.storage.jobs import Job
-from natsbroker.storage.lmdb.jobs import LMDBAppendJob
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME
 from natsbroker.storage.lmdb.layout import LogRow
+from natsbroker.storage.lmdb.transaction import LMDBAppendJob
 from natsbroker.storage.lmdb.trimming import TrimJob, TrimmedLog, Trimming
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import HEAD_SIZE

@@ -6,7 +6,7 @@ Never more than a limit of bytes; never a block that was replaced.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
@@ -57,10 +57,10 @@ class BlockCache:
         block = self.find(identity, sequence)
         if block is None or sequence in block.dead:
             return None
-        index, starts = block.indexOf(sequence), block.starts
+        index = block.indexOf(sequence)
         if block.sequences[index] != sequence:
             return None
-        return block.raw, starts[index], starts[index + 1]
+        return block.raw, *block.place(index)
 
     def isAskedAgain(self, identity: int, first: int) -> bool:
         """
@@ -97,12 +97,12 @@ class BlockCache:
     def _drop(self, key: tuple[int, int]) -> None:
         self._size -= self._weight(self._blocks.pop(key))
         firsts = self._firsts[key[0]]
-        firsts.remove(key[1])
+        del firsts[bisect_left(firsts, key[1])]
         if not firsts:
             del self._firsts[key[0]]
 
     def _weight(self, block: Block) -> int:
-        return len(block.raw) + 40 * len(block.starts) + EXTRA
+        return len(block.raw) + 4 * len(block.starts) + EXTRA
 
 
 class QuickRecords:

@@ -33,11 +33,10 @@ from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth, JournalGroup, LMDBCommit
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.files import Mark
-from natsbroker.storage.lmdb.jobs import LMDBAppendJob, recordsIn
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journalWriter
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
-from natsbroker.storage.lmdb.transaction import LMDBTransaction
+from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBTransaction, recordsIn
 from natsbroker.storage.lmdb.trimming import MOST_KNOWN, TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
 

@@ -264,7 +264,7 @@ class Finder:
             return
         if block.raw is raw:
             for index in block.living():
-                start, end = block.starts[index], block.starts[index + 1]
+                start, end = block.place(index)
                 yield block.sequences[index], RecordPlace(offset + start, end - start)
             return
         alive = {block.sequences[each] for each in block.living()}

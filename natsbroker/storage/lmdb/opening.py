@@ -31,7 +31,6 @@ from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
 from natsbroker.storage.lmdb.environment import NO_SPACE, UNVERIFIABLE, Environment
 from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, writeFormat
 from natsbroker.storage.lmdb.finding import Finder, Trust, findMark
-from natsbroker.storage.lmdb.jobs import jobFor
 from natsbroker.storage.lmdb.journal import Journal, JournalFrame, readFrames, runsIn
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
@@ -46,7 +45,7 @@ from natsbroker.storage.lmdb.pages import PageFile
 from natsbroker.storage.lmdb.reports import REPORT, keep, reportsIn, unacknowledged
 from natsbroker.storage.lmdb.salvage import salvage
 from natsbroker.storage.lmdb.survey import Survey, survey
-from natsbroker.storage.lmdb.transaction import LMDBTransaction
+from natsbroker.storage.lmdb.transaction import LMDBTransaction, jobFor
 from natsbroker.storage.records import Damaged, sequenceOf
 
 STORE, DATABASE, COMMITS, JOURNAL = "STORE", "data.mdb", "commits", "journal"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces.records import ScrubFigures, StoreError
+from natsbroker.interfaces.records import Record, ScrubFigures, StoreError
 from natsbroker.storage.blocks import NONE, readBlock, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.lmdb.environment import Environment
@@ -97,10 +97,11 @@ def _checked(raw: bytes, key: bytes, dead: bytes | None) -> tuple[int, list[tupl
     if block is None:
         return 0, [(identity, first, 0)]
     damaged = [(identity, sequence, sequence + 1) for sequence in block.missing]
+    found: list[Record] = []
     count = len(block.sequences)
     index = 0
     while index < count:
-        _, index, _ = block.select(index, count, None, count, sys.maxsize)
+        index, _ = block.select(found, index, count, None, count, sys.maxsize)
         if index < count:
             sequence = block.sequences[index]
             damaged.append((identity, sequence, sequence + 1))

@@ -36,13 +36,13 @@ from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.commits import LMDBCommitter
 from natsbroker.storage.lmdb.environment import QuickReads, asStoreError
 from natsbroker.storage.lmdb.files import Lock
-from natsbroker.storage.lmdb.jobs import CreateJob, DropJob
 from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey, statePrefix
 from natsbroker.storage.lmdb.log import LMDBLog
 from natsbroker.storage.lmdb.losses import Losses
 from natsbroker.storage.lmdb.opening import STORE, Opened, openDirectory
 from natsbroker.storage.lmdb.reading import fetchState
 from natsbroker.storage.lmdb.scrubbing import Scrubber, ScrubResult
+from natsbroker.storage.lmdb.transaction import CreateJob, DropJob
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.threaded import OwnedSpace, ThreadedStore
 

@@ -18,9 +18,9 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.jobs import LogJob
 from natsbroker.storage.lmdb.environment import Environment
-from natsbroker.storage.lmdb.jobs import LMDBAppendJob
 from natsbroker.storage.lmdb.layout import LogRow, tallyKey
 from natsbroker.storage.lmdb.reading import fetchBlocks, wholeTally
+from natsbroker.storage.lmdb.transaction import LMDBAppendJob
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.records import HEAD_SIZE, Damaged
 

@@ -27,7 +27,7 @@ from natsbroker.storage.lmdb.layout import (
 )
 from natsbroker.storage.lmdb.reading import wholeTally
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.records import Encoded, timestampOf
+from natsbroker.storage.records import Encoded
 
 MOST_LISTED = 1024
 """How many sequences a tally lists at most."""
@@ -256,7 +256,7 @@ class LMDBLogWriter(LogBlocks):
         for each in block.living(block.sequences[index]):
             sequence = block.sequences[each]
             must = sequence < self.discardTo or policy.isExceeded(row.count, row.size)
-            must = must or timestampOf(block.raw, block.starts[each]) < cutoff
+            must = must or block.timestamp(each) < cutoff
             if not must or (floor is not None and sequence >= floor):
                 kept = each
                 break
@@ -365,4 +365,4 @@ class LMDBLogWriter(LogBlocks):
             head = self._head()
             if head is not None:
                 block, index = head
-                self.oldest = timestampOf(block.raw, block.starts[index])
+                self.oldest = block.timestamp(index)

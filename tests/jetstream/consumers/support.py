@@ -223,6 +223,8 @@ class FakeStream:
         isAll = len(found) < limit
         return self._later(Matching(found, self.last + 1 if isAll else found[-1].sequence + 1))
 
+    readEncoded = read
+
     def get(self, sequence: int) -> Deferred[Record | None]:
         found = [each for each in self.records() if each.sequence == sequence]
         return self._later(found[0] if found else None)

@@ -149,11 +149,11 @@ def test_pieces(stage: ConsumerStage) -> None:
     reader = Reader(stage)
     cursor, everything = reader.cursor, 10 * LARGE_PIECE
     assert len(cursor.upcoming(everything)) == PIECE
-    cursor.takeRun(PIECE)
+    cursor.takeRun(PIECE, PIECE)
     assert len(cursor.upcoming(everything)) == LARGE_PIECE
-    cursor.takeRun(LARGE_PIECE - 1)
+    cursor.takeRun(LARGE_PIECE - 1, PIECE + LARGE_PIECE - 1)
     assert len(cursor.upcoming(everything)) == PIECE + 1
-    cursor.takeRun(1)
+    cursor.takeRun(1, PIECE + LARGE_PIECE)
     assert [reader.take() for _ in range(2 * PIECE)][-1] == LARGE_PIECE + 3 * PIECE
     assert cursor.isAtEnd
 
@@ -240,7 +240,7 @@ def test_failedRead(
     def broken(*arguments: Any) -> Deferred[Matching]:
         return fail(StoreFailed("broken"))
 
-    monkeypatch.setattr(stage.stream, "read", broken)
+    monkeypatch.setattr(stage.stream, "readEncoded", broken)
     assert (reader.take(), reader.cursor.isAtEnd) == (0, False)
     monkeypatch.undo()
     assert reader.take() == 0

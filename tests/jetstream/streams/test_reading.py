@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
+from zope.interface import alsoProvides
 
 from natsbroker.interfaces import IShortcutLog
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType
@@ -23,6 +24,8 @@ from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.storage import memory
 from natsbroker.streaming.deadlines import Deadlines
 from tests.jetstream.support import Stage, filled
+from tests.storage.encodings import encodedBlock
+from tests.support import COMPILED
 
 
 def test_read() -> None:
@@ -46,6 +49,36 @@ def test_read() -> None:
     assert following is not None and following.sequence == 4
     assert stage.wait(stream.lastPerSubject((b"s.*",))) == [4, 5]
     assert stage.wait(stream.countSubjects()) == 2
+
+
+def test_readEncoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    For delivery a log may give encoded records, without the lengths of their header blocks; what
+    it gives otherwise is the same.
+    """
+    stage = Stage()
+    stream = stage.stream()
+    filled(stage)
+    stage.publish(b"s.c", b"payload", A="1")
+    stream.change(stream.log.append([]))
+    expected = stage.wait(stream.read((b"s.*",), 2))
+    assert expected.records[-1].headers == b"NATS/1.0\r\nA: 1\r\n\r\n"
+    assert stage.wait(stream.readEncoded((b"s.*",), 2, 256, 1 << 20)) == expected
+    if COMPILED is None:
+        return
+    asked: list[Any] = []
+
+    def collect(found: Any, *arguments: Any) -> Deferred[int]:
+        asked.append(arguments)
+        count = len(expected.records)
+        encodedBlock(expected.records, 4).select(found, 0, count, None, count, 1 << 20)
+        return succeed(expected.next)
+
+    monkeypatch.setattr(stream.log, "collect", collect, raising=False)
+    alsoProvides(stream.log, IShortcutLog)
+    found = stage.wait(stream.readEncoded((b"s.*",), 2, 256, 1 << 20))
+    assert (list(found.records), found.next) == (list(expected.records), expected.next)
+    assert asked == [((b"s.*",), 2, 256, 1 << 20)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""
+The messages that a consumer has read and not delivered yet.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice, takewhile
+from typing import Any, cast
+
+from natsbroker.interfaces.records import Record
+
+
+def sequencesOf(records: Sequence[Record]) -> list[int]:
+    """
+    The sequences of records, which need not be decoded for that.
+    """
+    if isinstance(records, list):
+        return [each[0] for each in records]
+    return cast("list[int]", cast("Any", records).sequences())
+
+
+class RecordBuffer:
+    """
+    Records in order of sequence, in the parts in which they were read: to decode them is left to
+    the one who delivers them.
+    """
+
+    def __init__(self) -> None:
+        self._parts: deque[Sequence[Record]] = deque()
+        self._dropped = 0
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Record]:
+        return islice(chain.from_iterable(self._parts), self._dropped, None)
+
+    @property
+    def first(self) -> Record:
+        return self._parts[0][self._dropped]
+
+    @property
+    def isBetweenParts(self) -> bool:
+        """
+        Whether all of what was read together is dropped, or none of it.
+        """
+        return self._dropped == 0
+
+    def extend(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        self._length += len(records)
+        if self._parts and isinstance(self._parts[-1], list) and isinstance(records, list):
+            self._parts[-1] += records
+        else:
+            self._parts.append(records[:] if isinstance(records, list) else records)
+
+    def upcoming(self, limit: int) -> Sequence[Record]:
+        """
+        Some of the first records.
+        """
+        return self._parts[0][self._dropped : self._dropped + limit] if self._parts else []
+
+    def drop(self, count: int) -> None:
+        """
+        Drop the first records.
+        """
+        self._length -= count
+        self._dropped += count
+        while self._parts and self._dropped >= len(self._parts[0]):
+            self._dropped -= len(self._parts.popleft())
+
+    def countBefore(self, sequence: int) -> int:
+        """
+        How many of the records have a lower sequence.
+        """
+        return sum(1 for _ in takewhile(lambda each: each.sequence < sequence, self))
+
+    def keep(self, isWanted: Callable[[Record], bool]) -> None:
+        """
+        Drop the others.
+        """
+        wanted = [each for each in self if isWanted(each)]
+        self.clear()
+        self.extend(wanted)
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self._dropped = self._length = 0

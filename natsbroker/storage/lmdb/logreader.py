@@ -1,0 +1,295 @@
+"""
+The records of a log, read in the reactor's thread. Blocks at hand are read at once, the rest when a
+thread has fetched them. What is read is verified, record by record; a damaged one is reported and
+left out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+
+from natsbroker.interfaces.records import Columns, EncodedRecord, Matching, Record, RecordList
+from natsbroker.storage.blocks import Block, readBlock
+from natsbroker.storage.exports import Page, canGather
+from natsbroker.storage.lmdb.ahead import AHEAD, RecordsAhead, TallyReader
+from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
+from natsbroker.storage.lmdb.layout import LogRow
+from natsbroker.storage.lmdb.reading import RawBlock, fetchBlocks, fetchColumns, findTime
+from natsbroker.storage.policy import Policy
+from natsbroker.storage.records import sequenceOf, timestampOf
+from natsbroker.storage.threaded import OwnedLog, ThreadedStore
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.verdicts import SubjectVerdicts
+
+SCANNED = 16384
+"""How many records one call looks at in search of subjects."""
+
+
+class LogReader(OwnedLog):
+    """
+    @ivar version: how often blocks of the log were replaced.
+    """
+
+    def __init__(
+        self, owner: ThreadedStore[Any], cache: BlockCache, row: LogRow, policy: Policy
+    ) -> None:
+        self._row = row
+        super().__init__(owner, row, policy)
+        self._cache = cache
+        self._quick = QuickRecords(owner, cache, row.identity)
+        self._tallies = TallyReader(owner, row.identity)
+        self.version = 0
+        self._ahead = RecordsAhead()
+
+    @property
+    def _lastInDatabase(self) -> int:
+        return self._ahead.first - 1 if self._ahead.blobs else self._bounds.last
+
+    def read(
+        self, sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[list[Record]]:
+        found: list[Record] = []
+        return self.collect(found, (), sequence, limit, maxBytes).addCallback(lambda _: found)
+
+    @inlineCallbacks
+    def readMatching(
+        self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Generator[Deferred[Any], Any, Matching]:
+        found: list[Record] = []
+        following = yield self.collect(found, patterns, sequence, limit, maxBytes)
+        return Matching(found, following)
+
+    def collect(
+        self,
+        found: RecordList,
+        patterns: Sequence[bytes],
+        sequence: int,
+        limit: int = 256,
+        maxBytes: int = 1048576,
+    ) -> Deferred[int]:
+        if self.closed is not None:
+            return fail(self.closed)
+        if patterns:
+            return self._collectMatching(found, patterns, sequence, limit, maxBytes)
+        last = self._bounds.last
+        sequence = max(sequence, self._bounds.first)
+        while len(found) < limit and maxBytes > 0 and sequence <= last:
+            block = self._cache.find(self.identity, sequence)
+            if block is None:
+                return self._collectOn(found, sequence, limit, maxBytes)
+            sequence, maxBytes = self._select(found, block, sequence, None, limit, maxBytes)
+        return succeed(sequence)
+
+    @inlineCallbacks
+    def _collectOn(
+        self, found: RecordList, sequence: int, limit: int, maxBytes: int
+    ) -> Generator[Deferred[Any], Any, int]:
+        while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
+            enough = 1 if limit == 1 else min(maxBytes * 2, AHEAD)
+            blocks = yield self._fetchBlocks(sequence, enough)
+            if not blocks:
+                return self._bounds.last + 1
+            for block in blocks:
+                if len(found) < limit and maxBytes > 0:
+                    sequence, maxBytes = self._select(found, block, sequence, None, limit, maxBytes)
+        return sequence
+
+    @inlineCallbacks
+    def _collectMatching(
+        self,
+        found: RecordList,
+        patterns: Sequence[bytes],
+        sequence: int,
+        limit: int,
+        maxBytes: int,
+    ) -> Generator[Deferred[Any], Any, int]:
+        if len(patterns) == 1 and self._row.indexed and not hasWildcard(patterns[0]):
+            last = self._bounds.last
+            sequences = yield self._tallies.all(self._ahead, patterns[0])
+            if sequences is not None:
+                wanted = [each for each in sequences if sequence <= each <= last]
+                following: int = yield self._collectFew(found, wanted, last, limit, maxBytes)
+                return following
+        verdicts = SubjectVerdicts(patterns)
+        scanned = 0
+        sequence = max(sequence, self._bounds.first)
+        while scanned < SCANNED and sequence <= self._bounds.last:
+            block = self._cache.find(self.identity, sequence)
+            blocks = [block] if block is not None else (yield self._fetchBlocks(sequence, AHEAD))
+            if not blocks:
+                return self._bounds.last + 1
+            for each in blocks:
+                scanned += len(each.sequences)
+                sequence, maxBytes = self._select(found, each, sequence, verdicts, limit, maxBytes)
+                if len(found) >= limit or maxBytes <= 0:
+                    return sequence
+        return sequence
+
+    @inlineCallbacks
+    def _collectFew(
+        self, found: RecordList, sequences: Sequence[int], last: int, limit: int, maxBytes: int
+    ) -> Generator[Deferred[Any], Any, int]:
+        """
+        Read single records; up to C{last} no others are wanted.
+        """
+        for sequence in sequences:
+            if len(found) >= limit or maxBytes <= 0:
+                return sequence
+            before = len(found)
+            known = self.recall(sequence)
+            if known is not None:
+                starts = array("I", known[1:])
+                block = Block(known[0], self.identity, range(sequence, sequence + 1), starts)
+                _, maxBytes = block.select(found, 0, 1, None, limit, maxBytes)
+            if len(found) == before:
+                blocks = yield self._fetchBlocks(sequence, 1)
+                for block in blocks[:1]:
+                    _, maxBytes = self._select(
+                        found, block, sequence, None, limit, maxBytes, sequence
+                    )
+        return last + 1
+
+    @inlineCallbacks
+    def exportRange(
+        self, start: int, stop: int, maxBytes: int = 16777216
+    ) -> Generator[Deferred[Any], Any, Columns]:
+        """
+        What is whole is put into columns by a thread that reads, where that is compiled.
+        """
+        first = max(start, self._bounds.first)
+        last = min(stop, self._lastInDatabase + 1)
+        if canGather() and first < last and maxBytes > 0 and not self._ahead.gone:
+            if self.closed is not None:
+                raise self.closed
+            found: Columns | None = yield self._owner.fetch(
+                fetchColumns, self.identity, first, last, maxBytes
+            )
+            if self.closed is not None:
+                raise self.closed
+            if found is not None and found.next > start:
+                lost = self._owner.troubles.damagedIn(self.name, start, found.next)
+                return replace(found, damaged=tuple(lost))
+        columns: Columns = yield super().exportRange(start, stop, maxBytes)
+        return columns
+
+    @inlineCallbacks
+    def _fetchBlocks(
+        self, sequence: int, enough: int
+    ) -> Generator[Deferred[Any], Any, list[Block]]:
+        """
+        Fetch the blocks from the one on that holds a sequence. If none of those fetched reaches
+        it, further ones are.
+        """
+        while True:
+            if self.closed is not None:
+                raise self.closed
+            ahead = self._ahead
+            if sequence > self._lastInDatabase:
+                return ahead.block(self.identity, sequence, enough)
+            version = self.version
+            raws = yield self._owner.fetch(fetchBlocks, self.identity, sequence, enough)
+            blocks = [self._keep(raw, version, ahead) for raw in raws]
+            useful = [each for each in blocks if each is not None and each.last >= sequence]
+            if useful:
+                return useful
+            if not raws or not raws[-1].following:
+                return ahead.block(self.identity, sequence, enough)
+            sequence = raws[-1].following
+
+    def _keep(self, raw: RawBlock, version: int, ahead: RecordsAhead) -> Block | None:
+        """
+        @param version: the log's when it was fetched; if that is not the log's now, the block
+            may have been replaced and is not kept.
+        @param ahead: what the database did not have before it was fetched.
+        """
+        stop = raw.following or self._lastInDatabase + 1
+        gone = ahead.goneIn(range(raw.first, stop))
+        block = readBlock(raw.raw, self.identity, raw.first, raw.dead.union(gone))
+        if block is None:
+            self._damaged(raw.first, stop, "a block has no whole record in it")
+            return None
+        for sequence in block.missing:
+            self._damaged(sequence, sequence + 1, "a record does not match its checksum")
+        if version == self.version:
+            self._cache.add(self.identity, raw.first, block)
+        return block
+
+    def _damaged(self, start: int, stop: int, reason: str) -> None:
+        start, stop = max(start, self._bounds.first), min(stop, self._bounds.last + 1)
+        if start < stop:
+            self._owner.troubles.recordsDamaged(self.name, start, stop, reason)
+
+    @inlineCallbacks
+    def sequenceAt(self, timestamp: int) -> Generator[Deferred[Any], Any, int]:
+        if self.closed is not None:
+            raise self.closed
+        first, last = self._bounds.first, self._lastInDatabase
+        version, ahead = self.version, self._ahead
+        raws = yield self._owner.fetch(findTime, self.identity, first, last, timestamp)
+        for raw in raws:
+            block = self._keep(raw, version, ahead)
+            if block is None:
+                continue
+            for index in block.living(first):
+                isOlder = block.timestamp(index) < timestamp
+                if block.sequences[index] <= last and not isOlder:
+                    return block.sequences[index]
+        for blob in ahead.blobs:
+            sequence = sequenceOf(blob, 0)
+            if timestampOf(blob, 0) >= timestamp and sequence not in ahead.gone:
+                return sequence
+        return self._bounds.last + 1
+
+    def _select(
+        self,
+        found: RecordList,
+        block: Block,
+        sequence: int,
+        wanted: SubjectVerdicts | None,
+        limit: int,
+        maxBytes: int,
+        most: int | None = None,
+    ) -> tuple[int, int]:
+        """
+        @param wanted: C{None} for all subjects.
+        @param most: the last sequence that is wanted; C{None} for the log's.
+        @return: where to go on, and how many bytes are still wanted.
+        """
+        bounds = self._bounds
+        last = bounds.last if most is None else most
+        index = block.indexOf(max(sequence, bounds.first))
+        stop = block.indexOf(last + 1)
+        while index < stop:
+            index, maxBytes = block.select(found, index, stop, wanted, limit, maxBytes)
+            if index == stop:
+                break
+            if len(found) >= limit or maxBytes <= 0:
+                return block.sequences[index], maxBytes
+            number = block.sequences[index]
+            self._damaged(number, number + 1, block.fault(index))
+            index += 1
+        isAll = stop == len(block.sequences)
+        return max(block.last + 1 if isAll else last + 1, sequence), maxBytes
+
+    @inlineCallbacks
+    def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:
+        records = yield self.read(start, 4096, maxBytes)
+        kept = [each for each in records if each.sequence < stop]
+        full = len(kept) == len(records) and records
+        following = records[-1].sequence + 1 if full else stop
+        damaged = self._owner.troubles.damagedIn(self.name, start, following)
+        return Page(kept, following, damaged)
+
+    def recall(self, sequence: int) -> EncodedRecord | None:
+        bounds, ahead = self._bounds, self._ahead
+        if self.closed is not None or not bounds.first <= sequence <= bounds.last:
+            return None
+        known = ahead.recall(sequence) or self._cache.recall(self.identity, sequence)
+        if known is None and sequence <= self._lastInDatabase and sequence not in ahead.gone:
+            return self._quick.find(sequence, ahead, self.version)
+        return known

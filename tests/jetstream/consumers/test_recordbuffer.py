@@ -1,0 +1,76 @@
+"""
+What a consumer has read, in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.recordbuffer import RecordBuffer, sequencesOf
+from tests.storage.encodings import encodedRecords
+from tests.support import COMPILED
+
+#: How records come: from the lane, or decoded.
+KINDS: list[Callable[[list[Record]], Sequence[Record]]] = [list]
+if COMPILED is not None:
+    KINDS.append(encodedRecords)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("extend"), st.integers(0, 5), st.sampled_from(KINDS)),
+            st.tuples(st.just("drop"), st.integers(0, 5), st.none()),
+            st.tuples(st.just("keep"), st.integers(1, 3), st.none()),
+            st.tuples(st.just("clear"), st.just(0), st.none()),
+        ),
+        max_size=20,
+    )
+)
+def test_model(steps: list[tuple[str, int, Callable[[list[Record]], Sequence[Record]]]]) -> None:
+    """It is a list that is emptied from its beginning, whatever its parts are."""
+    buffer, model, sequence = RecordBuffer(), list[Record](), 0
+    for action, number, kind in steps:
+        if action == "extend":
+            added = [Record(sequence + each, 1, b"s", b"", b"p") for each in range(1, number + 1)]
+            sequence += number
+            buffer.extend(kind(added))
+            model += added
+        elif action == "drop":
+            count = min(number, len(model))
+            buffer.drop(count)
+            del model[:count]
+        elif action == "keep":
+            buffer.keep(lambda each, step=number: each.sequence % step == 0)  # type: ignore[misc]
+            model = [each for each in model if each.sequence % number == 0]
+        else:
+            buffer.clear()
+            model.clear()
+        assert (len(buffer), list(buffer)) == (len(model), model)
+        some = buffer.upcoming(3)
+        assert list(some) == model[: len(some)] and bool(some) == bool(model)
+        assert sequencesOf(some) == [each.sequence for each in some]
+        if model:
+            assert buffer.first == model[0]
+            middle = model[len(model) // 2].sequence
+            assert buffer.countBefore(middle) == len(model) // 2
+
+
+def test_parts() -> None:
+    """The end of a part is known; lists become one part."""
+    buffer = RecordBuffer()
+    records = [Record(each, 1, b"s", b"", b"") for each in range(1, 5)]
+    given = records[:2]
+    buffer.extend(given)
+    buffer.extend(records[2:])
+    assert given == records[:2]
+    assert list(buffer.upcoming(9)) == records
+    found = []
+    for count in (0, 3, 1):
+        buffer.drop(count)
+        found.append((buffer.isBetweenParts, len(buffer)))
+    assert found == [(True, 4), (False, 1), (True, 0)]
