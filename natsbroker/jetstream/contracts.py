@@ -153,6 +153,11 @@ class ConsumerStream(Protocol):
         A consumer acknowledged or terminated messages.
         """
 
+    def settledLate(self, sequences: Collection[int]) -> None:
+        """
+        A consumer acknowledged or terminated messages behind its floor.
+        """
+
     def consumerEnded(self, consumer: Any) -> None:
         """
         A consumer was inactive for too long, and has stopped. The stream deletes its configuration
