@@ -411,6 +411,17 @@ class ReadingStream(PublishedStream, Protocol):
         """
 
 
+class RetainingStream(ReadingStream, Protocol):
+    """
+    A stream that removes what its consumers have settled.
+    """
+
+    def discardBefore(self, sequence: int) -> Deferred[None]:
+        """
+        Remove the messages below a sequence.
+        """
+
+
 class SharedAccount(Protocol):
     """
     The part of an account in a JetStream that several brokers serve.

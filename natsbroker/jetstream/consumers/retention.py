@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.contracts import MessageNeeds, ReadingStream
+from natsbroker.jetstream.contracts import MessageNeeds, RetainingStream
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.reading import SLICE
 
@@ -24,7 +24,7 @@ class ConsumerRetention:
     Removes the messages of a stream that no consumer needs.
     """
 
-    def __init__(self, stream: ReadingStream) -> None:
+    def __init__(self, stream: RetainingStream) -> None:
         self._stream = stream
 
     def _consumers(self, but: object = None) -> list[MessageNeeds]:
@@ -102,6 +102,10 @@ class ConsumerRetention:
     ) -> Generator[Deferred[Any], Any, None]:
         stream = self._stream
         sequence = max(stream.first, 1)
+        if sequence <= last and not stream.consumers:
+            # All at once: a stream may have millions of messages.
+            yield stream.discardBefore(last + 1)
+            return
         while sequence <= last:
             # Each message is looked at for each consumer.
             limit = max(SLICE // max(len(stream.consumers), 1), 1)

@@ -87,6 +87,18 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < busiest <= 3
 
 
+def test_noConsumers() -> None:
+    """Without consumers nothing is looked at, up to the sequence that is given."""
+    stage = Stage()
+    stream = stage.stream(retention=RetentionPolicy.INTEREST)
+    stage.wait(stream.log.append([(b"s.a", b"", b"x", 0)] * 90))
+    stage.wait(stream.releaseUnneeded(0))
+    assert (stream.first, stream.messages) == (1, 90)
+    _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(80))
+    assert (stream.first, stream.messages) == (81, 10)
+    assert busiest == 0
+
+
 class TestInterestBegins:
     """The retention of a stream becomes interest: what consumers have settled goes."""
 
