@@ -160,6 +160,11 @@ class ConsumerStream(Protocol):
         A consumer acknowledged or terminated messages.
         """
 
+    def settledLate(self, sequences: Collection[int]) -> None:
+        """
+        A consumer acknowledged or terminated messages behind its floor.
+        """
+
     def consumerEnded(self, consumer: Any) -> None:
         """
         A consumer was inactive for too long, and has stopped. The stream deletes its configuration
@@ -410,6 +415,17 @@ class ReadingStream(PublishedStream, Protocol):
     def caughtUp(self) -> None:
         """
         The mirror has what its origin has.
+        """
+
+
+class RetainingStream(ReadingStream, Protocol):
+    """
+    A stream that removes what its consumers have settled.
+    """
+
+    def discardBefore(self, sequence: int) -> Deferred[None]:
+        """
+        Remove the messages below a sequence.
         """
 
 

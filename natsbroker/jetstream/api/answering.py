@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar
 
+from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
@@ -127,8 +128,26 @@ async def shownStream(
         cluster=None if members is None else members.shownStream(stream.config, stream.ledSince),
         mirror=stream.intake.mirrorInfo(),
         sources=stream.intake.sourceInfos(),
+        alternates=await _alternates(account, stream.name) if isInfo else (),
         showsServer=not isListed,
     )
+
+
+async def _alternates(account: JetStreamAccount, name: str) -> list[dict[str, str]]:
+    """
+    A stream and its mirrors, of all brokers of a cluster; nothing for a stream without a mirror.
+    """
+    if account.cluster is None or account.members is None:
+        return []
+    try:
+        configs = await account.cluster.configs()
+    except StoreError:
+        # The rest of the answer is known to the leader, also while the database is away.
+        return []
+    mirrors = [each.name for each in configs.values() if each.mirror and each.mirror.name == name]
+    where = {"domain": account.domain} if account.domain else {}
+    where["cluster"] = account.members.cluster
+    return [{"name": each, **where} for each in (name, *sorted(mirrors))] if mirrors else []
 
 
 async def shownConsumer(consumer: Consumer, isListed: bool = False) -> dict[str, Any]:

@@ -303,8 +303,13 @@ class ClusterLeadership:
                 target = min(others, key=lambda each: self.loads[each], default="")
                 self.loads[target] += 1
                 await cluster.handOver(stream, target)
-        if self.isMeta:
+        if not self.isMeta:
+            return
+        try:
             await self.stepDown(others[0])
+        except StoreError as error:
+            # The lease ends by itself, and the broker stops as it should.
+            _log.error("The lead of JetStream is not handed over: {why}", why=str(error))
 
     def close(self) -> None:
         """

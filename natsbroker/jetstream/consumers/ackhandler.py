@@ -4,7 +4,7 @@ What acknowledgements do to a consumer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ class ConsumerAckHandler:
         self._core = core
         self._request = request
         self._settled: list[int] = []
+        self._late: list[int] = []
         self._replies: list[bytes] = []
         self._hasChanged = False
         self.sampling = 0
@@ -87,6 +88,8 @@ class ConsumerAckHandler:
             self._hasChanged = True
             self._settled += settled
             core.cursor.forgetRun(settled)
+        if len(settled) < len(run.sequences):
+            self._noteLate(set(run.sequences).difference(settled))
         self._replies += filter(None, run.replies)
 
     def finish(self) -> None:
@@ -99,6 +102,9 @@ class ConsumerAckHandler:
         settled, self._settled = self._settled, []
         if settled:
             self._core.settled(settled)
+        late, self._late = self._late, []
+        if late:
+            self._core.settledLate(late)
         self._note()
         replies, self._replies = self._replies, []
         if replies:
@@ -147,7 +153,15 @@ class ConsumerAckHandler:
         if pending.settle(sequence) or wasCounted:
             self._settled.append(sequence)
             self._changed(sequence)
+        else:
+            self._noteLate((sequence,))
         return True
+
+    def _noteLate(self, sequences: Iterable[int]) -> None:
+        core = self._core
+        if core.isRetaining:
+            floor = core.pending.floorStream
+            self._late += [each for each in sequences if each <= floor]
 
     def _settleThrough(self, delivery: DeliveredAs) -> None:
         pending, sequence = self._core.pending, delivery.sequence

@@ -129,12 +129,27 @@ class ConsumerCore:
         """
         return self.stream.config.retention is not RetentionPolicy.LIMITS
 
+    @property
+    def isPendingFull(self) -> bool:
+        """
+        Whether new messages wait until some that are delivered are acknowledged.
+        """
+        return 0 < self.maxPending <= len(self.pending.entries)
+
     def settled(self, sequences: Collection[int]) -> None:
         """
         Messages are acknowledged or terminated: the stream may remove them.
         """
         if sequences and self.isRetaining:
             self.stream.settled(self.owner, sequences)
+
+    def settledLate(self, sequences: Collection[int]) -> None:
+        """
+        Messages behind the floor are acknowledged or terminated, which a stream may have kept: a
+        reset moved the floor past them.
+        """
+        if sequences and self.isRetaining:
+            self.stream.settledLate(sequences)
 
     def _ready(self) -> None:
         if self.isServing:

@@ -253,7 +253,7 @@ class ConsumerDeliverer:
                 return self._deliver(record, deliveries, core.cursor.numPending)
             if pending.queueLength:
                 return False
-        if core.maxPending and len(pending.entries) >= core.maxPending:
+        if core.isPendingFull:
             return False
         found = core.cursor.peek()
         if found is None:

@@ -116,7 +116,9 @@ class PullDeliverer(ConsumerDeliverer):
                 self.core.timers.set(self._timePassed, when)
 
     def _timePassed(self) -> None:
-        self.examine(isAtEnd=True)
+        # With too many pending acknowledgements a request waits, also one that does not wait for
+        # new messages.
+        self.examine(isAtEnd=not self.core.isPendingFull)
         self.pump()
 
     def examine(self, isAtEnd: bool = False) -> int:

@@ -132,18 +132,11 @@ class PushDeliverer(ConsumerDeliverer):
         self._reserved = 0
         if self._window is not None:
             isDue = self._window.sent(len(self._subject) + size)
-            if isDue or (self._confirms and self._isFull() and not self._window.request):
+            if isDue or (self._confirms and core.isPendingFull and not self._window.request):
                 self._requestFlow()
         if core.config.idle_heartbeat:
             self._restartHeartbeat()
         return True
-
-    def _isFull(self) -> bool:
-        """
-        Whether too many messages are pending for another one.
-        """
-        core = self.core
-        return 0 < core.maxPending <= len(core.pending)
 
     def _isWithinRate(self, record: Record, size: int) -> bool:
         """

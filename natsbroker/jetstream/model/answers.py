@@ -127,10 +127,12 @@ def streamInfo(
     cluster: Mapping[str, Any] | None = None,
     mirror: Mapping[str, Any] | None = None,
     sources: Sequence[Mapping[str, Any]] = (),
+    alternates: Sequence[Mapping[str, Any]] = (),
     showsServer: bool = True,
 ) -> dict[str, Any]:
     """
     @param leader: the server that leads the stream, which only STREAM.INFO shows.
+    @param alternates: in a cluster, the stream and its mirrors, which only STREAM.INFO shows.
     @param cluster: in a cluster, where the stream is.
     @param showsServer: whether the metadata has the version of the server, as everywhere but in
         lists.
@@ -152,6 +154,8 @@ def streamInfo(
         info["mirror"] = dict(mirror)
     if sources:
         info["sources"] = [dict(each) for each in sources]
+    if alternates:
+        info["alternates"] = [dict(each) for each in alternates]
     info["ts"] = formatTime(now)
     return info
 

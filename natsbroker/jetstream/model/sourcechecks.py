@@ -138,12 +138,13 @@ def _isPublishSubject(subject: str) -> bool:
     return isValidSubjectText(subject) and isLiteralSubject(subject)
 
 
-def sourceKey(source: StreamSource) -> tuple[str, ...]:
+def sourceKey(source: StreamSource) -> tuple[str | None, ...]:
     """
-    @return: what tells a source from the others of a stream.
+    @return: what tells a source from the others of a stream. An empty prefix, or an empty name of
+        a consumer, is another than none, as for nats-server.
     """
-    api = source.external.api if source.external else ""
-    consumer = source.consumer.name if source.consumer else ""
+    api = None if source.external is None else source.external.api
+    consumer = None if source.consumer is None else source.consumer.name
     if not source.subject_transforms:
         return (source.name, api, consumer, source.filter_subject or ">", ">")
     pairs = [(each.src or ">", each.dest or ">") for each in source.subject_transforms]
@@ -157,7 +158,7 @@ def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSou
     @return: the sources one by one, each when it has been checked.
     @raise JetStreamError: if one is wrong.
     """
-    seen: set[tuple[str, ...]] = set()
+    seen: set[tuple[str | None, ...]] = set()
     for source in sources:
         if source is None or not isValidName(source.name):
             raise errors.SOURCE_INVALID_STREAM_NAME()

@@ -4,7 +4,6 @@ The messages of a stream, as its log has them.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +13,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from natsbroker import hot
 from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
-from natsbroker.jetstream.contracts import MessageNeeds, StreamAccount
+from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
@@ -406,31 +405,6 @@ class StreamRecords:
                         yield self.account.deadlines.turn()
                 sequence = max(sequence, stop + 1)
             sequence = found.next
-
-    async def takeUnneeded(self, waiting: deque[int], others: Sequence[MessageNeeds]) -> list[int]:
-        """
-        @param waiting: sequences; as many are taken from it as are looked at in one turn.
-        @return: those that none of some consumers needs.
-        """
-        isFiltered = any(each.filters for each in others)
-        wanting: dict[bytes, Sequence[MessageNeeds]] = {}
-        unneeded: list[int] = []
-        looked = 0
-        while waiting and looked < SLICE:
-            sequence, these = waiting.popleft(), others
-            if isFiltered:
-                record = await self.get(sequence)
-                if record is None:
-                    continue
-                subject = record.subject
-                if subject not in wanting:
-                    looked += len(others)
-                    wanting[subject] = [each for each in others if each.wants(subject)]
-                these = wanting[subject]
-            looked += len(these) + 1
-            if not any(each.needs(sequence) for each in these):
-                unneeded.append(sequence)
-        return unneeded
 
     @inlineCallbacks
     def keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:

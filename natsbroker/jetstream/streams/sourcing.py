@@ -43,7 +43,7 @@ def sourceWords(source: StreamSource) -> tuple[str, str, str]:
     destinations of its transforms.
     """
     name = source.name
-    if source.external is not None and source.external.api:
+    if source.external is not None:
         name = f"{name}:{shortHash(source.external.api)}"
     if source.consumer is not None:
         name = f"{name}:C={shortHash(source.consumer.name)}"

@@ -5,7 +5,6 @@ A stream: a log of messages with the rules of its configuration.
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +14,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces import IStateStore, ISubscription
 from natsbroker.interfaces.records import Record, Retention
+from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.configjson import streamConfigJSON
@@ -107,6 +107,7 @@ class Stream(StreamRecords):
         self._changing = 0
         self._quiet: list[Deferred[None]] = []
         self._aging = MessageAging(self)
+        self._retaining = ConsumerRetention(self)
 
     @property
     def states(self) -> IStateStore:
@@ -142,7 +143,11 @@ class Stream(StreamRecords):
             self.publisher.forget()
         self.intake.configured(config)
         self._aging.stop()
-        return self._watch(config).addCallback(lambda _: self.enforce())
+        enforced = self._watch(config).addCallback(lambda _: self.enforce())
+        isInterest = config.retention is RetentionPolicy.INTEREST
+        if isInterest and previous.retention is not config.retention:
+            enforced.addCallback(lambda _: self._retaining.begin())
+        return enforced
 
     @inlineCallbacks
     def _watch(self, config: StreamConfig) -> Generator[Deferred[Any], Any, None]:
@@ -429,24 +434,16 @@ class Stream(StreamRecords):
         A consumer needs messages no more: with interest or work-queue retention they go when no
         other consumer needs them.
         """
-        if self.config.retention is RetentionPolicy.LIMITS:
-            return
-        self.account.run(self._release(consumer, sequences))
+        if self.config.retention is not RetentionPolicy.LIMITS:
+            self.account.run(self._retaining.release(consumer, sequences))
 
-    async def _release(self, consumer: Consumer, sequences: Collection[int]) -> None:
+    def settledLate(self, sequences: Collection[int]) -> None:
         """
-        Remove those of some messages that no other consumer needs. In a work queue no other one
-        has them.
+        Messages behind the floor of a consumer are acknowledged: with interest or work-queue
+        retention they go when no consumer needs them.
         """
-        if self.config.retention is not RetentionPolicy.INTEREST:
-            await self.remove(sequences)
-            return
-        waiting = deque(sequences)
-        while waiting:
-            others = [each for each in self.consumers.values() if each is not consumer]
-            await self.remove(await self.takeUnneeded(waiting, others))
-            if waiting:
-                await self.account.deadlines.turn()
+        if self.config.retention is not RetentionPolicy.LIMITS:
+            self.account.run(self._retaining.releaseLate(sequences))
 
     def consumerEnded(self, consumer: Consumer) -> None:
         """
@@ -469,24 +466,10 @@ class Stream(StreamRecords):
         if self.config.retention is RetentionPolicy.INTEREST and not self.isDeleted:
             await self.releaseUnneeded(self.last)
 
-    @inlineCallbacks
-    def releaseUnneeded(self, last: int) -> Generator[Deferred[Any], Any, None]:
+    def releaseUnneeded(self, last: int) -> Deferred[None]:
         """
         Remove messages that no consumer needs.
 
         @param last: only those up to this sequence.
         """
-        sequence = max(self.first, 1)
-        while sequence <= last:
-            # Each message is looked at for each consumer.
-            limit = max(SLICE // max(len(self.consumers), 1), 1)
-            found = yield self.read((), sequence, limit, 1 << 24)
-            yield self.account.deadlines.turn()
-            others = list(self.consumers.values())
-            unneeded = [
-                each.sequence
-                for each in found.records
-                if not any(one.wants(each.subject) and one.needs(each.sequence) for one in others)
-            ]
-            yield self.remove(unneeded)
-            sequence = found.next
+        return self._retaining.releaseUnneeded(last)

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import fail
+
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.model.members import peerId
 from natsbroker.jetstream.model.streamconfig import Placement
 from tests.jetstream.cluster.support import ClusterStage
@@ -46,6 +49,37 @@ def test_removePeer() -> None:
     assert stage.ask(request, {"peer": "n9"})["error"]["err_code"] == 10040
     assert stage.ask(request, {})["error"]["err_code"] == 10003
     assert stage.ask(request)["error"]["err_code"] == 10003
+    stage.end()
+
+
+def test_alternates() -> None:
+    """STREAM.INFO names a stream's mirrors, whichever brokers lead them, and nothing else does."""
+    stage = ClusterStage("n1", "n2", "n3")
+    made = stage.make("A")
+    for name in ("N", "M"):
+        assert "alternates" not in stage.make(name, subjects=[], mirror={"name": "A"})
+    stage.elapse(2)
+    assert len(set(map(stage.leader, "AMN"))) > 1
+    info = stage.ask("STREAM.INFO.A")
+    assert info["alternates"] == [
+        {"name": each, "cluster": info["cluster"]["name"]} for each in "AMN"
+    ]
+    assert list(info)[-2:] == ["alternates", "ts"]
+    assert "alternates" not in stage.ask("STREAM.INFO.M")
+    assert all("alternates" not in each for each in stage.ask("STREAM.LIST")["streams"])
+    assert "alternates" not in made
+    stage.end()
+
+
+def test_alternatesWithoutStore() -> None:
+    """A leader that cannot read the configurations of others answers without their names."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    stage.make("M", subjects=[], mirror={"name": "A"})
+    stage.stores[stage.leader("A")].peek = lambda *_: fail(StoreFailed("it is away"))  # type: ignore[method-assign]
+    info = stage.ask("STREAM.INFO.A")
+    assert "alternates" not in info
+    assert info["config"]["name"] == "A"
     stage.end()
 
 

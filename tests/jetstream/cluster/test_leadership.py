@@ -7,7 +7,10 @@ from __future__ import annotations
 import json
 from itertools import chain
 
+from twisted.internet.defer import fail
+
 from natsbroker.config.model import JetStream
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.cluster.leadership import META
 from natsbroker.jetstream.figures import JetStreamFigures
 from tests.jetstream.cluster.support import ClusterStage
@@ -85,6 +88,18 @@ def test_fenced() -> None:
     assert stage.streamsOf()[old] == []
     stage.leaderships[old].lost(META)
     assert not stage.leaderships[old].isMeta
+    stage.end()
+
+
+def test_leaveWithoutStore() -> None:
+    """A broker that answers for whole accounts leaves also while the database is away."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    (meta,) = [name for name, each in stage.leaderships.items() if each.isMeta]
+    store = stage.stores[meta]
+    store.giveUp = lambda *_: fail(StoreFailed("it is away"))  # type: ignore[method-assign]
+    stage.wait(stage.services[meta].leave())
+    assert not stage.leaderships[meta].isMeta
     stage.end()
 
 

@@ -173,6 +173,7 @@ class FakeStream:
     A stream without rules.
 
     @ivar settledSequences: what consumers have settled.
+    @ivar lateSequences: what was acknowledged behind the floor.
     @ivar ended: consumers that ended by themselves.
     @ivar lag: seconds that a read takes.
     """
@@ -186,6 +187,7 @@ class FakeStream:
         self.log = log
         self.states: IStateStore = stage.store.states("jetstream/A")
         self.settledSequences: list[int] = []
+        self.lateSequences: list[int] = []
         self.ended: list[Any] = []
         self.consumers: list[Consumer] = []
         self.lag = 0.0
@@ -240,6 +242,9 @@ class FakeStream:
 
     def settled(self, consumer: Any, sequences: Collection[int]) -> None:
         self.settledSequences += sequences
+
+    def settledLate(self, sequences: Collection[int]) -> None:
+        self.lateSequences += sequences
 
     def consumerEnded(self, consumer: Any) -> None:
         self.ended.append(consumer)

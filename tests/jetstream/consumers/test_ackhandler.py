@@ -106,6 +106,21 @@ class TestExplicit:
         stage.ack(messages[0], b"+TERM")
         assert stage.stream.settledSequences == [2, 1]
 
+    @pytest.mark.parametrize("isRun", [False, True])
+    def test_behindFloor(self, isRun: bool) -> None:
+        """A stream that removes what is settled learns what is acknowledged behind the floor."""
+        stage = ConsumerStage(RetentionPolicy.WORKQUEUE)
+        _, messages = delivered(stage, 3)
+        for each in messages[:2]:
+            stage.ack(each)
+        stage.ack(messages[0])
+        if isRun:
+            run = AckRun([2, 3], [2, 3], [1, 1], [b"", b""])
+            stage.stream.consumers[0].deliverMany([(run, 0)])
+        else:
+            stage.ack(messages[1])
+        assert stage.stream.lateSequences == [1, 2]
+
     def test_lastActive(self, stage: ConsumerStage) -> None:
         """The floor shows when the last acknowledgement came, also if it did not move."""
         _, messages = delivered(stage, 2)

@@ -63,8 +63,10 @@ def test_settled() -> None:
         stage = ConsumerStage(retention)
         core = ConsumerCore(stage.stream, "C", stage.config(), Random(1))
         core.settled([1])
-        expected = [] if retention is RetentionPolicy.LIMITS else [1]
-        assert stage.stream.settledSequences == expected
+        core.settledLate([2])
+        isRetaining = retention is not RetentionPolicy.LIMITS
+        assert stage.stream.settledSequences == [1] * isRetaining
+        assert stage.stream.lateSequences == [2] * isRetaining
 
 
 def test_singleMessagePerSubject() -> None:

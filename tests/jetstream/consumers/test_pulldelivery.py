@@ -84,6 +84,21 @@ class TestRequests:
         stage.pull(second, b'{"batch":1,"no_wait":true}')
         assert second.texts() == ["408 Requests Pending"]
 
+    def test_noWaitForAcknowledgements(self, stage: ConsumerStage) -> None:
+        """It waits while too many messages are pending, also when an earlier request's time has
+        come; it ends when there are none for it."""
+        stage.publish(2)
+        stage.consumer(max_ack_pending=1)
+        inbox = stage.inbox()
+        stage.pull(inbox, b'{"batch":1,"expires":120000000}')
+        (first,) = inbox.take()
+        stage.ack(first, b'+NXT {"batch":2,"no_wait":true}', inbox.subject)
+        stage.advance(0.2)
+        (second,) = inbox.take()
+        assert second.streamSubject == b"s.a"
+        stage.ack(second)
+        assert inbox.texts() == ["404 No Messages"]
+
     def test_expiry(self, stage: ConsumerStage) -> None:
         """A request that expires learns what it did not get."""
         stage.publish(1)

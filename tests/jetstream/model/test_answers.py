@@ -117,9 +117,10 @@ def test_streamInfo() -> None:
         leader="S1",
         mirror=source,
         sources=[source],
+        alternates=[{"name": "S"}, {"name": "M"}],
         showsServer=False,
     )
-    assert " ".join(info) == "config created state domain cluster mirror sources ts"
+    assert " ".join(info) == "config created state domain cluster mirror sources alternates ts"
     assert info["cluster"] == {"leader": "S1"}
     assert info["config"]["metadata"] == {"_nats.req.level": "0"}
 

@@ -93,6 +93,23 @@ def test_sourceKey() -> None:
     assert sourceKey(one) == sourceKey(other)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [StreamSource("A", external=External()), StreamSource("A", consumer=ConsumerSource())],
+    ids=["external", "consumer"],
+)
+def test_sourceKeyOfEmptyBlock(other: StreamSource) -> None:
+    """An empty C{external} or C{consumer} makes another source, which is then checked itself."""
+    assert sourceKey(other) != sourceKey(StreamSource("A"))
+
+
+def test_emptyConsumerBesidePlain() -> None:
+    """A source with an empty consumer is refused for that, not as the second of its name."""
+    sources = [StreamSource("A"), StreamSource("A", consumer=ConsumerSource())]
+    with pytest.raises(JetStreamError, match="source consumer config is invalid"):
+        list(checkedSources(sources))
+
+
 def test_checkedSources() -> None:
     """The sources in front of a wrong one have passed."""
     passing = checkedSources([StreamSource("A"), None])

@@ -4,11 +4,9 @@ Reading a stream.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,10 +14,10 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import alsoProvides
 
 from natsbroker.interfaces import IShortcutLog
-from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType
+from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.streams import reading
 from natsbroker.jetstream.streams import stream as streams
-from natsbroker.jetstream.streams.reading import GAP, SLICE, SortedRuns
+from natsbroker.jetstream.streams.reading import GAP, SortedRuns
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.storage import memory
 from natsbroker.streaming.deadlines import Deadlines
@@ -144,58 +142,6 @@ def test_largeGap() -> None:
     assert [len(each) for each in pieces] == [GAP] * 5
     assert (pieces[0].start, pieces[-1].stop) == (2, 2 + 5 * GAP)
     assert turns == [1, 2, 3, 4]
-
-
-class Needing:
-    """
-    A consumer with one filter, or none, that needs some messages.
-
-    @ivar asked: how often it was asked whether it wants or needs a message.
-    """
-
-    def __init__(self, filters: tuple[bytes, ...] = (), needed: Collection[int] = ()) -> None:
-        self.filters = filters
-        self.needed = needed
-        self.asked = 0
-
-    def wants(self, subject: bytes) -> bool:
-        self.asked += 1
-        return not self.filters or subject in self.filters
-
-    def needs(self, sequence: int) -> bool:
-        self.asked += 1
-        return sequence in self.needed
-
-
-def test_unneeded() -> None:
-    """A message is not needed if no consumer that wants its subject does."""
-    stage = Stage()
-    stream = stage.stream()
-    filled(stage)
-    stage.wait(stream.remove([4]))
-    waiting = deque(range(1, 6))
-    others = [Needing((b"s.a",), {1, 2}), Needing((b"s.b",), {3, 5}), Needing((), {5})]
-    assert stage.wait(stream.takeUnneeded(waiting, others)) == [2, 3]
-    assert not waiting
-    waiting = deque((1, 2, 9))
-    assert stage.wait(stream.takeUnneeded(waiting, [Needing((), {2})])) == [1, 9]
-    assert stage.wait(stream.takeUnneeded(deque((1, 2)), ())) == [1, 2]
-
-
-@pytest.mark.parametrize("filters", [(), (b"s.a",), (b"none",)])
-def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
-    """What is asked of consumers in one turn does not grow with the number of messages."""
-    stage = Stage()
-    stream = stage.stream()
-    for _ in range(40):
-        stage.publish(b"s.a")
-    waiting, found, most = deque(range(1, 41)), list[int](), 0
-    while waiting:
-        others = [Needing(filters) for _ in range(200)]
-        found += stage.wait(stream.takeUnneeded(waiting, others))
-        most = max(most, sum(each.asked for each in others))
-    assert found == list(range(1, 41))
-    assert most <= SLICE + 2 * len(others)
 
 
 def test_sortedRuns() -> None:
@@ -327,15 +273,3 @@ class TestWork:
         config = replace(stream.config, **changes)
         _, busiest = stage.busiest(stream, lambda: stream.configured(config))
         assert 0 < busiest <= self.LIMIT
-
-    def test_interest(self) -> None:
-        """Who needs what is found for fewer messages at a time, the more consumers there are."""
-        stage = Stage()
-        stream = self.filled(stage, retention=RetentionPolicy.INTEREST)
-        consumer = SimpleNamespace(
-            wants=lambda _: True, needs=lambda each: each > 60, removed=lambda *_: None
-        )
-        stream.consumers.update(dict.fromkeys("abcd", consumer))  # type: ignore[arg-type]
-        _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(stream.last))
-        assert stream.first == 61
-        assert 0 < busiest <= 3

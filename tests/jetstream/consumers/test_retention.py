@@ -1,0 +1,172 @@
+"""
+What a stream removes because its consumers have settled it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.consumers import retention
+from natsbroker.jetstream.consumers.retention import ConsumerRetention
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy
+from natsbroker.jetstream.streams.reading import SLICE
+from tests.jetstream.api.support import ApiStage
+from tests.jetstream.support import Stage, filled
+
+
+class Needing:
+    """
+    A consumer with one filter, or none, that needs some messages.
+
+    @ivar asked: how often it was asked whether it wants or needs a message.
+    """
+
+    def __init__(self, filters: tuple[bytes, ...] = (), needed: Collection[int] = ()) -> None:
+        self.filters = filters
+        self.needed = needed
+        self.asked = 0
+
+    def wants(self, subject: bytes) -> bool:
+        self.asked += 1
+        return not self.filters or subject in self.filters
+
+    def needs(self, sequence: int) -> bool:
+        self.asked += 1
+        return sequence in self.needed
+
+
+def test_unneeded() -> None:
+    """A message is not needed if no consumer that wants its subject does."""
+    stage = Stage()
+    stream = stage.stream()
+    filled(stage)
+    stage.wait(stream.remove([4]))
+    waiting = deque(range(1, 6))
+    retaining = ConsumerRetention(stream)
+    others = [Needing((b"s.a",), {1, 2}), Needing((b"s.b",), {3, 5}), Needing((), {5})]
+    assert stage.wait(retaining.takeUnneeded(waiting, others)) == [2, 3]
+    assert not waiting
+    waiting = deque((1, 2, 9))
+    assert stage.wait(retaining.takeUnneeded(waiting, [Needing((), {2})])) == [1, 9]
+    assert stage.wait(retaining.takeUnneeded(deque((1, 2)), ())) == [1, 2]
+
+
+@pytest.mark.parametrize("filters", [(), (b"s.a",), (b"none",)])
+def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
+    """What is asked of consumers in one turn does not grow with the number of messages."""
+    stage = Stage()
+    stream = stage.stream()
+    for _ in range(40):
+        stage.publish(b"s.a")
+    waiting, found, most = deque(range(1, 41)), list[int](), 0
+    while waiting:
+        others = [Needing(filters) for _ in range(200)]
+        found += stage.wait(ConsumerRetention(stream).takeUnneeded(waiting, others))
+        most = max(most, sum(each.asked for each in others))
+    assert found == list(range(1, 41))
+    assert most <= SLICE + 2 * len(others)
+
+
+def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who needs what is found for fewer messages at a time, the more consumers there are."""
+    monkeypatch.setattr(retention, "SLICE", 12)
+    stage = Stage()
+    stream = stage.stream(retention=RetentionPolicy.INTEREST)
+    stage.wait(stream.log.append([(b"s.a", b"", b"x", 0)] * 90))
+    consumer = SimpleNamespace(
+        wants=lambda _: True, needs=lambda each: each > 60, removed=lambda *_: None
+    )
+    stream.consumers.update(dict.fromkeys("abcd", consumer))  # type: ignore[arg-type]
+    _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(stream.last))
+    assert stream.first == 61
+    assert 0 < busiest <= 3
+
+
+def test_noConsumers() -> None:
+    """Without consumers nothing is looked at, up to the sequence that is given."""
+    stage = Stage()
+    stream = stage.stream(retention=RetentionPolicy.INTEREST)
+    stage.wait(stream.log.append([(b"s.a", b"", b"x", 0)] * 90))
+    stage.wait(stream.releaseUnneeded(0))
+    assert (stream.first, stream.messages) == (1, 90)
+    _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(80))
+    assert (stream.first, stream.messages) == (81, 10)
+    assert busiest == 0
+
+
+class TestInterestBegins:
+    """The retention of a stream becomes interest: what consumers have settled goes."""
+
+    @pytest.fixture
+    def stage(self) -> ApiStage:
+        """A stream with six messages of two subjects."""
+        stage = ApiStage()
+        stage.make()
+        for number in range(6):
+            stage.publish(b"s.a" if number % 2 == 0 else b"s.b")
+        return stage
+
+    def consume(self, stage: ApiStage, count: int = 0, **config: Any) -> None:
+        """Create a consumer, and acknowledge what its first request gets."""
+        config = {"durable_name": "d", "ack_policy": "explicit", **config}
+        body = {"stream_name": "S", "config": config}
+        assert "error" not in stage.ask("CONSUMER.DURABLE.CREATE.S.d", body)
+        if count:
+            inbox = stage.inbox(b"_INBOX.pull")
+            stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.d", b"%d" % count, b"_INBOX.pull")
+            stage.settle()
+            for each in inbox.got:
+                stage.send(each.reply, b"+ACK")
+            stage.settle()
+
+    def left(self, stage: ApiStage) -> list[int]:
+        """The sequences after the update, which the answer counts already."""
+        config = {"name": "S", "subjects": ["s.>"], "retention": "interest"}
+        answer = stage.ask("STREAM.UPDATE.S", config)
+        found = [each[0] for each in stage.stored(stage.jetstream.streams["S"])]
+        assert answer["state"]["messages"] == len(found)
+        return found
+
+    def test_withoutConsumers(self, stage: ApiStage) -> None:
+        """No consumer needs a message."""
+        assert self.left(stage) == []
+
+    def test_newOnly(self, stage: ApiStage) -> None:
+        """A consumer that began at the end needs nothing of before."""
+        self.consume(stage, deliver_policy="new")
+        assert self.left(stage) == []
+
+    def test_acknowledged(self, stage: ApiStage) -> None:
+        """What was acknowledged goes, what was not delivered yet stays."""
+        self.consume(stage, 2)
+        assert self.left(stage) == [3, 4, 5, 6]
+
+    def test_unwanted(self, stage: ApiStage) -> None:
+        """As in nats-server, what the only consumer does not want stays."""
+        self.consume(stage, 2, filter_subject="s.a")
+        assert self.left(stage) == [2, 4, 5, 6]
+
+
+@pytest.mark.parametrize("policy", ["workqueue", "interest"])
+def test_behindReset(policy: str) -> None:
+    """A message that a reset has skipped leaves the stream when it is acknowledged after all."""
+    stage = ApiStage()
+    stage.make(retention=policy)
+    config = {"durable_name": "d", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": config})
+    for _ in range(4):
+        stage.publish(b"s.a")
+    inbox = stage.inbox(b"_INBOX.pull")
+    stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.d", b"4", b"_INBOX.pull")
+    stage.settle()
+    assert stage.ask("CONSUMER.RESET.S.d", {"seq": 3})["reset_seq"] == 3
+    for each in inbox.got:
+        stage.send(each.reply, b"+ACK")
+    stage.settle()
+    # What comes again is not acknowledged by an answer to the delivery before.
+    assert [each[0] for each in stage.stored(stage.jetstream.streams["S"])] == [3, 4]
