@@ -6,7 +6,6 @@ Vega-Lite draws as SVG.
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -144,10 +143,6 @@ def rateOf(count: float) -> Amount:
 
 
 # As HTML.
-
-
-def addPage(parser: ArgumentParser) -> None:
-    parser.add_argument("--html", default="", help="a file for the report, with plots")
 
 
 def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:

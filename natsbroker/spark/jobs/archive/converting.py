@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.jobs.archive.archiver import checkLog
-from natsbroker.spark.jobs.common import JobRun, Runner, addMaster, command, inline, runnerFor
+from natsbroker.spark.jobs.common import JobRun, Runner, command, inline, runnerFor
 from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location, directoryOf
@@ -123,10 +123,10 @@ def convert(archive: FormerArchive, table: ArchiveTable, run: Runner = inline) -
 
 @command("convert")
 def main(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.addArchive()
     job.add_argument("--to", required=True, help="the directory of the table")
-    job.add_argument("--format", default="", choices=FORMATS, help="of a new table")
-    addMaster(job)
+    job.option("--format", "", "of a new table", choices=FORMATS)
+    job.addMaster()
     given = job.given()
     former = FormerArchive.of(directoryOf(given.archive))
     with runnerFor(given.master) as run:

@@ -20,6 +20,8 @@ from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 from natsbroker.spark.tables.table import tableAt
 
+OnLost = Callable[[Range], object]
+
 
 def logOf(state: StreamState, options: dict[str, Any]) -> Log:
     isChannel = bool(options["channel"])
@@ -47,7 +49,7 @@ class LogOrigin:
         found = stateOf(self.options, oneName(self.options))
         return StoredRange(logOf(found, self.options), found.first, found.stop)
 
-    def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
         """
         The messages of a range, in Arrow batches with the columns of archives.
 
@@ -59,7 +61,7 @@ class LogOrigin:
                 onLost(each)
 
         options = {**self.options, "failOnDataLoss": False}
-        yield from batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
+        return batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
 
     def now(self) -> LogOrigin:
         """
@@ -81,14 +83,15 @@ class ArchiveOrigin:
     def state(self) -> StoredRange:
         return StoredRange(self.snapshot.log, self.snapshot.start, self.snapshot.stop)
 
-    def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
+        isWanted = (pc.field("seq") >= bounds.start) & (pc.field("seq") < bounds.stop)
         for start, stop in self.snapshot.lost:
             if start < bounds.stop and stop > bounds.start:
                 onLost((max(start, bounds.start), min(stop, bounds.stop)))
         for tile in self.snapshot.tiles:
             if tile.start < bounds.stop and tile.stop > bounds.start:
                 for batch in readFiles(self.root, tile.files):
-                    yield batch.filter(_isIn(batch.column("seq"), bounds))
+                    yield from pa.Table.from_batches([batch]).filter(isWanted).to_batches()
 
     def now(self) -> ArchiveOrigin:
         return replace(self, snapshot=tableAt(self.root).require())
@@ -96,8 +99,3 @@ class ArchiveOrigin:
 
 #: Where a job has its messages from.
 Origin = LogOrigin | ArchiveOrigin
-
-
-def _isIn(seqs: Any, bounds: SequenceRange) -> Any:
-    start, stop = pa.scalar(bounds.start, pa.int64()), pa.scalar(bounds.stop, pa.int64())
-    return pc.and_(pc.greater_equal(seqs, start), pc.less(seqs, stop))

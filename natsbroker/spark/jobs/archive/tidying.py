@@ -9,32 +9,26 @@ import argparse
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.lag import placesOf
-from natsbroker.spark.jobs.archive.verify import optionsOf
+from natsbroker.spark.jobs.archive.verify import checkFiles
 from natsbroker.spark.jobs.common import (
     BadArgument,
     JobRun,
     Runner,
-    addMaster,
-    addServers,
-    checkedOptions,
     command,
     inline,
-    optionTexts,
     runnerFor,
     secondsOf,
+    sourceOptions,
 )
 from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.tables.checking import ArchiveDamaged, damageOf
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
@@ -59,27 +53,22 @@ class ArchiveRetention:
     checkpoints: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, given: argparse.Namespace) -> ArchiveRetention:
+    def of(cls, job: JobRun, given: argparse.Namespace) -> ArchiveRetention:
+        if given.needed_by and not given.keep:
+            job.error("--needed-by goes with --keep")
         return cls(given.keep, tuple(map(Path, given.needed_by)))
 
 
-def addRetention(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keep", type=secondsOf, default=0.0, help="give up what is older than this: 30d"
-    )
-    parser.add_argument(
-        "--needed-by",
-        action="append",
-        default=[],
-        metavar="CHECKPOINT",
-        help="but nothing that this streaming query has not read yet",
-    )
+def addRetention(job: JobRun) -> None:
+    job.option("--keep", 0.0, "give up what is older than this: 30d", type=secondsOf)
+    text = "but nothing that this streaming query has not read yet"
+    job.option("--needed-by", [], text, metavar="CHECKPOINT")
 
 
 def expire(
     table: ArchiveTable,
     retention: ArchiveRetention,
-    options: Mapping[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> int:
     """
@@ -101,25 +90,23 @@ def expire(
 
 
 def _neededFrom(
-    snapshot: TableSnapshot, checkpoints: Sequence[Path], options: Mapping[str, Any] | None
+    snapshot: TableSnapshot, checkpoints: Sequence[Path], options: dict[str, Any] | None
 ) -> int:
     log = snapshot.log
-    limit = snapshot.stop
+    limits = [snapshot.stop]
     for each in checkpoints:
         identity, following = placesOf(each).get(log.name, ("", 0))
         if identity != log.identity:
             raise OptionError(f"{each}: the query does not read the {log.kind} of the archive")
-        limit = min(limit, following)
-    if options is None or log.kind != "channel":
-        return limit
-    values = optionsOf(snapshot, dict(options))
-    with connected(values) as connection:
-        logs = logsOf(connection, values)
-        holds = logs.call("INFO", log.name).get("holds", []) if isinstance(logs, ChannelApi) else []
-    try:
-        return min([limit, *(int(each["floor"]) for each in holds)])
-    except (KeyError, TypeError, ValueError):
-        raise ApiError(f"channel {log.name}: its holds make no sense") from None
+        limits.append(following)
+    if options is not None and log.kind == "channel":
+        with connected(options) as connection:
+            info = ChannelApi(connection, log.scope).call("INFO", log.name)
+        try:
+            limits += [int(each["floor"]) for each in info.get("holds", ())]
+        except (KeyError, TypeError, ValueError):
+            raise ApiError(f"channel {log.name}: its holds make no sense") from None
+    return min(limits)
 
 
 def _newest(root: Location, file: File) -> float:
@@ -144,16 +131,9 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
     """
     # The new files will say how many rows they have, so what is missing must be found before. Files
     # of decoded tables have no sequences, and no checksums.
-    found = run(
-        partial(damageOf, table.root),
-        [
-            x.files
-            for x in table.require().tiles
-            if any(y.last and y.bytes < target for y in x.files)
-        ],
-    )
-    if findings := [each for damage in found for each in damage]:
-        raise ArchiveDamaged(table.root, findings)
+    tiles = (each.files for each in table.require().tiles)
+    small = [x for x in tiles if any(each.last and each.bytes < target for each in x)]
+    checkFiles(table.root, small, run)
     return table.compact(target)
 
 
@@ -168,7 +148,7 @@ class Housekeeper:
     def __init__(
         self,
         table: ArchiveTable,
-        options: Mapping[str, Any],
+        options: dict[str, Any],
         run: Runner,
         after: int,
         retention: ArchiveRetention,
@@ -179,6 +159,7 @@ class Housekeeper:
         @param after: how many versions; 0 for never.
         @param say: called with what failed; the next round tries again.
         """
+        self.compacted = self.expired = self.failures = 0
         self._table = table
         self._options = options
         self._run = run
@@ -186,14 +167,13 @@ class Housekeeper:
         self._retention = retention
         self._say = say
         self._version: int | None = None
-        self._thread: threading.Thread | None = None
-        self.compacted = self.expired = self.failures = 0
+        self._thread = threading.Thread()
 
     def look(self, snapshot: TableSnapshot) -> None:
         """
         Begin to tidy if it is time, and return at once.
         """
-        if not self._after or (self._thread is not None and self._thread.is_alive()):
+        if not self._after or self._thread.is_alive():
             return
         if self._version is None or snapshot.version - self._version >= self._after:
             self._version = snapshot.version
@@ -201,7 +181,7 @@ class Housekeeper:
             self._thread.start()
 
     def finish(self) -> None:
-        if self._thread is not None:
+        if self._thread.ident is not None:
             self._thread.join()
 
     def _tidy(self) -> None:
@@ -216,7 +196,7 @@ class Housekeeper:
             self._version = self._table.require(hasFiles=False).version
         except (DataSourceError, OSError) as error:
             self.failures += 1
-            self._say(getattr(error, "strerror", "") or str(error))
+            self._say(f"tidying: {getattr(error, 'strerror', '') or error}")
 
 
 def bytesOf(text: str) -> int:
@@ -231,9 +211,9 @@ def bytesOf(text: str) -> int:
 
 @command("compact")
 def compactMain(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
-    job.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 128M")
-    addMaster(job)
+    job.addArchive()
+    job.option("--target", TARGET, "how large: 128M", type=bytesOf)
+    job.addMaster()
     given = job.given()
     table = tableAt(given.archive)
     before = table.require()
@@ -246,21 +226,19 @@ def compactMain(job: JobRun) -> int:
 
 @command("vacuum")
 def vacuumMain(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
-    job.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
-    job.add_argument("--dry-run", action="store_true", help="delete nothing")
+    job.addArchive()
+    job.option("--older-than", AGE, "how old: 1d", type=secondsOf)
+    job.option("--dry-run", False, "delete nothing")
     addRetention(job)
-    addServers(job, isRequired=False)
+    job.addServers(isRequired=False)
     given = job.given()
     if given.keep and given.dry_run:
         job.error("--keep and --dry-run exclude each other")
-    if given.needed_by and not given.keep:
-        job.error("--needed-by goes with --keep")
-    # A place-holder for the log: the archive says which it is.
-    options = checkedOptions(optionTexts(given, stream="_")) if given.servers else None
+    retention = ArchiveRetention.of(job, given)
+    options = sourceOptions(given) if given.servers else None
     table = tableAt(given.archive)
     if given.keep:
-        job.summary["expired"] = expire(table, ArchiveRetention.of(given), options)
+        job.summary["expired"] = expire(table, retention, options)
     done = table.vacuum(given.older_than, given.dry_run)
-    job.summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
+    job.summary.update(asdict(done))
     return 0

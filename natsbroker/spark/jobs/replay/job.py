@@ -19,11 +19,6 @@ from natsbroker.spark.jobs.common import (
     FOUND,
     RESULTS,
     JobRun,
-    JobUsageError,
-    Progress,
-    addMaster,
-    addServers,
-    addTarget,
     command,
     masterOr,
     optionTexts,
@@ -258,23 +253,19 @@ def main(job: JobRun) -> int:
     target = targetTexts(given)
     named = {each.name: getattr(given, each.name) for each in fields(ReplayOptions)}
     wanted = ReplayOptions(**{**named, "maps": tuple(given.maps)})
-    progress = Progress("replay", job.stderr)
     with ExitStack() as stack:
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         master = given.master if given.sql else masterOr(given.master)
         isInline = master == "inline"
         isOver = stack.enter_context(stopping()).isSet if isInline else lambda: False
         spark = stack.enter_context(sessionFor(master))
-        stack.callback(progress.end)
-        found = replay(
-            spark,
-            _source(given),
-            target,
-            wanted,
-            given.dry_run,
-            isOver,
-            lambda row, end: progress(row, end - 1) if end else None,
-        )
+
+        def onProgress(row: int, stop: int) -> None:
+            if stop:
+                job.progress(row, stop - 1)
+
+        source = _source(given)
+        found = replay(spark, source, target, wanted, given.dry_run, isOver, onProgress)
     job.summary.update(found)
     return FOUND if found.get("untaken") else 0
 
@@ -287,7 +278,7 @@ def _source(given: argparse.Namespace) -> Source:
     if given.sql:
         return SqlSource(given.sql, given.origin)
     if not given.servers:
-        raise JobUsageError("natsbroker spark replay: --stream and --channel need --servers")
+        raise OptionError("--stream and --channel need --servers")
     return LogSource(optionTexts(given))
 
 
@@ -302,20 +293,18 @@ def _read(job: JobRun) -> argparse.Namespace:
     source.add_argument("--channel", help="from a channel of our broker, at --servers")
     source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
     source.add_argument("--sql", help="from what a query finds, with the same columns")
-    addServers(job, isRequired=False)
-    job.add_argument("--origin", default="", help="what Parquet files or SQL are called")
-    addTarget(job)
-    job.add_argument("--where", default="", help="a condition in SQL: these rows only")
-    job.add_argument(
-        "--map", action="append", default=[], metavar="OLD=NEW", dest="maps", help="subjects"
-    )
-    job.add_argument("--order", default="stream", choices=tuple(ORDERS))
-    job.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
-    job.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
-    job.add_argument("--job", default="", help="what the ledger knows this job by")
+    job.addServers(isRequired=False)
+    job.option("--origin", "", "what Parquet files or SQL are called")
+    job.addTarget()
+    job.option("--where", "", "a condition in SQL: these rows only")
+    job.option("--map", [], "subjects", metavar="OLD=NEW", dest="maps")
+    job.option("--order", "stream", choices=tuple(ORDERS))
+    job.option("--tasks", 4, "for --order subject and none")
+    job.option("--speed", 0.0, "10x: with the gaps, but faster", type=_speed)
+    job.option("--job", "", "what the ledger knows this job by")
     job.add_argument(
         "--no-ledger", dest="hasLedger", action="store_false", help="trust the duplicate window"
     )
-    job.add_argument("--dry-run", action="store_true", help="publish nothing")
-    addMaster(job)
+    job.option("--dry-run", False, "publish nothing")
+    job.addMaster()
     return job.given()

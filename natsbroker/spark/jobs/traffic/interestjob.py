@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
-from natsbroker.spark.errors import ApiError, DataSourceError
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
     JobRun,
-    JobUsageError,
     command,
     runnerOf,
     secondsOf,
@@ -32,8 +31,6 @@ from natsbroker.spark.settings import readOptions
 from natsbroker.wire.instants import instant
 
 _LEAST, _SHARE, _QUIET = 100, 0.1, 1000
-
-_PREFIX = "$NB.API.GATEWAY.ADVISE."
 
 
 def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> dict[str, Any]:
@@ -85,17 +82,15 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
         for entry in policy["policy"]:
             names = ("account", "gateway", "mode", "until", "max_no_interest")
             asked = {name: entry[name] for name in names if name in entry}
-            one = {"cluster": entry["cluster"], **asked, "applied": False}
+            one = {"cluster": entry["cluster"], **asked, "applied": True}
             done.append(one)
-            subject = f"{_PREFIX}{entry['cluster']}"
+            subject = f"$NB.API.GATEWAY.ADVISE.{entry['cluster']}"
             try:
                 apiFields(connection.request(subject, json.dumps(asked).encode()), subject)
-                one["applied"] = True
             except ApiError as error:
-                nobody = (
-                    f"nobody answers {subject}: no broker of ours there, or not in this account"
-                )
-                one["error"] = nobody if error.code == 503 else str(error)
+                nobody = "no broker of ours there, or not in this account"
+                text = f"nobody answers {subject}: {nobody}" if error.code == 503 else str(error)
+                one.update(applied=False, error=text)
     return done
 
 
@@ -109,9 +104,7 @@ def replayed(found: InterestFindings, policy: Mapping[str, Any]) -> dict[str, in
         for each in policy["policy"]
         if each["mode"] == "interest-only"
     }
-    saved = [
-        each for each in found.noInterest if (each.cluster, each.account, each.gateway) in ways
-    ]
+    saved = [x for x in found.noInterest if (x.cluster, x.account, x.gateway) in ways]
     return {
         "saved_msgs": sum(each.messages for each in saved),
         "saved_bytes": sum(each.size for each in saved),
@@ -174,36 +167,24 @@ def reportOf(
     return JobReport("Interest", {"Events": events}, sections)
 
 
-def _read(job: JobRun) -> argparse.Namespace:
+@command("interest")
+def main(job: JobRun) -> int:
     addEvents(job)
-    job.add_argument("--policy", default="", help="a file for the advice, as JSON")
-    job.add_argument("--least", type=int, default=_LEAST, help="messages in vain worth advice")
-    job.add_argument("--share", type=float, default=_SHARE, help="and what part of all sent")
-    job.add_argument("--until", type=secondsOf, default=86400.0, help="how long advice is to hold")
-    job.add_argument("--apply", action="store_true", help="advise the brokers that run")
-    job.add_argument("--api-servers", default="", help="where to advise, if not at --servers")
-    job.add_argument(
-        "--api-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what logs in there, to the system account, in place of --option",
-    )
-    job.add_argument("--replay-against", default="", help="a policy: what would it have saved?")
+    job.option("--policy", "", "a file for the advice, as JSON")
+    job.option("--least", _LEAST, "messages in vain worth advice")
+    job.option("--share", _SHARE, "and what part of all sent")
+    job.option("--until", 86400.0, "how long advice is to hold", type=secondsOf)
+    job.option("--apply", False, "advise the brokers that run")
+    job.option("--api-servers", "", "where to advise, if not at --servers")
+    text = "what logs in there, to the system account, in place of --option"
+    job.option("--api-option", [], text, metavar="NAME=VALUE")
+    job.option("--replay-against", "", "a policy: what would it have saved?")
     given = job.given()
     if given.top < 1 or given.least < 1 or not 0 <= given.share <= 1:
         job.error("--top and --least are 1 at least, --share is from 0 to 1")
-    return given
-
-
-@command("interest")
-def main(job: JobRun) -> int:
-    given = _read(job)
     against = _policyAt(given.replay_against) if given.replay_against else None
-    api = argparse.Namespace(**vars(given))
-    api.servers = given.api_servers or given.servers
-    api.option = given.api_option or given.option
-    apiOptions = sourceOptions(api)
+    servers, option = given.api_servers or given.servers, given.api_option or given.option
+    apiOptions = sourceOptions(argparse.Namespace(servers=servers, option=option))
     totals = readEvents(job, given)
     found = InterestFindings(totals)
     policy = policyOf(found.advice(given.least, given.share, _QUIET), given.until)
@@ -240,5 +221,5 @@ def _policyAt(path: str) -> dict[str, Any]:
         isinstance(each, dict) and all(isinstance(each.get(name), str) for name in names)
         for each in entries
     ):
-        raise JobUsageError(f"{path} is no policy")
+        raise OptionError(f"{path} is no policy")
     return dict(found)

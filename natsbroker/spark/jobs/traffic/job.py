@@ -15,11 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.common import (
     JobRun,
-    JobUsageError,
-    Progress,
-    addSource,
     command,
     runnerFor,
     runnerOf,
@@ -31,7 +29,6 @@ from natsbroker.spark.jobs.report import (
     Chart,
     JobReport,
     ReportSection,
-    addPage,
     bytesOf,
     rateOf,
     writePage,
@@ -95,9 +92,9 @@ def traffic(
 def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
     size, step = round(window * SECOND), round(slide * SECOND)
     if not 0 < step <= size:
-        raise JobUsageError("--slide must be more than nothing and at most --window")
+        raise OptionError("--slide must be more than nothing and at most --window")
     if size > step * _OVERLAP:
-        raise JobUsageError(f"--window must be at most {_OVERLAP} times --slide")
+        raise OptionError(f"--window must be at most {_OVERLAP} times --slide")
     return TimeWindows(size, step, round(watermark * SECOND))
 
 
@@ -132,17 +129,14 @@ class ClosedWindows:
 
         @param to: a directory for the rows; none if empty.
         """
-        clients: dict[str, Sums] = {"": [0] * len(COUNTS)}
-        for (_, kind, _, prefix), counts in self.totals.items():
-            if kind == "client" and prefix:
-                addTo(clients, "", counts)
+        clients = [c for (_, kind, _, x), c in self.totals.items() if kind == "client" and x]
         return {
             "events": self._found.kinds["traffic"],
             "servers": len(self._found.servers),
             "strange": self._found.malformed,
             "windows": len(self.begins),
             "open": len(self._found.sums) - len(self.begins),
-            **dict(zip(COUNTS[:5], clients[""], strict=False)),
+            **{name: sum(each[place] for each in clients) for place, name in enumerate(COUNTS[:5])},
             **({"file": self.write(to)} if to and self.begins else {}),
         }
 
@@ -279,10 +273,11 @@ def _moment(time: int) -> datetime:
 
 
 def addEvents(job: JobRun) -> None:
-    addSource(job)
-    job.add_argument("--since", type=secondsOf, help="from so long ago on (1h, 7d)")
-    addPage(job)
-    job.add_argument("--top", type=int, default=20, help="how many rows tables have")
+    job.addSource()
+    job.addMaster()
+    job.option("--since", None, "from so long ago on (1h, 7d)", type=secondsOf)
+    job.addPage()
+    job.option("--top", 20, "how many rows tables have")
 
 
 def readEvents(
@@ -295,13 +290,10 @@ def readEvents(
         try:
             options["startingTimestamp"] = instant(time.time() - given.since)
         except (ValueError, OverflowError, OSError):
-            raise JobUsageError("--since: no time was so long ago") from None
+            raise OptionError("--since: no time was so long ago") from None
         options["startingOffsetsByTimestampStrategy"] = "latest"
-    progress = Progress(job.name, job.stderr)
     with runnerFor(given.master) as run:
-        found = foldEvents(options, windows, run, progress)
-    progress.end()
-    return found
+        return foldEvents(options, windows, run, job.progress)
 
 
 def writeReport(job: JobRun, given: argparse.Namespace, report: JobReport) -> None:
@@ -312,11 +304,11 @@ def writeReport(job: JobRun, given: argparse.Namespace, report: JobReport) -> No
 @command("traffic")
 def main(job: JobRun) -> int:
     addEvents(job)
-    job.add_argument("--window", type=secondsOf, default=60.0, help="how long a window is")
-    job.add_argument("--slide", type=secondsOf, help="how much later the next one begins")
-    job.add_argument("--watermark", type=secondsOf, default=30.0, help="how late events may come")
-    job.add_argument("--final", action="store_true", help="take the last windows too")
-    job.add_argument("--to", default="", help="a directory for the rows, as Parquet")
+    job.option("--window", 60.0, "how long a window is", type=secondsOf)
+    job.option("--slide", None, "how much later the next one begins", type=secondsOf)
+    job.option("--watermark", 30.0, "how late events may come", type=secondsOf)
+    job.option("--final", False, "take the last windows too")
+    job.option("--to", "", "a directory for the rows, as Parquet")
     given = job.given()
     slide = given.window if given.slide is None else given.slide
     windows = windowsOf(given.window, slide, given.watermark)
