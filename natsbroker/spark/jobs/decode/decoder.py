@@ -25,7 +25,6 @@ from natsbroker.spark.jobs.decode.ranges import (
     DEAD,
     DecodePlan,
     DecodeResult,
-    DecodeTask,
     decodeRange,
 )
 from natsbroker.spark.tables.checking import STORED
@@ -54,7 +53,7 @@ class TableDecoder(LogFollower):
     """
     Decodes one log into tables.
 
-    @ivar tables: how many rows this decoder has added, by the names of tables.
+    @ivar added: how many rows this decoder has added, by the names of tables.
     @ivar ignored: how many messages it has passed over.
     @ivar dead: how many dead letters it has added.
     @ivar first: the first of these, if there is one: its sequence and reason.
@@ -71,7 +70,7 @@ class TableDecoder(LogFollower):
         plan: FilePlan | None = None,
     ) -> None:
         super().__init__(run, plan)
-        self.tables: dict[str, int] = {}
+        self.added: dict[str, int] = {}
         self.ignored = self.dead = 0
         self.first: tuple[int, str] | None = None
         self.clashes: dict[str, str] = {}
@@ -108,7 +107,7 @@ class TableDecoder(LogFollower):
         found = [each.latest() for each in self._tables.values()]
         stops = [each.stop for each in found if each is not None]
         summary: dict[str, Any] = {
-            "tables": dict(sorted(self.tables.items())),
+            "tables": dict(sorted(self.added.items())),
             "stop": min(stops, default=None),
             "dead": self.dead,
             "ignored": self.ignored,
@@ -121,8 +120,7 @@ class TableDecoder(LogFollower):
         return summary
 
     def _columnsOf(self, mapping: PayloadMapping) -> Any:
-        prefix = self._options.prefix
-        fields = [pa.field(prefix + name, _TYPES[name]) for name in COORDINATES]
+        fields = [pa.field(self._options.prefix + name, _TYPES[name]) for name in COORDINATES]
         names = {each.name.lower() for each in fields}
         columns = codecOf(mapping).columns
         for each in columns:
@@ -144,7 +142,7 @@ class TableDecoder(LogFollower):
         )
         for target in decodePlan.targets():
             table = self._tables[target.name] = DeltaLakeTable(self._root / target.name)
-            self.tables.setdefault(target.name, 0)
+            self.added.setdefault(target.name, 0)
             table.make()
             wanted = _DEAD if target.isDead else self._columns[target.place]
             self._follow(table, state, wanted)
@@ -177,21 +175,21 @@ class TableDecoder(LogFollower):
     ) -> None:
         targets = tuple(x for x in decodePlan.targets() if snapshots[x.name].stop == start)
         log = snapshots[targets[0].name].log
-        works = [DecodeTask(each, targets) for each in self._plan.ranges(log, start, end)]
-        done: list[DecodeResult] = self._run(partial(decodeRange, self._origin, decodePlan), works)
+        ranges = self._plan.ranges(log, start, end)
+        work = partial(decodeRange, self._origin, decodePlan, targets)
+        done: list[DecodeResult] = self._run(work, ranges)
         lost = [each for decoded in done for each in decoded.lost]
         self.ignored += sum(each.ignored for each in done)
         for target in targets:
             files = [file for each in done for file in each.files[target.name]]
-            table, stop = self._tables[target.name], works[-1].bounds.stop
-            if not table.append(snapshots[target.name], files, lost, stop):
+            table, snapshot = self._tables[target.name], snapshots[target.name]
+            if not table.append(snapshot, files, lost, ranges[-1].stop):
                 continue
             rows = sum(each.rows for each in files)
             self.rows += rows
-            self.tables[target.name] += rows
+            self.added[target.name] += rows
             self.bytes += sum(each.bytes for each in files)
             self.dead += rows if target.isDead else 0
             self.lost += lost
-        firsts = [each.first for each in done if each.first is not None]
-        if self.dead and self.first is None and firsts:
-            self.first = firsts[0]
+        if self.dead and self.first is None:
+            self.first = next(filter(None, (each.first for each in done)), None)

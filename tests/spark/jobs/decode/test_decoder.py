@@ -194,7 +194,7 @@ class TestAgain:
         extended(tmp_path / "log", [order(6)])
         decoder = decoderOf(tmp_path)
         assert decoder.once() == 7
-        assert decoder.tables["orders_any"] == 1
+        assert decoder.added["orders_any"] == 1
         assert seqsOf(tmp_path, "orders_any") == [1, 2, 3, 4, 5, 6]
 
     def test_newTable(self, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ class TestAgain:
 
         decoder = decoderOf(tmp_path, run=slow, plan=FilePlan(5, 3))
         decoder.once()
-        assert decoder.tables["orders_any"] == 0
+        assert decoder.added["orders_any"] == 0
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 31))
         table = DeltaLakeTable(tmp_path / "to" / "orders_any")
         there = {f"data/{each.name}" for each in (table.directory / "data").iterdir()}
