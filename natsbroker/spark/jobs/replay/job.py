@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import OptionError
@@ -28,7 +28,14 @@ from natsbroker.spark.jobs.common import (
     targetTexts,
     workersErrors,
 )
-from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, Row, startOf
+from natsbroker.spark.jobs.replay.replayer import (
+    Renamer,
+    Replayer,
+    ReplayTask,
+    Row,
+    TaskResult,
+    startOf,
+)
 from natsbroker.spark.jobs.replay.sources import (
     ArchiveSource,
     LogSource,
@@ -116,18 +123,27 @@ def replay(
         raise OptionError("name the one stream to publish to")
     task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
-    if spark is None:
-        if isDryRun:
-            counts = ((row[1], 1, row[0], row[0]) for row in source.rows(0, wanted.where))
-            return {**summary, **dryRun(options, task, counts)}
-        done = publish(
-            options,
-            task,
-            lambda start: source.rows(start, wanted.where),
-            isOver,
-            lambda row: onProgress(row, source.stop),
-        )
-        return {**summary, **_summed([done]), "stopped": isOver()}
+    if spark is not None:
+        with workersErrors():
+            return summary | _inSpark(spark, source, options, task, wanted, isDryRun)
+    if isDryRun:
+        rows = source.rows(0, wanted.where)
+        return summary | dryRun(options, task, ((row[1], 1, row[0], row[0]) for row in rows))
+    with connected(options) as connection:
+        replayer = Replayer(connection, options["domain"], task)
+        rows = source.rows(replayer.next, wanted.where)
+        done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop))
+    return summary | _summed([done]) | {"stopped": isOver()}
+
+
+def _inSpark(
+    spark: Any,
+    source: Source,
+    options: dict[str, Any],
+    task: ReplayTask,
+    wanted: ReplayOptions,
+    isDryRun: bool,
+) -> dict[str, Any]:
     from pyspark.sql.functions import expr
 
     key = ORDERS[wanted.order]
@@ -137,19 +153,17 @@ def replay(
         with connected(options) as connection:
             start = startOf(connection, options["domain"], task, count)
     frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
-    with workersErrors():
-        if isDryRun:
-            sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
-            return {**summary, **dryRun(options, task, sums.toLocalIterator())}
-        divided = frame.repartition(count, *([key] if key else [])).sortWithinPartitions("seq")
-        parts = _ofPartitions(
-            spark,
-            divided,
-            lambda number, rows: publish(
-                options, replace(task, partition=number), lambda start: rows
-            ),
-        )
-        return {**summary, **_summed(parts, start or 1)}
+    if isDryRun:
+        sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
+        return dryRun(options, task, sums.toLocalIterator())
+
+    def publish(number: int, rows: Iterable[Row]) -> TaskResult:
+        with connected(options, number) as connection:
+            mine = replace(task, partition=number)
+            return Replayer(connection, options["domain"], mine).take(rows)
+
+    divided = frame.repartition(count, *([key] if key else [])).sortWithinPartitions("seq")
+    return _summed(_ofPartitions(spark, divided, publish), start or 1)
 
 
 def dryRun(
@@ -181,36 +195,6 @@ def dryRun(
     return {**found, "untaken": untaken, "examples": examples}
 
 
-class TaskResult(NamedTuple):
-    """
-    @ivar start: the first sequence that was not known to be published.
-    @ivar duplicates: how many of them the stream had already, by their ids.
-    @ivar found: how many it found published.
-    """
-
-    start: int
-    rows: int
-    duplicates: int
-    found: int
-
-
-def publish(
-    options: dict[str, Any],
-    task: ReplayTask,
-    read: Callable[[int], Iterable[Row]],
-    isOver: Callable[[], bool] = lambda: False,
-    onProgress: Callable[[int], object] = lambda row: None,
-) -> TaskResult:
-    """
-    @param read: gives the rows of the task from a sequence on, or more.
-    """
-    with connected(options, task.partition) as connection:
-        replayer = Replayer(connection, options["domain"], task)
-        replayer.take(read(replayer.next), isOver, onProgress)
-        duplicates = replayer.publisher.duplicates
-        return TaskResult(replayer.next, replayer.rows, duplicates, replayer.found)
-
-
 def _ofPartitions(
     spark: Any, frame: Any, work: Callable[[int, Iterable[Row]], TaskResult]
 ) -> list[TaskResult]:
@@ -218,10 +202,8 @@ def _ofPartitions(
     @param work: receives the number of a partition, and its rows.
     """
     if not isRemote(spark):
-        found: list[TaskResult] = frame.rdd.mapPartitionsWithIndex(
-            lambda number, rows: iter((work(number, rows),))
-        ).collect()
-        return found
+        found = frame.rdd.mapPartitionsWithIndex(lambda number, rows: [work(number, rows)])
+        return list(found.collect())
     import pyarrow as pa
     from pyspark import TaskContext
 
@@ -302,9 +284,8 @@ def _read(job: JobRun) -> argparse.Namespace:
     job.option("--tasks", 4, "for --order subject and none")
     job.option("--speed", 0.0, "10x: with the gaps, but faster", type=_speed)
     job.option("--job", "", "what the ledger knows this job by")
-    job.add_argument(
-        "--no-ledger", dest="hasLedger", action="store_false", help="trust the duplicate window"
-    )
+    text = "trust the duplicate window"
+    job.add_argument("--no-ledger", dest="hasLedger", action="store_false", help=text)
     job.option("--dry-run", False, "publish nothing")
     job.addMaster()
     return job.given()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.pacing import Pacer
@@ -103,6 +103,19 @@ class ReplayTask:
     window: int = 1000
     hasLedger: bool = True
     patience: float = 10.0
+
+
+class TaskResult(NamedTuple):
+    """
+    @ivar start: the first sequence that was not known to be published.
+    @ivar duplicates: how many of them the stream had already, by their ids.
+    @ivar found: how many it found published.
+    """
+
+    start: int
+    rows: int
+    duplicates: int
+    found: int
 
 
 class Replayer:
@@ -212,7 +225,7 @@ class Replayer:
         rows: Iterable[Row],
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
-    ) -> None:
+    ) -> TaskResult:
         """
         Publish rows, from L{next} on.
 
@@ -233,6 +246,7 @@ class Replayer:
                 self._write("")
                 self._pipeline.finish()
         onProgress(self._entry.row)
+        return TaskResult(self.next, self.rows, self.publisher.duplicates, self.found)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
