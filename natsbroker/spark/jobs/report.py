@@ -67,14 +67,10 @@ class JobReport:
     sections: Sequence[ReportSection] = ()
 
     def text(self) -> str:
-        parts = [self.title, ""]
-        parts += [f"{name}: {cellOf(value)}" for name, value in self.facts.items()]
+        parts = [self.title, "", *(f"{name}: {cellOf(x)}" for name, x in self.facts.items())]
         for each in self.sections:
-            if each.chart is not None and not each.columns:
-                continue
-            parts += ["", each.title]
-            if each.note:
-                parts.append(each.note)
+            if each.columns or each.chart is None:
+                parts += ["", each.title, *filter(None, [each.note])]
             if each.columns:
                 parts.append(tableOf(each.columns, each.rows))
         return "\n".join(parts) + "\n"
@@ -83,20 +79,11 @@ class JobReport:
 def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     if not rows:
         return "  (none)"
-    cells = [[_cut(cellOf(cell)) for cell in row] for row in rows]
-    widths = [
-        max(len(column), *(len(row[place]) for row in cells))
-        for place, column in enumerate(columns)
-    ]
-    areNumbers = numberColumns(rows)
-    return "\n".join(
-        "  "
-        + "  ".join(
-            cell.rjust(width) if isNumber else cell.ljust(width)
-            for cell, width, isNumber in zip(line, widths, areNumbers, strict=True)
-        ).rstrip()
-        for line in [list(columns), *cells]
-    )
+    lines = [columns, *([_cut(cellOf(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    signs = [">" if isNumber else "<" for isNumber in numberColumns(rows)]
+    form = "".join(f"  {{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
+    return "\n".join(form.format(*line).rstrip() for line in lines)
 
 
 def numberColumns(rows: Sequence[Sequence[Any]]) -> list[bool]:
@@ -209,11 +196,9 @@ def _drawn(chart: Chart) -> str:
 
 
 def _isEmpty(kind: str, points: Sequence[tuple[str, Any, float]]) -> bool:
-    if kind == "bars":
-        return not any(size > 0 for _, _, size in points)
-    return not points or (
-        kind == "ranges" and len({end for _, *ends in points for end in ends}) < 2
-    )
+    if kind == "ranges":
+        return len({end for _, *ends in points for end in ends}) < 2
+    return not points if kind == "lines" else all(size <= 0 for _, _, size in points)
 
 
 def _amount(number: float, unit: str | None) -> str:
