@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -33,7 +34,7 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 #: The schema of what tasks return, where no C{SparkContext} collects it.
-RESULTS = "place BIGINT, result BINARY"
+_RESULTS = "place BIGINT, result BINARY"
 
 
 class JobUsageError(Exception):
@@ -61,6 +62,16 @@ class JobRun(argparse.ArgumentParser):
     def given(self) -> argparse.Namespace:
         return self.parse_args(self._arguments)
 
+    @contextmanager
+    def runner(self, master: str) -> Iterator[Runner]:
+        """
+        What runs the tasks of a job that does not need Spark.
+
+        @param master: where the command line says, if it does.
+        """
+        with sessionFor(masterOr(master)) as spark:
+            yield runnerOf(spark)
+
     def error(self, message: str) -> NoReturn:
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
 
@@ -79,6 +90,9 @@ class JobRun(argparse.ArgumentParser):
         elif default is not None:
             more.setdefault("type", type(default))
         self.add_argument(flag, default=default, help=text, **more)
+
+    def duration(self, flag: str, default: float | None, text: str) -> None:
+        self.option(flag, default, text, type=secondsOf)
 
     def addArchive(self) -> None:
         self.add_argument("--archive", required=True, help="the directory of the archive")
@@ -177,14 +191,42 @@ def inSpark(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> lis
         return []
 
     def read(task: tuple[int, Any]) -> Iterator[Any]:
-        yield resultBatch(task[0], work(task[1]))
+        yield _resultBatch(task[0], work(task[1]))
 
     with workersErrors():
         if isRemote(spark):
-            return resultsIn(readInTasks(spark, RESULTS, read, list(enumerate(tasks))))
+            return _resultsIn(readInTasks(spark, _RESULTS, read, list(enumerate(tasks))))
         context = spark.sparkContext
         slices = min(len(tasks), 4 * context.defaultParallelism)
         return list(context.parallelize(tasks, slices).map(work).collect())
+
+
+def inPartitions(
+    spark: Any,
+    frame: Any,
+    rowsOf: Callable[[Any], Iterator[Any]],
+    work: Callable[[int, Iterator[Any]], Any],
+) -> list[Any]:
+    """
+    Have each partition of a DataFrame worked on as a whole.
+
+    @param rowsOf: gives the rows of an Arrow batch.
+    @param work: receives the number of a partition, and its rows.
+    """
+    from natsbroker.spark.sessions import isRemote
+
+    if not isRemote(spark):
+        found = frame.rdd.mapPartitionsWithIndex(lambda number, rows: [work(number, rows)])
+        return list(found.collect())
+
+    def done(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        yield _resultBatch(number, work(number, chain.from_iterable(map(rowsOf, batches))))
+
+    return _resultsIn(frame.mapInArrow(done, _RESULTS))
 
 
 def runnerOf(spark: Any) -> Runner:
@@ -208,20 +250,14 @@ def readInTasks(
     return spark.range(0, len(items), 1, len(items)).mapInArrow(rows, schema)
 
 
-def resultBatch(place: int, result: Any) -> Any:
-    """
-    What a task returns, as a row of L{RESULTS}.
-    """
+def _resultBatch(place: int, result: Any) -> Any:
     import pyarrow as pa
     from pyspark import cloudpickle
 
     return pa.record_batch([[place], [cloudpickle.dumps(result)]], ["place", "result"])
 
 
-def resultsIn(frame: Any) -> list[Any]:
-    """
-    What the tasks of a DataFrame of L{RESULTS} return, by their places.
-    """
+def _resultsIn(frame: Any) -> list[Any]:
     rows = sorted(frame.collect(), key=lambda row: int(row.place))
     return [pickle.loads(bytes(each.result)) for each in rows]
 
@@ -242,12 +278,6 @@ def sessionFor(master: str) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
-
-
-@contextmanager
-def runnerFor(master: str) -> Iterator[Runner]:
-    with sessionFor(masterOr(master)) as spark:
-        yield runnerOf(spark)
 
 
 def masterOr(master: str) -> str:

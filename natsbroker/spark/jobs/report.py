@@ -6,9 +6,10 @@ Vega-Lite draws as SVG.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,10 +147,12 @@ def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
 def pageOf(report: JobReport) -> str:
     try:
         from jinja2 import Environment
+        from vl_convert import vegalite_to_svg
     except ImportError:
         raise OptionError("--html needs: pip install 'natsbroker[report]'") from None
     pages = Environment(autoescape=True)
-    pages.filters.update(cell=cellOf, marks=_marks, drawn=_drawn)
+    drawn = partial(_drawn, vegalite_to_svg)
+    pages.filters.update(cell=cellOf, marks=_marks, drawn=drawn)
     return str(pages.from_string(_TEMPLATE.read_text("utf-8")).render(report=report))
 
 
@@ -166,17 +169,13 @@ def _marks(rows: Sequence[Sequence[Any]]) -> list[str | None]:
     return found
 
 
-def _drawn(chart: Chart) -> str:
+def _drawn(toSvg: Callable[[dict[str, Any]], str], chart: Chart) -> str:
     """
     The SVG of a chart; empty where there is nothing to draw.
     """
     points = [(name, x, y) for name, series in chart.series.items() for x, y in series]
     if _isEmpty(chart.kind, points):
         return ""
-    try:
-        from vl_convert import vegalite_to_svg
-    except ImportError:
-        raise OptionError("--html needs: pip install 'natsbroker[report]'") from None
     charts = json.loads(_CHARTS.read_text("utf-8"))
     spec = {**charts[chart.kind], "config": charts["config"], "background": None}
     across, up = spec["encoding"]["x"], spec["encoding"]["y"]
@@ -192,7 +191,7 @@ def _drawn(chart: Chart) -> str:
         across["axis"]["values"] = [min(x for _, x, _ in points), max(y for _, _, y in points)]
     else:
         rows = [{**row, "x": cellOf(row["x"]), "text": _amount(row["y"], unit)} for row in rows]
-    return str(vegalite_to_svg({**spec, "data": {"values": rows}}))
+    return toSvg({**spec, "data": {"values": rows}})
 
 
 def _isEmpty(kind: str, points: Sequence[tuple[str, Any, float]]) -> bool:

@@ -20,7 +20,6 @@ from natsbroker.spark.jobs.common import (
     Progress,
     inSpark,
     reported,
-    runnerFor,
     secondsOf,
     sourceOptions,
 )
@@ -131,7 +130,8 @@ class TestRunners:
 
     def test_inline(self) -> None:
         """Here, without Spark."""
-        with runnerFor("inline") as run:
+        job = JobRun("job", (), io.StringIO(), io.StringIO())
+        with job.runner("inline") as run:
             assert run(lambda x: (x, os.getpid()), [1, 2]) == [(1, os.getpid()), (2, os.getpid())]
 
     def test_spark(self, spark: Any) -> None:

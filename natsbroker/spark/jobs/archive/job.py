@@ -10,16 +10,8 @@ from typing import Any
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, Housekeeper, addRetention
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    command,
-    runnerFor,
-    runnerOf,
-    secondsOf,
-    sourceOptions,
-)
+from natsbroker.spark.jobs.archive.tidying import Housekeeper, addRetention, checkRetention
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
@@ -67,14 +59,14 @@ def main(job: JobRun) -> int:
     # Two of the same: archiver and housekeeper work at the same time.
     table, tidied = (tableAt(given.to, given.format, given.catalog) for _ in range(2))
     plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
-    retention = ArchiveRetention.of(job, given)
     after = given.compact_after if given.every else 0
     hold = 0
     if given.hold or given.hold_for:
         hold = max(int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)), 1)
-    with runnerFor(given.master) as run:
+    with job.runner(given.master) as run:
         archiver = Archiver(options, table, run, plan)
-        housekeeper = Housekeeper(tidied, options, run, after, retention, job.say)
+        kept = (given.keep, given.needed_by)
+        housekeeper = Housekeeper(tidied, options, run, job.say, after, *kept)
         try:
             follow(job, given, archiver, lambda: housekeeper.look(archiver.once(hold)))
         finally:
@@ -124,11 +116,12 @@ def _read(job: JobRun) -> argparse.Namespace:
     job.option("--catalog", "", text, metavar="CATALOG:NAMESPACE.TABLE")
     job.option("--partition-by", "", "of a new archive: files of one day", choices=("date",))
     job.option("--hold", False, "have the broker keep what is not archived yet")
-    job.option("--hold-for", 0.0, "how long without renewal", type=secondsOf)
+    job.duration("--hold-for", 0.0, "how long without renewal")
     text = "with --every: tidy the archive after that many versions; 0 for never"
     job.option("--compact-after", 100, text, type=lambda text: _count(text, 0), metavar="N")
     addRetention(job)
     given = readPace(job)
+    checkRetention(job, given)
     if given.keep and not given.every:
         job.error("--keep goes with --every; vacuum --keep gives up what is old once")
     return given
@@ -138,7 +131,7 @@ def readPace(job: JobRun) -> argparse.Namespace:
     """
     Read the command line of a job that may go on, with the options for that.
     """
-    job.option("--every", 0.0, "go on, this often", type=secondsOf)
+    job.duration("--every", 0.0, "go on, this often")
     job.option("--once", False, "end when all is done, as without")
     job.option("--metrics", "", "serve numbers for Prometheus there", metavar="[HOST:]PORT")
     job.option("--rows-per-file", 1_000_000, type=_count)

@@ -29,6 +29,10 @@ def logOf(state: StreamState, options: dict[str, Any]) -> Log:
     return Log("channel" if isChannel else "stream", state.name, scope, state.created)
 
 
+def lostIn(snapshot: TableSnapshot, start: int, stop: int) -> list[Range]:
+    return [(max(a, start), min(b, stop)) for a, b in snapshot.lost if a < stop and b > start]
+
+
 @dataclass(frozen=True)
 class StoredRange:
     log: Log
@@ -40,10 +44,8 @@ class StoredRange:
 class LogOrigin:
     options: dict[str, Any]
 
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> LogOrigin:
-        oneName(options, isWhole=True)
-        return cls(options)
+    def __post_init__(self) -> None:
+        oneName(self.options, isWhole=True)
 
     def state(self) -> StoredRange:
         found = stateOf(self.options, oneName(self.options))
@@ -85,9 +87,8 @@ class ArchiveOrigin:
 
     def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
         isWanted = (pc.field("seq") >= bounds.start) & (pc.field("seq") < bounds.stop)
-        for start, stop in self.snapshot.lost:
-            if start < bounds.stop and stop > bounds.start:
-                onLost((max(start, bounds.start), min(stop, bounds.stop)))
+        for each in lostIn(self.snapshot, bounds.start, bounds.stop):
+            onLost(each)
         for tile in self.snapshot.tiles:
             if tile.start < bounds.stop and tile.stop > bounds.start:
                 for batch in readFiles(self.root, tile.files):

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,7 @@ from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.lag import placesOf
 from natsbroker.spark.jobs.archive.verify import checkFiles
-from natsbroker.spark.jobs.common import (
-    BadArgument,
-    JobRun,
-    Runner,
-    command,
-    inline,
-    runnerFor,
-    secondsOf,
-    sourceOptions,
-)
+from natsbroker.spark.jobs.common import BadArgument, JobRun, Runner, command, inline, sourceOptions
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
@@ -42,44 +33,35 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 AGE = 86400.0
 
 
-@dataclass(frozen=True)
-class ArchiveRetention:
-    """
-    @ivar keep: the age from which messages go, in seconds; 0 if none do.
-    @ivar checkpoints: of streaming queries that may still need messages.
-    """
-
-    keep: float = 0.0
-    checkpoints: tuple[Path, ...] = ()
-
-    @classmethod
-    def of(cls, job: JobRun, given: argparse.Namespace) -> ArchiveRetention:
-        if given.needed_by and not given.keep:
-            job.error("--needed-by goes with --keep")
-        return cls(given.keep, tuple(map(Path, given.needed_by)))
-
-
 def addRetention(job: JobRun) -> None:
-    job.option("--keep", 0.0, "give up what is older than this: 30d", type=secondsOf)
+    job.duration("--keep", 0.0, "give up what is older than this: 30d")
     text = "but nothing that this streaming query has not read yet"
     job.option("--needed-by", [], text, metavar="CHECKPOINT")
 
 
+def checkRetention(job: JobRun, given: argparse.Namespace) -> None:
+    if given.needed_by and not given.keep:
+        job.error("--needed-by goes with --keep")
+
+
 def expire(
     table: ArchiveTable,
-    retention: ArchiveRetention,
+    keep: float,
+    checkpoints: Sequence[str] = (),
     options: dict[str, Any] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> int:
     """
     Give up files of which every message is too old, and that nobody needs any more.
 
+    @param keep: the age from which messages go, in seconds.
+    @param checkpoints: of streaming queries that may still need messages.
     @param options: of the data source, for the holds on a channel; C{None} to ask no server.
     @return: how many files.
     """
     snapshot = table.require()
-    limit = _neededFrom(snapshot, retention.checkpoints, options)
-    oldest = clock() - retention.keep
+    limit = _neededFrom(snapshot, checkpoints, options)
+    oldest = clock() - keep
     start, gone = snapshot.start, 0
     for tile in snapshot.tiles:
         if tile.stop > limit or any(_newest(table.root, x) >= oldest for x in tile.files):
@@ -90,12 +72,12 @@ def expire(
 
 
 def _neededFrom(
-    snapshot: TableSnapshot, checkpoints: Sequence[Path], options: dict[str, Any] | None
+    snapshot: TableSnapshot, checkpoints: Sequence[str], options: dict[str, Any] | None
 ) -> int:
     log = snapshot.log
     limits = [snapshot.stop]
     for each in checkpoints:
-        identity, following = placesOf(each).get(log.name, ("", 0))
+        identity, following = placesOf(Path(each)).get(log.name, ("", 0))
         if identity != log.identity:
             raise OptionError(f"{each}: the query does not read the {log.kind} of the archive")
         limits.append(following)
@@ -150,22 +132,25 @@ class Housekeeper:
         table: ArchiveTable,
         options: dict[str, Any],
         run: Runner,
-        after: int,
-        retention: ArchiveRetention,
         say: Callable[[str], object],
+        after: int,
+        keep: float = 0.0,
+        checkpoints: Sequence[str] = (),
     ) -> None:
         """
         @param table: not that of the archiver: the two are used at the same time.
         @param after: how many versions; 0 for never.
+        @param keep: as for L{expire}, as C{checkpoints}; 0 if no messages go.
         @param say: called with what failed; the next round tries again.
         """
         self.compacted = self.expired = self.failures = 0
         self._table = table
         self._options = options
         self._run = run
-        self._after = after
-        self._retention = retention
         self._say = say
+        self._after = after
+        self._keep = keep
+        self._checkpoints = checkpoints
         self._version: int | None = None
         self._thread = threading.Thread()
 
@@ -186,8 +171,8 @@ class Housekeeper:
 
     def _tidy(self) -> None:
         try:
-            if self._retention.keep:
-                self.expired += expire(self._table, self._retention, self._options)
+            if self._keep:
+                self.expired += expire(self._table, self._keep, self._checkpoints, self._options)
             files = [each for each in self._table.require().files if each.bytes < TARGET]
             if len(files) > 1:
                 self.compacted += compact(self._table, self._run)
@@ -217,7 +202,7 @@ def compactMain(job: JobRun) -> int:
     given = job.given()
     table = tableAt(given.archive)
     before = table.require()
-    with runnerFor(given.master) as run:
+    with job.runner(given.master) as run:
         job.summary["replaced"] = compact(table, run, given.target)
     after = table.require()
     job.summary.update(version=after.version, before=len(before.files), files=len(after.files))
@@ -227,18 +212,18 @@ def compactMain(job: JobRun) -> int:
 @command("vacuum")
 def vacuumMain(job: JobRun) -> int:
     job.addArchive()
-    job.option("--older-than", AGE, "how old: 1d", type=secondsOf)
+    job.duration("--older-than", AGE, "how old: 1d")
     job.option("--dry-run", False, "delete nothing")
     addRetention(job)
     job.addServers(isRequired=False)
     given = job.given()
     if given.keep and given.dry_run:
         job.error("--keep and --dry-run exclude each other")
-    retention = ArchiveRetention.of(job, given)
+    checkRetention(job, given)
     options = sourceOptions(given) if given.servers else None
     table = tableAt(given.archive)
     if given.keep:
-        job.summary["expired"] = expire(table, retention, options)
+        job.summary["expired"] = expire(table, given.keep, given.needed_by, options)
     done = table.vacuum(given.older_than, given.dry_run)
     job.summary.update(asdict(done))
     return 0

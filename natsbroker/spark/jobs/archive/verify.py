@@ -14,16 +14,7 @@ from natsbroker.spark.datasource.tasks import connected, stateOf
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.archive.archiver import checkLog
 from natsbroker.spark.jobs.archive.origins import LogOrigin, logOf
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    Runner,
-    command,
-    inline,
-    runnerFor,
-    runnerOf,
-    sourceOptions,
-)
+from natsbroker.spark.jobs.common import FOUND, JobRun, Runner, command, runnerOf, sourceOptions
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
@@ -80,7 +71,7 @@ def checkFiles(root: Location, groups: Sequence[Sequence[File]], run: Runner) ->
 
 
 def verify(
-    options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
+    options: dict[str, Any], table: ArchiveTable, run: Runner, block: int = BLOCK
 ) -> tuple[TableSnapshot, Comparison]:
     """
     Compare an archive with its log.
@@ -242,7 +233,7 @@ def main(job: JobRun) -> int:
     if not 1 <= given.block <= 1_000_000:
         job.error("--block is 1 to 1000000")
     options = sourceOptions(given)
-    with runnerFor(given.master) as run:
+    with job.runner(given.master) as run:
         snapshot, compared = verify(options, tableAt(given.archive), run, given.block)
     job.summary.update(_summary(snapshot, compared))
     for each in compared.findings:

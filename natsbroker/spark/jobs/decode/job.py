@@ -18,15 +18,7 @@ from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import follow, readPace
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    command,
-    optionTexts,
-    readInTasks,
-    runnerFor,
-    runnerOf,
-)
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, optionTexts, readInTasks, runnerOf
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
@@ -66,7 +58,7 @@ def decode(
 def _originOf(source: Mapping[str, str] | str) -> Origin:
     if isinstance(source, str):
         return ArchiveOrigin.of(source)
-    return LogOrigin.of(readOptions(source))
+    return LogOrigin(readOptions(source))
 
 
 def decoded(spark: Any, directory: str, table: str) -> Any:
@@ -108,7 +100,7 @@ def main(job: JobRun) -> int:
     origin = _originOf(given.archive or optionTexts(given))
     layout = TableOptions(given.prefix, given.others == "keep")
     plan = FilePlan(given.rows_per_file, given.files_per_version)
-    with runnerFor(given.master) as run:
+    with job.runner(given.master) as run:
         decoder = TableDecoder(origin, given.to, mappings, layout, run, plan)
         try:
             follow(job, given, decoder, decoder.once)

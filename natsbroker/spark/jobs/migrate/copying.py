@@ -42,34 +42,30 @@ class CopyTarget:
     """
 
     def __init__(self, streams: StreamApi, name: str, log: Log, start: int) -> None:
-        self.copied = 0
-        self.known = 0
+        self.copied = self.known = 0
+        self.next = start
         self._streams = streams
         self._name = name
-        self._log = log
+        self._origin = f"{log.kind}/{log.name}", log.identity
         state = streams.state(name)
         self._last = state.stop - 1
-        self.next = start
         if state.messages:
-            self.next = self._resumed(state.stop - 1) + 1
+            self._resume(log)
         elif self._last:
             raise OptionError(f"stream {name} is empty and was not always: copy to a new one")
 
-    def _resumed(self, last: int) -> int:
-        _, block, _ = self._streams.message(self._name, {"seq": last}) or (0, b"", b"")
+    def _resume(self, log: Log) -> None:
+        _, block, _ = self._streams.message(self._name, {"seq": self._last}) or (0, b"", b"")
         try:
             headers = Headers.fromBlock(block) if block else Headers()
-            origin = headers.get(LOG), headers.get(IDENTITY)
-            sequence = int(headers.get(SEQUENCE) or "0")
+            self.next = int(headers.get(SEQUENCE) or "0") + 1
             self.known = int(headers.get(TIME) or "0")
         except ValueError:
             raise DataSourceError(f"stream {self._name}: its last message makes no sense") from None
-        if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
+        if (headers.get(LOG), headers.get(IDENTITY)) != self._origin or self.next == 1:
             raise OptionError(
-                f"stream {self._name} has other messages than copies of"
-                f" {self._log.kind} {self._log.name}"
+                f"stream {self._name} has other messages than copies of {log.kind} {log.name}"
             )
-        return sequence
 
     def take(
         self,
@@ -98,8 +94,8 @@ class CopyTarget:
     def _headers(self, row: dict[str, Any]) -> list[tuple[str, str]]:
         return [
             ("Nats-Expected-Last-Sequence", str(self._last)),
-            (LOG, f"{self._log.kind}/{self._log.name}"),
-            (IDENTITY, self._log.identity),
+            (LOG, self._origin[0]),
+            (IDENTITY, self._origin[1]),
             (SEQUENCE, str(row["seq"])),
             (TIME, str(row["time_ns"])),
             *ownHeaders(row["headers"]),
@@ -183,7 +179,7 @@ def _copyChannel(job: JobRun, given: Any, options: dict[str, Any]) -> None:
     onLoss = None if options["failOnDataLoss"] else lambda loss: None
     with (
         connected(options) as connection,
-        ChannelReader(connection, name, clusterId, given.discover_prefix, window) as reader,
+        ChannelReader(connection, name, clusterId, given.discover_prefix) as reader,
     ):
         stop = reader.last() + 1
 
@@ -193,7 +189,7 @@ def _copyChannel(job: JobRun, given: Any, options: dict[str, Any]) -> None:
                     f"channel {name} ends with {stop - 1}, and {target.next - 1} was copied: it was"
                     " deleted and made again"
                 )
-            return reader.batches(target.next, stop, target.known, onLoss)
+            return reader.batches(target.next, stop, target.known, onLoss, window)
 
         _copy(job, given, log, 1, stop, read)
 

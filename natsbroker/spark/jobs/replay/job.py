@@ -8,7 +8,7 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -17,37 +17,18 @@ from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
-    RESULTS,
     JobRun,
     command,
+    inPartitions,
     masterOr,
-    optionTexts,
-    resultBatch,
-    resultsIn,
     sessionFor,
     targetTexts,
     workersErrors,
 )
-from natsbroker.spark.jobs.replay.replayer import (
-    Renamer,
-    Replayer,
-    ReplayTask,
-    Row,
-    TaskResult,
-    startOf,
-)
-from natsbroker.spark.jobs.replay.sources import (
-    ArchiveSource,
-    LogSource,
-    ParquetSource,
-    Source,
-    SqlSource,
-    rowsIn,
-    shaped,
-)
+from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, TaskResult, startOf
+from natsbroker.spark.jobs.replay.sources import Source, rowsIn, shaped, sourceOf
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
@@ -157,13 +138,13 @@ def _inSpark(
         sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
         return dryRun(options, task, sums.toLocalIterator())
 
-    def publish(number: int, rows: Iterable[Row]) -> TaskResult:
+    def publish(number: int, rows: Iterable[Any]) -> TaskResult:
         with connected(options, number) as connection:
             mine = replace(task, partition=number)
             return Replayer(connection, options["domain"], mine).take(rows)
 
     divided = frame.repartition(count, *([key] if key else [])).sortWithinPartitions("seq")
-    return _summed(_ofPartitions(spark, divided, publish), start or 1)
+    return _summed(inPartitions(spark, divided, rowsIn, publish), start or 1)
 
 
 def dryRun(
@@ -195,35 +176,13 @@ def dryRun(
     return {**found, "untaken": untaken, "examples": examples}
 
 
-def _ofPartitions(
-    spark: Any, frame: Any, work: Callable[[int, Iterable[Row]], TaskResult]
-) -> list[TaskResult]:
-    """
-    @param work: receives the number of a partition, and its rows.
-    """
-    if not isRemote(spark):
-        found = frame.rdd.mapPartitionsWithIndex(lambda number, rows: [work(number, rows)])
-        return list(found.collect())
-    import pyarrow as pa
-    from pyspark import TaskContext
-
-    def done(batches: Iterator[Any]) -> Iterator[Any]:
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
-        rows = (row for each in batches for row in rowsIn(pa.Table.from_batches([each])))
-        yield resultBatch(number, work(number, rows))
-
-    return resultsIn(frame.mapInArrow(done, RESULTS))
-
-
 def _summed(done: Sequence[TaskResult], start: int = 1) -> dict[str, Any]:
     """
     @param start: where it begins if no task has rows.
     """
+    names = ("rows", "duplicates", "found")
     return {
-        "rows": sum(each.rows for each in done),
-        "duplicates": sum(each.duplicates for each in done),
-        "found": sum(each.found for each in done),
+        **{name: sum(getattr(each, name) for each in done) for name in names},
         "tasks": len(done),
         "resumed": min((each.start for each in done), default=start),
     }
@@ -246,22 +205,10 @@ def main(job: JobRun) -> int:
             if stop:
                 job.progress(row, stop - 1)
 
-        source = _source(given)
+        source = sourceOf(given)
         found = replay(spark, source, target, wanted, given.dry_run, isOver, onProgress)
     job.summary.update(found)
     return FOUND if found.get("untaken") else 0
-
-
-def _source(given: argparse.Namespace) -> Source:
-    if given.archive:
-        return ArchiveSource(given.archive)
-    if given.parquet:
-        return ParquetSource(given.parquet, given.origin)
-    if given.sql:
-        return SqlSource(given.sql, given.origin)
-    if not given.servers:
-        raise OptionError("--stream and --channel need --servers")
-    return LogSource(optionTexts(given))
 
 
 def _speed(text: str) -> float:

@@ -188,15 +188,14 @@ class Replayer:
         deadline = time.monotonic() + self._task.patience
         while time.monotonic() < deadline:
             reply = self._connection.ask(inbox, b"")
+            until = min(time.monotonic() + _SLICE, deadline)
             try:
-                subject, _, headerLength, body = self._connection.anyMessage(
-                    min(time.monotonic() + _SLICE, deadline)
-                )
+                subject, _, headerLength, body = self._connection.anyMessage(until)
             except TimedOut:
                 continue
-            if subject == reply and headerLength == len(body):
-                if Headers.fromBlock(body).status == 503:
-                    return
+            isStatus = subject == reply and headerLength == len(body)
+            if isStatus and Headers.fromBlock(body).status == 503:
+                return
         raise DataSourceError(
             f"replay {self._mark} is being done by somebody else, or by a task whose connection the"
             f" server has not given up yet ({inbox})"
@@ -288,10 +287,9 @@ class Replayer:
 
     def _publish(self, row: Row) -> None:
         seq, subject, data, headers, when = row
-        task = self._task
-        pairs = [(STREAM, task.origin), (SEQUENCE, str(seq)), (REPLAY, self._mark)]
-        if when is not None:
-            pairs.append((TIME, str(when)))
+        origin = self._task.origin
+        pairs = [(STREAM, origin), (SEQUENCE, str(seq)), (REPLAY, self._mark)]
+        pairs += [] if when is None else [(TIME, str(when))]
         pairs += ownHeaders(headers)
 
         def stored(sequence: int, isDuplicate: bool) -> None:
@@ -302,9 +300,8 @@ class Replayer:
 
         self._open[seq] = None
         self._last = seq
-        self.publisher.publish(
-            self._rename(subject), _payload(data), pairs, f"{task.origin}:{seq}", stored
-        )
+        target, payload = self._rename(subject), _payload(data)
+        self.publisher.publish(target, payload, pairs, f"{origin}:{seq}", stored)
         self.rows += 1
 
     # What is noted.
@@ -368,12 +365,8 @@ def _rowOf(block: bytes, mark: str) -> int:
 def _direct(
     streams: StreamApi, state: StreamState, bounds: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
-    reader = RangeReader(
-        streams,
-        SequenceRange(state.name, state.created, *bounds),
-        ReadOptions(failsOnLoss=False),
-        lambda loss: None,
-    )
+    wanted = SequenceRange(state.name, state.created, *bounds)
+    reader = RangeReader(streams, wanted, ReadOptions(failsOnLoss=False), lambda loss: None)
     for rows in reader.read():
         for seq, head in zip(rows.seqs, rows.heads, strict=True):
             yield seq, b"NATS/1.0%b\r\n\r\n" % head
@@ -385,9 +378,7 @@ def _oneByOne(
     cursor, stop = bounds
     while cursor < stop:
         found = streams.message(state.name, {"seq": cursor, "next_by_subj": ">"})
-        if found is None:
+        if found is None or found[0] >= stop:
             return
-        seq, block, _ = found
-        if seq < stop:
-            yield seq, block
-        cursor = seq + 1
+        yield found[0], found[1]
+        cursor = found[0] + 1

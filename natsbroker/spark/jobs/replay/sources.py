@@ -4,6 +4,7 @@ What can be replayed: archives, logs, directories of Parquet files, and what SQL
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -16,6 +17,7 @@ from natsbroker.spark.datasource.tasks import batchesOf, stateOf
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.archive.tiering import frameOf
+from natsbroker.spark.jobs.common import optionTexts
 from natsbroker.spark.jobs.replay.conditions import Condition
 from natsbroker.spark.jobs.replay.replayer import Row
 from natsbroker.spark.logs.columns import ddlOf, schemaOf
@@ -125,14 +127,29 @@ class SqlSource:
 Source = ArchiveSource | LogSource | ParquetSource | SqlSource
 
 
+def sourceOf(given: Namespace) -> Source:
+    if given.archive:
+        return ArchiveSource(given.archive)
+    if given.parquet:
+        return ParquetSource(given.parquet, given.origin)
+    if given.sql:
+        return SqlSource(given.sql, given.origin)
+    if not given.servers:
+        raise OptionError("--stream and --channel need --servers")
+    return LogSource(optionTexts(given))
+
+
 def _filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:
-    tables: Iterable[Any] = (pa.Table.from_batches([batch]) for batch in batches)
     if where:
-        tables = map(Condition(where, schema).kept, tables)
-    return chain.from_iterable(map(rowsIn, tables))
+        kept = Condition(where, schema).kept
+        batches = (kept(pa.Table.from_batches([each])) for each in batches)
+    return chain.from_iterable(map(rowsIn, batches))
 
 
 def rowsIn(table: Any) -> Iterator[Row]:
+    """
+    @param table: a table of Arrow, or a batch.
+    """
     names, nothing = table.schema.names, [None] * table.num_rows
     times: list[Any] = nothing
     if "time_ns" in names:

@@ -4,7 +4,7 @@ What is published beside what is subscribed to, and what other clusters send in 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -54,37 +54,36 @@ class InterestFindings:
 
     def __init__(self, found: EventTotals) -> None:
         self.prefixes: dict[tuple[Way, str], Sums] = {}
-        self._vain: dict[Way, Sums] = {}
-        self._sent: Counter[Way] = Counter()
+        vain: dict[Way, Sums] = {}
+        sent: Counter[Way] = Counter()
         published: dict[tuple[str, str], Sums] = {}
         for cluster, sums in found.sums.items():
             for (account, kind, peer, prefix), counts in sums.items():
+                messages, size, out, _, noInterest, refusals, _ = counts
                 if kind == "client" and prefix:
-                    addTo(published, (account, prefix), (counts[0], counts[1], counts[4]))
+                    addTo(published, (account, prefix), (messages, size, noInterest))
                 elif kind == "gateway" and prefix:
-                    self._count(cluster, account, peer, prefix, counts)
-        self.subscribed: dict[tuple[str, str], set[str]] = {}
+                    sent[peer, account, cluster] += out
+                    if noInterest:
+                        way = cluster, account, peer
+                        addTo(self.prefixes, (way, prefix), (noInterest, size, refusals))
+                        addTo(vain, way, (noInterest, size, refusals))
+        self.subscribed: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         patterns: Counter[tuple[str, str]] = Counter()
-        modes: dict[Way, set[str]] = {}
+        modes: defaultdict[Way, set[str]] = defaultdict(set)
         for told in found.interest.values():
             for (account, kind, peer, prefix), _, mode, count in told.rows.values():
                 if kind == "client" and prefix:
-                    self.subscribed.setdefault((account, prefix), set()).add(told.cluster)
+                    self.subscribed[account, prefix].add(told.cluster)
                     patterns[told.cluster, account] += count
                 elif kind == "gateway" and mode:
-                    modes.setdefault((peer, account, told.cluster), set()).add(mode)
-        self.noInterest = sorted(
-            (
-                NoInterest(
-                    *way,
-                    *(messages, size, refusals, max(self._sent[way], messages)),
-                    _worst(modes.get(way, set())),
-                    patterns[way[:2]],
-                )
-                for way, (messages, size, refusals) in self._vain.items()
-            ),
-            key=lambda each: (-each.size, each.cluster, each.account),
-        )
+                    modes[peer, account, told.cluster].add(mode)
+        self.noInterest = []
+        for way, (messages, size, refusals) in vain.items():
+            mode, asked = _worst(modes[way]), max(sent[way], messages)
+            one = NoInterest(*way, messages, size, refusals, asked, mode, patterns[way[:2]])
+            self.noInterest.append(one)
+        self.noInterest.sort(key=lambda each: (-each.size, each.cluster, each.account))
         subscriptions, subjects = _byAccount(self.subscribed), _byAccount(published)
         self.unsubscribed = sorted(
             (
@@ -99,14 +98,6 @@ class InterestFindings:
             for (account, prefix), clusters in self.subscribed.items()
             if _isAlone(account, prefix, subjects)
         )
-
-    def _count(self, cluster: str, account: str, peer: str, prefix: str, counts: Sums) -> None:
-        _, size, sent, _, messages, refusals, _ = counts
-        self._sent[peer, account, cluster] += sent
-        if messages:
-            way = cluster, account, peer
-            addTo(self.prefixes, (way, prefix), (messages, size, refusals))
-            addTo(self._vain, way, (messages, size, refusals))
 
     def advice(self, least: int, share: float, quiet: int) -> Iterator[dict[str, Any]]:
         """
@@ -138,11 +129,11 @@ def _worst(modes: set[str]) -> str:
 
 
 def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {}
+    found: defaultdict[str, list[bytes]] = defaultdict(list)
     for account, prefix in keys:
         pattern = prefix.encode("utf-8", "replace")
         if isValidSubject(pattern):
-            found.setdefault(account, []).append(pattern)
+            found[account].append(pattern)
     return found
 
 

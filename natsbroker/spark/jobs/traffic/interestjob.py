@@ -13,15 +13,7 @@ from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    command,
-    runnerOf,
-    secondsOf,
-    sourceOptions,
-    writeWhole,
-)
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions, writeWhole
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
 from natsbroker.spark.jobs.traffic.interest import InterestFindings
 from natsbroker.spark.jobs.traffic.job import addEvents, readEvents, writeReport
@@ -173,7 +165,7 @@ def main(job: JobRun) -> int:
     job.option("--policy", "", "a file for the advice, as JSON")
     job.option("--least", _LEAST, "messages in vain worth advice")
     job.option("--share", _SHARE, "and what part of all sent")
-    job.option("--until", 86400.0, "how long advice is to hold", type=secondsOf)
+    job.duration("--until", 86400.0, "how long advice is to hold")
     job.option("--apply", False, "advise the brokers that run")
     job.option("--api-servers", "", "where to advise, if not at --servers")
     text = "what logs in there, to the system account, in place of --option"
