@@ -17,6 +17,7 @@ _INTERNAL = ("$", "_INBOX.", "_R_.", "_STAN.")
 
 #: The cluster that is sent to, the account, and the cluster that sends.
 Way = tuple[str, str, str]
+WAY = ("cluster", "account", "gateway")
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,7 @@ class NoInterest:
     @ivar patterns: how many patterns the other cluster is subscribed to.
     """
 
-    cluster: str
-    account: str
-    gateway: str
+    way: Way
     messages: int
     size: int
     refusals: int
@@ -80,10 +79,10 @@ class InterestFindings:
                     modes[peer, account, told.cluster].add(mode)
         self.noInterest = []
         for way, (messages, size, refusals) in vain.items():
-            mode, asked = _worst(modes[way]), max(sent[way], messages)
-            one = NoInterest(*way, messages, size, refusals, asked, mode, patterns[way[:2]])
+            whole, mode = max(sent[way], messages), _worst(modes[way])
+            one = NoInterest(way, messages, size, refusals, whole, mode, patterns[way[:2]])
             self.noInterest.append(one)
-        self.noInterest.sort(key=lambda each: (-each.size, each.cluster, each.account))
+        self.noInterest.sort(key=lambda each: (-each.size, each.way))
         subscriptions, subjects = _byAccount(self.subscribed), _byAccount(published)
         self.unsubscribed = sorted(
             (
@@ -109,9 +108,9 @@ class InterestFindings:
             messages, is not to be told everything because of a few refusals.
         """
         for each in self.noInterest:
-            if not each.cluster or not each.gateway or each.mode == "interest-only":
+            way = dict(zip(WAY, each.way, strict=True))
+            if not way["cluster"] or not way["gateway"] or each.mode == "interest-only":
                 continue
-            way = {"cluster": each.cluster, "account": each.account, "gateway": each.gateway}
             saved = {"no_interest_msgs": each.messages, "no_interest_bytes": each.size}
             if each.messages >= least and each.messages >= share * each.sent:
                 yield {**way, "mode": "interest-only", **saved}
@@ -124,8 +123,8 @@ def _worst(modes: set[str]) -> str:
     """
     The mode of the server that sends most; empty if none told.
     """
-    wasteful = [each for each in ("optimistic", "transitioning") if each in modes]
-    return [*wasteful, *sorted(modes), ""][0]
+    known = ("optimistic", "transitioning", *sorted(modes))
+    return next((each for each in known if each in modes), "")
 
 
 def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:

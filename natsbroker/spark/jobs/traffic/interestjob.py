@@ -15,7 +15,7 @@ from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions, writeWhole
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
-from natsbroker.spark.jobs.traffic.interest import InterestFindings
+from natsbroker.spark.jobs.traffic.interest import WAY, InterestFindings
 from natsbroker.spark.jobs.traffic.job import addEvents, readEvents, writeReport
 from natsbroker.spark.jobs.traffic.totals import EventTotals, foldEvents
 from natsbroker.spark.logs.streams import apiFields
@@ -91,12 +91,9 @@ def replayed(found: InterestFindings, policy: Mapping[str, Any]) -> dict[str, in
     What a policy would have saved of what was sent in vain, had it been there all the time: at
     most, since what is on its way when a connection begins comes in any case.
     """
-    ways = {
-        (each["cluster"], each["account"], each["gateway"])
-        for each in policy["policy"]
-        if each["mode"] == "interest-only"
-    }
-    saved = [x for x in found.noInterest if (x.cluster, x.account, x.gateway) in ways]
+    advised = [each for each in policy["policy"] if each["mode"] == "interest-only"]
+    ways = {tuple(each[name] for name in WAY) for each in advised}
+    saved = [each for each in found.noInterest if each.way in ways]
     return {
         "saved_msgs": sum(each.messages for each in saved),
         "saved_bytes": sum(each.size for each in saved),
@@ -108,20 +105,14 @@ def reportOf(
 ) -> JobReport:
     noInterest = found.noInterest[:top]
     prefixes = sorted(found.prefixes.items(), key=lambda item: item[1][1], reverse=True)[:top]
-    bars = [
-        (f"{each.gateway} to {each.cluster}: {each.account}", float(each.size))
-        for each in noInterest
-    ]
+    bars = [("{2} to {0}: {1}".format(*each.way), float(each.size)) for each in noInterest]
     sections = [
         ReportSection(
             "Sent in vain, by cluster and account",
             ("to", "account", "from", "messages", "bytes", "told so", "of", "mode now"),
             [
-                (
-                    *(each.cluster, each.account, each.gateway, each.messages),
-                    *(bytesOf(each.size), each.refusals, each.sent, each.mode or "?"),
-                )
-                for each in noInterest
+                (*x.way, x.messages, bytesOf(x.size), x.refusals, x.sent, x.mode or "?")
+                for x in noInterest
             ],
             "Messages that another cluster sent and nobody wanted, of those that it sent at all.",
             Chart("bars", {"": bars}, "B"),
@@ -138,10 +129,7 @@ def reportOf(
             "Advice",
             ("to", "account", "from", "mode", "saves up to"),
             [
-                (
-                    *(each[name] for name in ("cluster", "account", "gateway", "mode")),
-                    bytesOf(each["no_interest_bytes"]),
-                )
+                (*(each[name] for name in (*WAY, "mode")), bytesOf(each["no_interest_bytes"]))
                 for each in policy["policy"]
             ],
         ),
@@ -208,9 +196,8 @@ def _policyAt(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     entries = found.get("policy") if isinstance(found, dict) else None
-    names = ("cluster", "account", "gateway", "mode")
     if not isinstance(entries, list) or not all(
-        isinstance(each, dict) and all(isinstance(each.get(name), str) for name in names)
+        isinstance(each, dict) and all(isinstance(each.get(x), str) for x in (*WAY, "mode"))
         for each in entries
     ):
         raise OptionError(f"{path} is no policy")
