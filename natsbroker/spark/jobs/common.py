@@ -56,8 +56,8 @@ class JobRun(argparse.ArgumentParser):
         self.summary: dict[str, Any] = {}
         self.stdout = stdout
         self.stderr = stderr
-        self.progress = Progress(name, stderr)
         self._arguments = arguments
+        self._hasBar = False
 
     def given(self) -> argparse.Namespace:
         return self.parse_args(self._arguments)
@@ -78,6 +78,21 @@ class JobRun(argparse.ArgumentParser):
     def say(self, text: str) -> None:
         print(f"{self.prog}: {text}", file=self.stderr, flush=True)
 
+    def progress(self, done: int, end: int) -> None:
+        """
+        Show on a terminal how far the job is; elsewhere nothing.
+        """
+        if self.stderr.isatty():
+            part = 20 * done // max(end, 1)
+            bar = "#" * part + "." * (20 - part)
+            self.stderr.write(f"\r{self.name} [{bar}] {done} of {end}")
+            self.stderr.flush()
+            self._hasBar = True
+
+    def endProgress(self) -> None:
+        if self._hasBar:
+            self.stderr.write("\n")
+
     def option(self, flag: str, default: Any, text: str | None = None, **more: Any) -> None:
         """
         Add an option that may be left out: a flag if the default is C{False}, one that may be given
@@ -94,13 +109,16 @@ class JobRun(argparse.ArgumentParser):
     def duration(self, flag: str, default: float | None, text: str) -> None:
         self.option(flag, default, text, type=secondsOf)
 
+    def pairs(self, flag: str, text: str | None = None) -> None:
+        self.option(flag, [], text, type=pairOf, metavar="NAME=VALUE")
+
     def addArchive(self) -> None:
         self.add_argument("--archive", required=True, help="the directory of the archive")
 
     def addServers(self, isRequired: bool = True) -> None:
         text = "another option of the data source, such as credentialsFile"
         self.add_argument("--servers", required=isRequired, help="where the servers are")
-        self.option("--option", [], text, metavar="NAME=VALUE")
+        self.pairs("--option", text)
 
     def addSource(self, isRequired: bool = True) -> None:
         self.addServers(isRequired)
@@ -120,7 +138,7 @@ class JobRun(argparse.ArgumentParser):
     def addTarget(self) -> None:
         self.add_argument("--to-servers", required=True, help="where the target's servers are")
         self.add_argument("--to-stream", required=True, help="the stream; it must be there")
-        self.option("--to-option", [], metavar="NAME=VALUE")
+        self.pairs("--to-option")
         self.option("--rate", 0.0, "messages a second at most")
         self.option("--window", 1000, "unacknowledged, of each task")
 
@@ -141,28 +159,20 @@ def secondsOf(text: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
+def pairOf(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadArgument(f"takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
 def targetTexts(given: argparse.Namespace) -> dict[str, str]:
-    """
-    The options of the data source for a target.
-    """
-    texts = {"servers": given.to_servers, "stream": given.to_stream}
-    return texts | pairsOf(given.to_option, "--to-option")
-
-
-def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
-    found = {}
-    for each in texts:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise OptionError(f"{flag} takes NAME=VALUE, not {each!r}")
-        found[name] = value
-    return found
+    return {"servers": given.to_servers, "stream": given.to_stream, **dict(given.to_option)}
 
 
 def optionTexts(given: argparse.Namespace) -> dict[str, str]:
     named = {name: getattr(given, name, None) for name in ("servers", "stream", "channel")}
-    texts = {name: text for name, text in named.items() if text}
-    return texts | pairsOf(given.option, "--option")
+    return {name: text for name, text in named.items() if text} | dict(given.option)
 
 
 def sourceOptions(given: argparse.Namespace) -> dict[str, Any]:
@@ -289,48 +299,20 @@ def masterOr(master: str) -> str:
     return master or ("" if isElsewhere else "inline")
 
 
-class Progress:
-    """
-    Says on a terminal how far a job is; elsewhere nothing.
-    """
-
-    def __init__(self, job: str, out: TextIO) -> None:
-        self._job = job
-        self._out = out
-        self._isShown = False
-
-    def __call__(self, done: int, end: int) -> None:
-        if self._out.isatty():
-            part = 20 * done // max(end, 1)
-            bar = "#" * part + "." * (20 - part)
-            self._out.write(f"\r{self._job} [{bar}] {done} of {end}")
-            self._out.flush()
-            self._isShown = True
-
-    def end(self) -> None:
-        if self._isShown:
-            self._out.write("\n")
-
-
-def reported(
+def _reported(
     name: str,
     work: Callable[[JobRun], int],
     arguments: Sequence[str],
     stdout: TextIO,
     stderr: TextIO,
 ) -> int:
-    """
-    Do a job, and say what came of it.
-
-    @param work: does it, and returns the exit code.
-    """
     job = JobRun(name, arguments, stdout, stderr)
     begun = time.monotonic()
     try:
         try:
             code = work(job)
         finally:
-            job.progress.end()
+            job.endProgress()
         result = {0: "done", FOUND: "found"}[code]
     except JobUsageError as error:
         stderr.write(f"{str(error).rstrip()}\n")
@@ -339,20 +321,17 @@ def reported(
         code, result = (WRONG, "wrong") if isinstance(error, OptionError) else (FAILED, "failed")
         job.summary["error"] = str(error)
         job.say(str(error))
-    summary = {"job": name, "result": result, **job.summary}
-    print(
-        json.dumps({**summary, "seconds": round(time.monotonic() - begun, 3)}),
-        file=stdout,
-        flush=True,
-    )
+    seconds = round(time.monotonic() - begun, 3)
+    line = {"job": name, "result": result, **job.summary, "seconds": seconds}
+    print(json.dumps(line), file=stdout, flush=True)
     return code
 
 
 def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]]:
     """
-    Make the work of a job its command line; see L{reported}.
+    Make the work of a job, which returns the exit code, its command line.
     """
-    return lambda work: partial(reported, name, work)
+    return lambda work: partial(_reported, name, work)
 
 
 def writeWhole(path: Path, write: Callable[[Path], object]) -> None:

@@ -17,9 +17,8 @@ from natsbroker.spark.jobs.common import (
     FOUND,
     JobRun,
     JobUsageError,
-    Progress,
+    command,
     inSpark,
-    reported,
     secondsOf,
     sourceOptions,
 )
@@ -58,7 +57,7 @@ def test_options() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--option", "user"), "--option takes NAME=VALUE, not 'user'"),
+        (("--option", "user"), "--option: takes NAME=VALUE, not 'user'"),
         (("--option", "usr=x"), "did you mean 'user'"),
         (("--option", "tls=maybe"), "tls: true or false expected"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
@@ -73,7 +72,7 @@ def test_invalidDurations(arguments: tuple[str, ...], text: str) -> None:
 def summary(work: Any) -> tuple[int, dict[str, Any] | None, str]:
     """The exit code, the line of JSON, and what is on standard error."""
     out, err = io.StringIO(), io.StringIO()
-    code = reported("job", work, (), out, err)
+    code = command("job")(work)((), out, err)
     lines = out.getvalue().splitlines()
     found = json.loads(lines[-1]) if lines else None
     if found is not None:
@@ -169,8 +168,8 @@ def test_progress() -> None:
     """On a terminal there is a bar; elsewhere nothing."""
     terminal, file = Terminal(), io.StringIO()
     for out in (terminal, file):
-        progress = Progress("archive", out)
-        progress(50, 100)
-        progress.end()
+        job = JobRun("archive", (), io.StringIO(), out)
+        job.progress(50, 100)
+        job.endProgress()
     assert terminal.getvalue() == "\rarchive [##########..........] 50 of 100\n"
     assert file.getvalue() == ""

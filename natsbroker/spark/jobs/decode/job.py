@@ -14,7 +14,7 @@ import pyarrow as pa
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.codecs.registry import RegistryAccess
-from natsbroker.spark.errors import DataSourceError, OptionError
+from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import follow, readPace
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
@@ -96,7 +96,7 @@ def main(job: JobRun) -> int:
     named = [getattr(given, f"registry_{each}") for each in ("auth", "ca", "cert", "key")]
     registry = RegistryAccess(given.registry, *named)
     isUnknownBad = given.unknown == "refuse"
-    mappings = readMappings(given.schema, _names(given.table), isUnknownBad, registry)
+    mappings = readMappings(given.schema, dict(given.table), isUnknownBad, registry)
     origin = _originOf(given.archive or optionTexts(given))
     layout = TableOptions(given.prefix, given.others == "keep")
     plan = FilePlan(given.rows_per_file, given.files_per_version)
@@ -109,14 +109,11 @@ def main(job: JobRun) -> int:
     return FOUND if decoder.dead or decoder.lost or decoder.clashes else 0
 
 
-def _names(texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in texts:
-        pattern, equals, name = each.rpartition("=")
-        if not equals:
-            raise OptionError(f"--table takes PATTERN=NAME, not {each!r}")
-        found[pattern] = name
-    return found
+def _nameOf(text: str) -> tuple[str, str]:
+    pattern, equals, name = text.rpartition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"takes PATTERN=NAME, not {text!r}")
+    return pattern, name
 
 
 def _read(job: JobRun) -> argparse.Namespace:
@@ -137,7 +134,7 @@ def _read(job: JobRun) -> argparse.Namespace:
     job.option("--registry-ca", "", "a file of certificates to trust there")
     job.option("--registry-cert", "", "a file with our certificate for it")
     job.option("--registry-key", "", "a file with the key of that")
-    job.option("--table", [], "names a table", metavar="PATTERN=NAME")
+    job.option("--table", [], "names a table", type=_nameOf, metavar="PATTERN=NAME")
     text = "whether messages without a schema are dead letters"
     job.option("--others", "keep", text, choices=("keep", "ignore"))
     text = "whether fields that a schema has not make a payload a dead letter"

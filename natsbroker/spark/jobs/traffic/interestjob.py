@@ -156,8 +156,7 @@ def main(job: JobRun) -> int:
     job.duration("--until", 86400.0, "how long advice is to hold")
     job.option("--apply", False, "advise the brokers that run")
     job.option("--api-servers", "", "where to advise, if not at --servers")
-    text = "what logs in there, to the system account, in place of --option"
-    job.option("--api-option", [], text, metavar="NAME=VALUE")
+    job.pairs("--api-option", "what logs in there, to the system account, in place of --option")
     job.option("--replay-against", "", "a policy: what would it have saved?")
     given = job.given()
     if given.top < 1 or given.least < 1 or not 0 <= given.share <= 1:

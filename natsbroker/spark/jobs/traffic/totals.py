@@ -74,10 +74,10 @@ def readEvent(data: bytes) -> BrokerEvent:
 
 def _row(row: dict[str, Any]) -> EventRow:
     account, kind, peer, prefix, mode = _texts([row.get(name, "") for name in _TEXTS])
-    numbers = [row.get(name, 0) for name in _NUMBERS]
-    if not all(type(each) is int and 0 <= each < 1 << 62 for each in numbers):
+    values = [row.get(name, 0) for name in _NUMBERS]
+    if not all(type(each) is int and 0 <= each < 1 << 62 for each in values):
         raise ValueError("counts are expected")
-    *counts, patterns, _ = numbers
+    *counts, patterns, _ = values
     return EventRow((account, kind, peer, prefix), counts, mode, patterns)
 
 
