@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -119,69 +119,61 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
     return table.compact(target)
 
 
+@dataclass
 class Housekeeper:
     """
     Tidies an archive after a number of versions. One that is killed leaves what a killed
     archiver leaves: files that no version names.
 
+    @ivar table: not that of the archiver: the two are used at the same time.
+    @ivar say: called with what failed; the next round tries again.
+    @ivar after: how many versions; 0 for never.
+    @ivar keep: as for L{expire}, as C{checkpoints}; 0 if no messages go.
     @ivar failures: how often it failed.
+    @ivar version: the one after which it tidied last.
     """
 
-    def __init__(
-        self,
-        table: ArchiveTable,
-        options: dict[str, Any],
-        run: Runner,
-        say: Callable[[str], object],
-        after: int,
-        keep: float = 0.0,
-        checkpoints: Sequence[str] = (),
-    ) -> None:
-        """
-        @param table: not that of the archiver: the two are used at the same time.
-        @param after: how many versions; 0 for never.
-        @param keep: as for L{expire}, as C{checkpoints}; 0 if no messages go.
-        @param say: called with what failed; the next round tries again.
-        """
-        self.compacted = self.expired = self.failures = 0
-        self._table = table
-        self._options = options
-        self._run = run
-        self._say = say
-        self._after = after
-        self._keep = keep
-        self._checkpoints = checkpoints
-        self._version: int | None = None
-        self._thread = threading.Thread()
+    table: ArchiveTable
+    options: dict[str, Any]
+    run: Runner
+    say: Callable[[str], object]
+    after: int
+    keep: float = 0.0
+    checkpoints: Sequence[str] = ()
+    compacted: int = 0
+    expired: int = 0
+    failures: int = 0
+    version: int | None = None
+    thread: threading.Thread = field(default_factory=threading.Thread)
 
     def look(self, snapshot: TableSnapshot) -> None:
         """
         Begin to tidy if it is time, and return at once.
         """
-        if not self._after or self._thread.is_alive():
+        if not self.after or self.thread.is_alive():
             return
-        if self._version is None or snapshot.version - self._version >= self._after:
-            self._version = snapshot.version
-            self._thread = threading.Thread(target=self._tidy)
-            self._thread.start()
+        if self.version is None or snapshot.version - self.version >= self.after:
+            self.version = snapshot.version
+            self.thread = threading.Thread(target=self._tidy)
+            self.thread.start()
 
     def finish(self) -> None:
-        if self._thread.ident is not None:
-            self._thread.join()
+        if self.thread.ident is not None:
+            self.thread.join()
 
     def _tidy(self) -> None:
         try:
-            if self._keep:
-                self.expired += expire(self._table, self._keep, self._checkpoints, self._options)
-            files = [each for each in self._table.require().files if each.bytes < TARGET]
+            if self.keep:
+                self.expired += expire(self.table, self.keep, self.checkpoints, self.options)
+            files = [each for each in self.table.require().files if each.bytes < TARGET]
             if len(files) > 1:
-                self.compacted += compact(self._table, self._run)
-            self._table.vacuum(AGE, False)
+                self.compacted += compact(self.table, self.run)
+            self.table.vacuum(AGE, False)
             # Versions that this made are no reason to tidy again.
-            self._version = self._table.require(hasFiles=False).version
+            self.version = self.table.require(hasFiles=False).version
         except (DataSourceError, OSError) as error:
             self.failures += 1
-            self._say(f"tidying: {getattr(error, 'strerror', '') or error}")
+            self.say(f"tidying: {getattr(error, 'strerror', '') or error}")
 
 
 def bytesOf(text: str) -> int:

@@ -46,8 +46,8 @@ class ArchiveSource:
         self.stop = snapshot.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        bounds = SequenceRange(self.origin, "", start, self.stop)
-        return _filtered(self._archive.batches(bounds, lambda lost: None), SCHEMA, where)
+        batches = self._archive.batches(SequenceRange(self.origin, "", start, self.stop))
+        return _filtered(batches, SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
         """
@@ -65,21 +65,20 @@ class LogSource:
         self._texts = dict(texts)
         self._options = options
         self._state = stateOf(options, name)
-        self.origin = self._state.name
+        self.origin = name
         self.identity = f"log {self._state.created}"
         self.stop = self._state.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        state = self._state
-        bounds = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
-        batches = batchesOf(self._options, COLUMNS, bounds)
-        return _filtered(batches, SCHEMA, where)
+        first = max(start, self._state.first)
+        bounds = SequenceRange(self.origin, self._state.created, first, self.stop)
+        return _filtered(batchesOf(self._options, COLUMNS, bounds), SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
-        state = self._state
-        offsets = {"startingOffsets": str(max(start, state.first)), "endingOffsets": str(self.stop)}
-        if max(start, state.first) >= self.stop:
+        first = max(start, self._state.first)
+        if first >= self.stop:
             return spark.createDataFrame([], ddlOf(COLUMNS))
+        offsets = {"startingOffsets": str(first), "endingOffsets": str(self.stop)}
         reader = spark.read.format("natsbroker").options(**{**self._texts, **offsets})
         return reader.schema(ddlOf(COLUMNS)).load()
 
