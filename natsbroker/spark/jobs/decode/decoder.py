@@ -136,10 +136,7 @@ class TableDecoder(LogFollower):
     def _prepared(self, state: StoredRange) -> DecodePlan:
         columns: list[str] = []
         clashes: list[str] = []
-        options = self._options
-        decodePlan = DecodePlan(
-            self._root, self._mappings, (), (), options.prefix, options.areOthersKept
-        )
+        decodePlan = DecodePlan(self._root, self._mappings, (), (), **vars(self._options))
         for target in decodePlan.targets():
             table = self._tables[target.name] = DeltaLakeTable(self._root / target.name)
             self.added.setdefault(target.name, 0)
@@ -153,8 +150,7 @@ class TableDecoder(LogFollower):
                 wanted = table.widen(wanted)
             except Clash as error:
                 self.clashes[target.name] = clash = str(error)
-            given = wanted.names[: len(COORDINATES)]
-            columns.append(ddlText(pa.schema([x for x in wanted if x.name not in given])))
+            columns.append(ddlText(pa.schema(list(wanted)[len(COORDINATES) :])))
             clashes.append(clash)
         return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
 
