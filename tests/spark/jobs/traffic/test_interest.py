@@ -7,7 +7,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.interest import InterestFindings, NoInterest
+from natsbroker.spark.jobs.traffic.interestjob import InterestFindings, NoInterest
 from natsbroker.spark.jobs.traffic.totals import EventTotals, readEvent
 from tests.spark.eventlogs import event, interest, traffic
 from tests.spark.jobs.interestrows import receiver, sender
