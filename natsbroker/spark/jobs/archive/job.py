@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
-from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogFollower
 from natsbroker.spark.jobs.archive.tidying import Housekeeper, addRetention, checkRetention
 from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions
 from natsbroker.spark.jobs.signals import stopping
@@ -65,8 +65,8 @@ def main(job: JobRun) -> int:
         hold = max(int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)), 1)
     with job.runner(given.master) as run:
         archiver = Archiver(options, table, run, plan)
-        kept = (given.keep, given.needed_by)
-        housekeeper = Housekeeper(tidied, options, run, job.say, after, *kept)
+        keep, checkpoints = given.keep, given.needed_by
+        housekeeper = Housekeeper(tidied, options, run, job.say, after, keep, checkpoints)
         try:
             follow(job, given, archiver, lambda: housekeeper.look(archiver.once(hold)))
         finally:
@@ -78,13 +78,11 @@ def main(job: JobRun) -> int:
 
 
 def follow(
-    job: JobRun, given: argparse.Namespace, follower: Any, once: Callable[[], object]
+    job: JobRun, given: argparse.Namespace, follower: LogFollower, once: Callable[[], object]
 ) -> None:
     """
     Do one round, or with C{--every} one after another until a signal comes. An error that may pass
     does not end it once it has begun.
-
-    @param follower: what does the rounds, an L{Archiver} or another of its kind.
     """
     name = given.stream or given.channel or getattr(given, "archive", "")
     with jobMetrics(given.metrics, job.name, name, job.stderr) as metrics, stopping() as stop:
