@@ -35,7 +35,6 @@ from natsbroker.subjects.grammar import isValidLiteral, matches
 #: How many subjects are shown as examples.
 _EXAMPLES = 5
 
-
 #: In which order, and what rows are divided among tasks by.
 ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
 

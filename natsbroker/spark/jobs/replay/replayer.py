@@ -127,24 +127,22 @@ class Replayer:
     """
 
     def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
-        self.rows = 0
-        self.found = 0
+        self.rows = self.found = 0
         self._task = task
         self._connection = connection
         self._streams = StreamApi(connection, domain)
         self._rename = Renamer(task.maps)
         self._pace = Pacer(task.rate, task.speed)
         self._pipeline = Pipeline(connection, task.window)
-        self.publisher = Publisher(connection, task.stream, task.window, self._pipeline)
+        self._publisher = Publisher(connection, task.stream, task.window, self._pipeline)
         self._ledger = ReplayLedger(self._streams, task.job, task.partition, self._pipeline)
         self._mark = f"{task.job}.{task.partition}"
         # Rows that are not acknowledged, and those that are, with their sequences in the target.
         self._open: dict[int, None] = {}
         self._acknowledged: deque[tuple[int, int]] = deque()
-        self._last = 0
         self._known: dict[int, int] = {}
+        self._last = self._unnoted = 0
         self._noted = 0.0
-        self._unnoted = 0
         state = self._streams.state(task.stream)
         self._replicas = state.replicas
         self._entry = LedgerEntry(task.plan, state.created, 0, state.stop - 1)
@@ -245,7 +243,7 @@ class Replayer:
                 self._write("")
                 self._pipeline.finish()
         onProgress(self._entry.row)
-        return TaskResult(self.next, self.rows, self.publisher.duplicates, self.found)
+        return TaskResult(self.next, self.rows, self._publisher.duplicates, self.found)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -301,7 +299,7 @@ class Replayer:
         self._open[seq] = None
         self._last = seq
         target, payload = self._rename(subject), _payload(data)
-        self.publisher.publish(target, payload, pairs, f"{origin}:{seq}", stored)
+        self._publisher.publish(target, payload, pairs, f"{origin}:{seq}", stored)
         self.rows += 1
 
     # What is noted.
