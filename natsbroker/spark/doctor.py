@@ -71,7 +71,7 @@ def examine(
         spark = makeSession() if makeSession else session(master, _CONF)
         total = spark.range(1000).selectExpr("sum(id) AS total").collect()[0]["total"]
         print(f"Query:   Spark {spark.version} added 0 to 999 and found {total}", file=out)
-        [(python, arrow, ours)] = inSpark(spark)(_seenByWorker, [0])
+        [(python, arrow, ours)] = inSpark(spark, _seenByWorker, [0])
     except Exception as error:
         # Whatever is wrong with Spark or Java is what this is here to show.
         print(f"Query:   failed: {_firstLine(error)}", file=out)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, compact, expire
+from natsbroker.spark.jobs.archive.tidying import compact, expire
 from natsbroker.spark.tables.checking import SCHEMA, ArchiveDamaged, damageOf
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
@@ -343,10 +343,10 @@ class TableContract:
         """
         assert grow(table, 12, 10, lost=[(10, 11)])
         assert grow(table, 20, 15, lost=[(15, 16)])
-        assert expire(table, ArchiveRetention(1.0), clock=lambda: 1.0) == 0
+        assert expire(table, 1.0, clock=lambda: 1.0) == 0
         base = table.require()
         # The time of a message is its sequence in microseconds.
-        assert expire(table, ArchiveRetention(1.0), clock=lambda: 1.000_012) == 2
+        assert expire(table, 1.0, clock=lambda: 1.000_012) == 2
         after = self.check(table.directory, 15)
         assert (after.start, after.stop, after.lost) == (12, 20, ((15, 16),))
         assert not table.expire(base, 12)
@@ -355,7 +355,7 @@ class TableContract:
         assert compact(table) == 2
         table.vacuum(0, False)
         assert self.check(table.directory, 15, 22).start == 12
-        assert expire(table, ArchiveRetention(1.0), clock=lambda: 9.0) == 1
+        assert expire(table, 1.0, clock=lambda: 9.0) == 1
         assert (table.require().files, table.require().start) == ((), 24)
         assert grow(table, 26)
         self.check(table.directory)

@@ -10,8 +10,10 @@ import os
 import pickle
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -23,17 +25,16 @@ from natsbroker.spark.settings import readOptions
 FOUND, WRONG, FAILED = 1, 2, 3
 
 #: How Spark repeats what a worker raised.
-_RAISED = re.compile(r"natsbroker\.spark\.[\w.]+\.(?P<kind>[A-Z]\w+): (?P<text>[^\n]+)")
+_RAISED = re.compile(r"natsbroker\.spark\.[\w.]+\.[A-Z]\w+: (?P<text>[^\n]+)")
 
 _DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
 
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 #: The schema of what tasks return, where no C{SparkContext} collects it.
-RESULTS = "place BIGINT, result BINARY"
+_RESULTS = "place BIGINT, result BINARY"
 
 
 class JobUsageError(Exception):
@@ -44,31 +45,102 @@ class JobUsageError(Exception):
 
 class JobRun(argparse.ArgumentParser):
     """
-    One run of a job by its command line.
+    One run of a job by its command line, and the options that several jobs have.
 
     @ivar summary: its line of JSON.
     """
 
-    def __init__(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        summary: dict[str, Any],
-        stdout: TextIO,
-        stderr: TextIO,
-    ) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> None:
         super().__init__(f"natsbroker spark {name}", description=DESCRIPTIONS.get(name))
         self.name = name
-        self.summary = summary
+        self.summary: dict[str, Any] = {}
         self.stdout = stdout
         self.stderr = stderr
         self._arguments = arguments
+        self._hasBar = False
 
     def given(self) -> argparse.Namespace:
-        return self.parse_args(list(self._arguments))
+        return self.parse_args(self._arguments)
+
+    @contextmanager
+    def runner(self, master: str) -> Iterator[Runner]:
+        """
+        What runs the tasks of a job that does not need Spark.
+
+        @param master: where the command line says, if it does.
+        """
+        with sessionFor(masterOr(master)) as spark:
+            yield runnerOf(spark)
 
     def error(self, message: str) -> NoReturn:
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
+
+    def say(self, text: str) -> None:
+        print(f"{self.prog}: {text}", file=self.stderr, flush=True)
+
+    def progress(self, done: int, end: int) -> None:
+        """
+        Show on a terminal how far the job is; elsewhere nothing.
+        """
+        if self.stderr.isatty():
+            part = 20 * done // max(end, 1)
+            bar = "#" * part + "." * (20 - part)
+            self.stderr.write(f"\r{self.name} [{bar}] {done} of {end}")
+            self.stderr.flush()
+            self._hasBar = True
+
+    def endProgress(self) -> None:
+        if self._hasBar:
+            self.stderr.write("\n")
+
+    def option(self, flag: str, default: Any, text: str | None = None, **more: Any) -> None:
+        """
+        Add an option that may be left out: a flag if the default is C{False}, one that may be given
+        several times if it is a list, else one of the type of the default.
+        """
+        if default is False:
+            more["action"] = "store_true"
+        elif isinstance(default, list):
+            more["action"] = "append"
+        elif default is not None:
+            more.setdefault("type", type(default))
+        self.add_argument(flag, default=default, help=text, **more)
+
+    def duration(self, flag: str, default: float | None, text: str) -> None:
+        self.option(flag, default, text, type=secondsOf)
+
+    def pairs(self, flag: str, text: str | None = None) -> None:
+        self.option(flag, [], text, type=pairOf, metavar="NAME=VALUE")
+
+    def addArchive(self) -> None:
+        self.add_argument("--archive", required=True, help="the directory of the archive")
+
+    def addServers(self, isRequired: bool = True) -> None:
+        text = "another option of the data source, such as credentialsFile"
+        self.add_argument("--servers", required=isRequired, help="where the servers are")
+        self.pairs("--option", text)
+
+    def addSource(self, isRequired: bool = True) -> None:
+        self.addServers(isRequired)
+        self.option("--stream", None, "the JetStream stream")
+        self.option("--channel", None, "the channel of NATS Streaming")
+
+    def addMaster(self) -> None:
+        text = (
+            "where Spark runs: local[*], sc://HOST:PORT ...; the work is done here, without Spark,"
+            " if neither this nor spark-submit says so"
+        )
+        self.option("--master", "", text)
+
+    def addPage(self) -> None:
+        self.option("--html", "", "a file for the report, with plots")
+
+    def addTarget(self) -> None:
+        self.add_argument("--to-servers", required=True, help="where the target's servers are")
+        self.add_argument("--to-stream", required=True, help="the stream; it must be there")
+        self.pairs("--to-option")
+        self.option("--rate", 0.0, "messages a second at most")
+        self.option("--window", 1000, "unacknowledged, of each task")
 
 
 class BadArgument(argparse.ArgumentTypeError, ValueError):
@@ -87,79 +159,24 @@ def secondsOf(text: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
-def addServers(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
-    parser.add_argument("--servers", required=isRequired, help="where the servers are")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="another option of the data source, such as credentialsFile",
-    )
-
-
-def addArchive(parser: argparse.ArgumentParser) -> None:
-    addServers(parser)
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
-
-
-def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
-    addServers(parser, isRequired)
-    parser.add_argument("--stream", help="the JetStream stream")
-    parser.add_argument("--channel", help="the channel of NATS Streaming")
-    addMaster(parser)
-
-
-def addMaster(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--master",
-        default="",
-        help="where Spark runs: local[*], sc://HOST:PORT ...; the work is done here, without Spark,"
-        " if neither this nor spark-submit says so",
-    )
-
-
-def addTarget(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
-    parser.add_argument("--to-stream", required=True, help="the stream; it must be there")
-    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
-    parser.add_argument("--window", type=int, default=1000, help="unacknowledged, of each task")
+def pairOf(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadArgument(f"takes NAME=VALUE, not {text!r}")
+    return name, value
 
 
 def targetTexts(given: argparse.Namespace) -> dict[str, str]:
-    """
-    The options of the data source for a target.
-    """
-    texts = {"servers": given.to_servers, "stream": given.to_stream}
-    return texts | pairsOf(given.to_option, "--to-option")
+    return {"servers": given.to_servers, "stream": given.to_stream, **dict(given.to_option)}
 
 
-def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
-    found = {}
-    for each in texts:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise JobUsageError(f"{flag} takes NAME=VALUE, not {each!r}")
-        found[name] = value
-    return found
+def optionTexts(given: argparse.Namespace) -> dict[str, str]:
+    named = {name: getattr(given, name, None) for name in ("servers", "stream", "channel")}
+    return {name: text for name, text in named.items() if text} | dict(given.option)
 
 
-def optionTexts(given: argparse.Namespace, **more: str) -> dict[str, str]:
-    named = {name: getattr(given, name, None) for name in ("stream", "channel")}
-    texts = {name: text for name, text in named.items() if text}
-    return {"servers": given.servers, **more, **texts, **pairsOf(given.option, "--option")}
-
-
-def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
-    return checkedOptions(optionTexts(given, **more))
-
-
-def checkedOptions(texts: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        return readOptions(texts)
-    except OptionError as error:
-        raise JobUsageError(str(error)) from None
+def sourceOptions(given: argparse.Namespace) -> dict[str, Any]:
+    return readOptions(optionTexts(given))
 
 
 @contextmanager
@@ -177,24 +194,53 @@ def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     return [work(each) for each in tasks]
 
 
-def runnerOf(spark: Any) -> Runner:
-    return inline if spark is None else inSpark(spark)
-
-
-def inSpark(spark: Any) -> Runner:
+def inSpark(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     from natsbroker.spark.sessions import isRemote
 
-    def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        if not tasks:
-            return []
-        with workersErrors():
-            if isRemote(spark):
-                return _ranRemotely(spark, work, tasks)
-            context = spark.sparkContext
-            slices = min(len(tasks), 4 * context.defaultParallelism)
-            return list(context.parallelize(tasks, slices).map(work).collect())
+    if not tasks:
+        return []
 
-    return run
+    def read(task: tuple[int, Any]) -> Iterator[Any]:
+        yield _resultBatch(task[0], work(task[1]))
+
+    with workersErrors():
+        if isRemote(spark):
+            return _resultsIn(readInTasks(spark, _RESULTS, read, list(enumerate(tasks))))
+        context = spark.sparkContext
+        slices = min(len(tasks), 4 * context.defaultParallelism)
+        return list(context.parallelize(tasks, slices).map(work).collect())
+
+
+def inPartitions(
+    spark: Any,
+    frame: Any,
+    rowsOf: Callable[[Any], Iterator[Any]],
+    work: Callable[[int, Iterator[Any]], Any],
+) -> list[Any]:
+    """
+    Have each partition of a DataFrame worked on as a whole.
+
+    @param rowsOf: gives the rows of an Arrow batch.
+    @param work: receives the number of a partition, and its rows.
+    """
+    from natsbroker.spark.sessions import isRemote
+
+    if not isRemote(spark):
+        found = frame.rdd.mapPartitionsWithIndex(lambda number, rows: [work(number, rows)])
+        return list(found.collect())
+
+    def done(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        yield _resultBatch(number, work(number, chain.from_iterable(map(rowsOf, batches))))
+
+    return _resultsIn(frame.mapInArrow(done, _RESULTS))
+
+
+def runnerOf(spark: Any) -> Runner:
+    return inline if spark is None else partial(inSpark, spark)
 
 
 def readInTasks(
@@ -214,31 +260,14 @@ def readInTasks(
     return spark.range(0, len(items), 1, len(items)).mapInArrow(rows, schema)
 
 
-def _ranRemotely(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    """
-    Where no C{SparkContext} hands out functions, what they return is a DataFrame.
-    """
-
-    def read(task: tuple[int, Any]) -> Iterator[Any]:
-        yield resultBatch(task[0], work(task[1]))
-
-    return resultsIn(readInTasks(spark, RESULTS, read, list(enumerate(tasks))))
-
-
-def resultBatch(place: int, result: Any) -> Any:
-    """
-    What a task returns, as a row of L{RESULTS}.
-    """
+def _resultBatch(place: int, result: Any) -> Any:
     import pyarrow as pa
     from pyspark import cloudpickle
 
     return pa.record_batch([[place], [cloudpickle.dumps(result)]], ["place", "result"])
 
 
-def resultsIn(frame: Any) -> list[Any]:
-    """
-    What the tasks of a DataFrame of L{RESULTS} return, by their places.
-    """
+def _resultsIn(frame: Any) -> list[Any]:
     rows = sorted(frame.collect(), key=lambda row: int(row.place))
     return [pickle.loads(bytes(each.result)) for each in rows]
 
@@ -261,12 +290,6 @@ def sessionFor(master: str) -> Iterator[Any]:
         spark.stop()
 
 
-@contextmanager
-def runnerFor(master: str) -> Iterator[Runner]:
-    with sessionFor(masterOr(master)) as spark:
-        yield runnerOf(spark)
-
-
 def masterOr(master: str) -> str:
     """
     Where a job works that does not need Spark: where it was told to, else where C{spark-submit} or
@@ -276,59 +299,39 @@ def masterOr(master: str) -> str:
     return master or ("" if isElsewhere else "inline")
 
 
-class Progress:
-    """
-    Says on a terminal how far a job is; elsewhere nothing.
-    """
-
-    def __init__(self, job: str, out: TextIO) -> None:
-        self._job = job
-        self._out = out if out.isatty() else None
-
-    def __call__(self, done: int, end: int) -> None:
-        if self._out is not None:
-            part = 20 * done // max(end, 1)
-            bar = "#" * part + "." * (20 - part)
-            self._out.write(f"\r{self._job} [{bar}] {done} of {end}")
-            self._out.flush()
-
-    def end(self) -> None:
-        if self._out is not None:
-            self._out.write("\n")
-
-
-def reported(
-    job: str,
-    work: Callable[[dict[str, Any]], int],
+def _reported(
+    name: str,
+    work: Callable[[JobRun], int],
+    arguments: Sequence[str],
     stdout: TextIO,
     stderr: TextIO,
-    clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """
-    Do a job, and say what came of it.
-
-    @param work: does it, puts what is to be said into the dict that it is given, and returns the
-        exit code.
-    """
-    fields: dict[str, Any] = {}
-    begun = clock()
+    job = JobRun(name, arguments, stdout, stderr)
+    begun = time.monotonic()
     try:
-        code = work(fields)
+        try:
+            code = work(job)
+        finally:
+            job.endProgress()
         result = {0: "done", FOUND: "found"}[code]
     except JobUsageError as error:
         stderr.write(f"{str(error).rstrip()}\n")
         return WRONG
-    except OptionError as error:
-        code, result = WRONG, "wrong"
-        fields["error"] = str(error)
     except DataSourceError as error:
-        code, result = FAILED, "failed"
-        fields["error"] = str(error)
-    if "error" in fields:
-        print(f"natsbroker spark {job}: {fields['error']}", file=stderr)
-    summary: Mapping[str, Any] = {"job": job, "result": result, **fields}
-    print(json.dumps({**summary, "seconds": round(clock() - begun, 3)}), file=stdout, flush=True)
+        code, result = (WRONG, "wrong") if isinstance(error, OptionError) else (FAILED, "failed")
+        job.summary["error"] = str(error)
+        job.say(str(error))
+    seconds = round(time.monotonic() - begun, 3)
+    line = {"job": name, "result": result, **job.summary, "seconds": seconds}
+    print(json.dumps(line), file=stdout, flush=True)
     return code
+
+
+def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]]:
+    """
+    Make the work of a job, which returns the exit code, its command line.
+    """
+    return lambda work: partial(_reported, name, work)
 
 
 def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
@@ -336,22 +339,3 @@ def writeWhole(path: Path, write: Callable[[Path], object]) -> None:
         replaceFile(path, write)
     except OSError as error:
         raise DataSourceError(f"{path}: {error.strerror or error}") from None
-
-
-def command(
-    name: str,
-) -> Callable[[Callable[[JobRun], int]], Callable[[Sequence[str], TextIO, TextIO], int]]:
-    """
-    Make the work of a job its command line; see L{reported}.
-    """
-
-    def made(work: Callable[[JobRun], int]) -> Callable[[Sequence[str], TextIO, TextIO], int]:
-        def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-            def run(summary: dict[str, Any]) -> int:
-                return work(JobRun(name, arguments, summary, stdout, stderr))
-
-            return reported(name, run, stdout, stderr)
-
-        return main
-
-    return made

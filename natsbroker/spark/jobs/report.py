@@ -6,10 +6,10 @@ Vega-Lite draws as SVG.
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +68,10 @@ class JobReport:
     sections: Sequence[ReportSection] = ()
 
     def text(self) -> str:
-        parts = [self.title, ""]
-        parts += [f"{name}: {cellOf(value)}" for name, value in self.facts.items()]
+        parts = [self.title, "", *(f"{name}: {cellOf(x)}" for name, x in self.facts.items())]
         for each in self.sections:
-            if each.chart is not None and not each.columns:
-                continue
-            parts += ["", each.title]
-            if each.note:
-                parts.append(each.note)
+            if each.columns or each.chart is None:
+                parts += ["", each.title, *filter(None, [each.note])]
             if each.columns:
                 parts.append(tableOf(each.columns, each.rows))
         return "\n".join(parts) + "\n"
@@ -84,20 +80,11 @@ class JobReport:
 def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     if not rows:
         return "  (none)"
-    cells = [[_cut(cellOf(cell)) for cell in row] for row in rows]
-    widths = [
-        max(len(column), *(len(row[place]) for row in cells))
-        for place, column in enumerate(columns)
-    ]
-    areNumbers = numberColumns(rows)
-    return "\n".join(
-        "  "
-        + "  ".join(
-            cell.rjust(width) if isNumber else cell.ljust(width)
-            for cell, width, isNumber in zip(line, widths, areNumbers, strict=True)
-        ).rstrip()
-        for line in [list(columns), *cells]
-    )
+    lines = [columns, *([_cut(cellOf(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    signs = [">" if isNumber else "<" for isNumber in numberColumns(rows)]
+    form = "".join(f"  {{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
+    return "\n".join(form.format(*line).rstrip() for line in lines)
 
 
 def numberColumns(rows: Sequence[Sequence[Any]]) -> list[bool]:
@@ -146,10 +133,6 @@ def rateOf(count: float) -> Amount:
 # As HTML.
 
 
-def addPage(parser: ArgumentParser) -> None:
-    parser.add_argument("--html", default="", help="a file for the report, with plots")
-
-
 def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
     """
     @param path: none if empty.
@@ -164,10 +147,12 @@ def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
 def pageOf(report: JobReport) -> str:
     try:
         from jinja2 import Environment
+        from vl_convert import vegalite_to_svg
     except ImportError:
         raise OptionError("--html needs: pip install 'natsbroker[report]'") from None
     pages = Environment(autoescape=True)
-    pages.filters.update(cell=cellOf, marks=_marks, drawn=_drawn)
+    drawn = partial(_drawn, vegalite_to_svg)
+    pages.filters.update(cell=cellOf, marks=_marks, drawn=drawn)
     return str(pages.from_string(_TEMPLATE.read_text("utf-8")).render(report=report))
 
 
@@ -184,17 +169,13 @@ def _marks(rows: Sequence[Sequence[Any]]) -> list[str | None]:
     return found
 
 
-def _drawn(chart: Chart) -> str:
+def _drawn(toSvg: Callable[[dict[str, Any]], str], chart: Chart) -> str:
     """
     The SVG of a chart; empty where there is nothing to draw.
     """
     points = [(name, x, y) for name, series in chart.series.items() for x, y in series]
     if _isEmpty(chart.kind, points):
         return ""
-    try:
-        from vl_convert import vegalite_to_svg
-    except ImportError:
-        raise OptionError("--html needs: pip install 'natsbroker[report]'") from None
     charts = json.loads(_CHARTS.read_text("utf-8"))
     spec = {**charts[chart.kind], "config": charts["config"], "background": None}
     across, up = spec["encoding"]["x"], spec["encoding"]["y"]
@@ -210,15 +191,13 @@ def _drawn(chart: Chart) -> str:
         across["axis"]["values"] = [min(x for _, x, _ in points), max(y for _, _, y in points)]
     else:
         rows = [{**row, "x": cellOf(row["x"]), "text": _amount(row["y"], unit)} for row in rows]
-    return str(vegalite_to_svg({**spec, "data": {"values": rows}}))
+    return toSvg({**spec, "data": {"values": rows}})
 
 
 def _isEmpty(kind: str, points: Sequence[tuple[str, Any, float]]) -> bool:
-    if kind == "bars":
-        return not any(size > 0 for _, _, size in points)
-    return not points or (
-        kind == "ranges" and len({end for _, *ends in points for end in ends}) < 2
-    )
+    if kind == "ranges":
+        return len({end for _, *ends in points for end in ends}) < 2
+    return not points if kind == "lines" else all(size <= 0 for _, _, size in points)
 
 
 def _amount(number: float, unit: str | None) -> str:

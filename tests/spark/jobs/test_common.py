@@ -17,11 +17,8 @@ from natsbroker.spark.jobs.common import (
     FOUND,
     JobRun,
     JobUsageError,
-    Progress,
-    addSource,
+    command,
     inSpark,
-    reported,
-    runnerFor,
     secondsOf,
     sourceOptions,
 )
@@ -45,22 +42,22 @@ def test_noSeconds(text: str) -> None:
 
 def given(*arguments: str) -> argparse.Namespace:
     """What a command line says of the source."""
-    parser = JobRun("job", [], {}, io.StringIO(), io.StringIO())
-    addSource(parser)
-    return parser.parse_args(["--servers", "h", *arguments])
+    job = JobRun("job", ["--servers", "h", *arguments], io.StringIO(), io.StringIO())
+    job.addSource()
+    return job.given()
 
 
 def test_options() -> None:
     """The command line gives options of the data source."""
     values = sourceOptions(given("--channel", "c", "--option", "user=me", "--option", "token=a=b"))
     assert (values["channel"], values["user"], values["token"]) == (("c",), "me", "a=b")
-    assert sourceOptions(given("--stream", "S"), subject="x")["subject"] == ("x",)
+    assert sourceOptions(given("--stream", "S"))["stream"] == ("S",)
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--option", "user"), "--option takes NAME=VALUE, not 'user'"),
+        (("--option", "user"), "--option: takes NAME=VALUE, not 'user'"),
         (("--option", "usr=x"), "did you mean 'user'"),
         (("--option", "tls=maybe"), "tls: true or false expected"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
@@ -68,17 +65,19 @@ def test_options() -> None:
 )
 def test_invalidDurations(arguments: tuple[str, ...], text: str) -> None:
     """What makes no sense is refused."""
-    with pytest.raises(JobUsageError, match=text):
+    with pytest.raises((JobUsageError, OptionError), match=text):
         sourceOptions(given(*arguments))
 
 
 def summary(work: Any) -> tuple[int, dict[str, Any] | None, str]:
     """The exit code, the line of JSON, and what is on standard error."""
     out, err = io.StringIO(), io.StringIO()
-    times = iter((10.0, 12.5))
-    code = reported("job", work, out, err, lambda: next(times))
+    code = command("job")(work)((), out, err)
     lines = out.getvalue().splitlines()
-    return code, json.loads(lines[-1]) if lines else None, err.getvalue()
+    found = json.loads(lines[-1]) if lines else None
+    if found is not None:
+        assert 0 <= found.pop("seconds") < 60
+    return code, found, err.getvalue()
 
 
 class TestReported:
@@ -88,11 +87,11 @@ class TestReported:
     def test_done(self, code: int, result: str) -> None:
         """What the job has to say is one line of JSON."""
 
-        def work(fields: dict[str, Any]) -> int:
-            fields["rows"] = 7
+        def work(job: JobRun) -> int:
+            job.summary["rows"] = 7
             return code
 
-        expected = {"job": "job", "result": result, "rows": 7, "seconds": 2.5}
+        expected = {"job": "job", "result": result, "rows": 7}
         assert summary(work) == (code, expected, "")
 
     @pytest.mark.parametrize(
@@ -105,21 +104,21 @@ class TestReported:
     def test_failed(self, error: Exception, code: int, result: str) -> None:
         """What it could not do is in the line, with what it had done, and on standard error."""
 
-        def work(fields: dict[str, Any]) -> int:
-            fields["rows"] = 7
+        def work(job: JobRun) -> int:
+            job.summary["rows"] = 7
             raise error
 
         found = summary(work)
         assert found[:2] == (
             code,
-            {"job": "job", "result": result, "rows": 7, "error": "gone", "seconds": 2.5},
+            {"job": "job", "result": result, "rows": 7, "error": "gone"},
         )
         assert found[2] == "natsbroker spark job: gone\n"
 
     def test_usage(self) -> None:
         """A wrong command line has no line of JSON."""
 
-        def work(fields: dict[str, Any]) -> int:
+        def work(job: JobRun) -> int:
             raise JobUsageError("job: no")
 
         assert summary(work) == (2, None, "job: no\n")
@@ -130,15 +129,16 @@ class TestRunners:
 
     def test_inline(self) -> None:
         """Here, without Spark."""
-        with runnerFor("inline") as run:
+        job = JobRun("job", (), io.StringIO(), io.StringIO())
+        with job.runner("inline") as run:
             assert run(lambda x: (x, os.getpid()), [1, 2]) == [(1, os.getpid()), (2, os.getpid())]
 
     def test_spark(self, spark: Any) -> None:
         """In workers, in order."""
-        found = inSpark(spark)(lambda x: (x, os.getpid()), [3, 1, 2])
+        found = inSpark(spark, lambda x: (x, os.getpid()), [3, 1, 2])
         assert [each for each, _ in found] == [3, 1, 2]
         assert os.getpid() not in {pid for _, pid in found}
-        assert inSpark(spark)(lambda x: x, []) == []
+        assert inSpark(spark, lambda x: x, []) == []
 
     def test_errors(self, spark: Any) -> None:
         """What a worker raises comes back as it was said."""
@@ -147,13 +147,13 @@ class TestRunners:
             raise ApiError("stream S: the reason")
 
         with pytest.raises(DataSourceError, match=r"^stream S: the reason$"):
-            inSpark(spark)(fails, [1])
+            inSpark(spark, fails, [1])
 
         def breaks(number: int) -> float:
             return 1 / 0
 
         with pytest.raises(Exception, match="ZeroDivisionError"):
-            inSpark(spark)(breaks, [1])
+            inSpark(spark, breaks, [1])
 
 
 class Terminal(io.StringIO):
@@ -168,8 +168,8 @@ def test_progress() -> None:
     """On a terminal there is a bar; elsewhere nothing."""
     terminal, file = Terminal(), io.StringIO()
     for out in (terminal, file):
-        progress = Progress("archive", out)
-        progress(50, 100)
-        progress.end()
+        job = JobRun("archive", (), io.StringIO(), out)
+        job.progress(50, 100)
+        job.endProgress()
     assert terminal.getvalue() == "\rarchive [##########..........] 50 of 100\n"
     assert file.getvalue() == ""

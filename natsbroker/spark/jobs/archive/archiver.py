@@ -20,7 +20,6 @@ from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import Logs, logsOf, oneName
-from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
@@ -40,12 +39,9 @@ class FilePlan:
     partitionBy: str = ""
 
     def ranges(self, log: Log, start: int, end: int) -> list[SequenceRange]:
-        ranges: list[SequenceRange] = []
-        while start < end and len(ranges) < self.filesPerVersion:
-            stop = min(start + self.rowsPerFile, end)
-            ranges.append(SequenceRange(log.name, log.identity, start, stop))
-            start = stop
-        return ranges
+        size = self.rowsPerFile
+        starts = range(start, end, size)[: self.filesPerVersion]
+        return [SequenceRange(log.name, log.identity, x, min(x + size, end)) for x in starts]
 
 
 @dataclass(frozen=True)
@@ -73,36 +69,44 @@ def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
         )
 
 
-class Archiver:
+class LogFollower:
     """
-    Archives one log into one table.
+    Adds what a log has to tables, from where they stop.
 
-    @ivar lost: what this archiver has recorded as lost.
+    @ivar rows: how many it has added.
+    @ivar bytes: of their files.
+    @ivar lost: what it has recorded as lost.
+    @ivar onProgress: told after each version where the tables stop, and where the log.
+    @ivar isOver: whether to end before the next version.
     """
 
+    def __init__(self, run: Runner, plan: FilePlan | None) -> None:
+        self.rows = self.bytes = 0
+        self.lost: list[Range] = []
+        self.onProgress: Callable[[int, int], object] = lambda done, end: None
+        self.isOver: Callable[[], bool] = lambda: False
+        self._run = run
+        self._plan = plan or FilePlan()
+
+    def hasBegun(self) -> bool:
+        raise NotImplementedError
+
+
+class Archiver(LogFollower):
     def __init__(
         self,
         options: dict[str, Any],
         table: ArchiveTable,
         run: Runner = inline,
         plan: FilePlan | None = None,
-        onProgress: Callable[[int, int], object] = lambda done, end: None,
-        isOver: Callable[[], bool] = lambda: False,
     ) -> None:
-        """
-        @param onProgress: told after each version where the archive stops, and where the log.
-        """
+        super().__init__(run, plan)
         self._name = oneName(options, " to archive")
         if options["subject"]:
             raise OptionError("subject: an archive has every message of its log")
         self.table = table
-        self.rows = self.files = self.bytes = 0
-        self.lost: list[Range] = []
+        self.files = 0
         self._options = options
-        self._run = run
-        self._plan = plan or FilePlan()
-        self._onProgress = onProgress
-        self._isOver = isOver
 
     def once(self, hold: int = 0) -> TableSnapshot:
         """
@@ -117,50 +121,42 @@ class Archiver:
         with connected(self._options) as connection:
             logs = logsOf(connection, self._options)
             state = logs.state(self._name)
-            snapshot = self._held(logs, state, hold)
-            end = state.stop
-            while snapshot.stop < end and not self._isOver():
-                snapshot = self._advance(snapshot, end)
-                self._onProgress(snapshot.stop, end)
-                if hold:
-                    self._hold(logs, snapshot, hold)
+            log = logOf(state, self._options)
+            snapshot = self.table.latest(hasFiles=False)
+            if snapshot is None:
+                snapshot = TableSnapshot.first(log, state.first, self._plan.partitionBy)
+                # Before anything is promised, so that what is promised is there.
+                self._hold(logs, snapshot, hold)
+                self.table.create(snapshot)
+                snapshot = self.table.require(hasFiles=False)
+            checkLog(self.table, snapshot, log)
+            if self._plan.partitionBy not in ("", snapshot.partition):
+                raise OptionError(
+                    f"{self.table.root} is an archive that is not partitioned by"
+                    f" {self._plan.partitionBy}: that is decided when it is begun"
+                )
+            self._hold(logs, snapshot, hold)
+            while snapshot.stop < state.stop and not self.isOver():
+                snapshot = self._advance(snapshot, state.stop)
+                self.onProgress(snapshot.stop, state.stop)
+                self._hold(logs, snapshot, hold)
             return snapshot
+
+    def hasBegun(self) -> bool:
+        return self.table.latest(hasFiles=False) is not None
 
     def summary(self) -> dict[str, Any]:
         snapshot = self.table.latest(hasFiles=False)
         return {
             "rows": self.rows,
             "files": self.files,
-            "version": None if snapshot is None else snapshot.version,
-            "start": None if snapshot is None else snapshot.start,
-            "stop": None if snapshot is None else snapshot.stop,
+            **{name: getattr(snapshot, name, None) for name in ("version", "start", "stop")},
             "lost": [list(each) for each in joined(self.lost)],
         }
 
-    def _held(self, logs: Logs, state: StreamState, hold: int) -> TableSnapshot:
-        """
-        The version that holds, made if there is none, with the log held from its stop on.
-        """
-        log = logOf(state, self._options)
-        snapshot = self.table.latest(hasFiles=False)
-        if snapshot is None:
-            snapshot = TableSnapshot.first(log, state.first, self._plan.partitionBy)
-            if hold:
-                # Before anything is promised, so that what is promised is there.
-                self._hold(logs, snapshot, hold)
-            self.table.create(snapshot)
-            snapshot = self.table.require(hasFiles=False)
-        checkLog(self.table, snapshot, log)
-        if self._plan.partitionBy not in ("", snapshot.partition):
-            raise OptionError(
-                f"{self.table.root} is an archive that is not partitioned by"
-                f" {self._plan.partitionBy}: that is decided when it is begun"
-            )
-        if hold:
-            self._hold(logs, snapshot, hold)
-        return snapshot
-
     def _hold(self, logs: Logs, snapshot: TableSnapshot, seconds: int) -> None:
+        if not seconds:
+            return
         if not isinstance(logs, ChannelApi):
             raise OptionError("hold: only channels of our broker can be held")
         question = {

@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.jobs.archive.archiver import checkLog
-from natsbroker.spark.jobs.common import JobRun, Runner, addMaster, command, inline, runnerFor
+from natsbroker.spark.jobs.archive.origins import lostIn
+from natsbroker.spark.jobs.common import JobRun, Runner, command, inline
 from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location, directoryOf
@@ -64,9 +65,8 @@ class FormerArchive:
         except OSError as error:
             raise TableError(f"{root}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise TableError(
-                f"{root}: there is no archive of an earlier version: {error}"
-            ) from None
+            text = f"{root}: there is no archive of an earlier version: {error}"
+            raise TableError(text) from None
 
     def copied(self, to: Location, partition: str, tile: Tile) -> list[File]:
         return writeFiles(to, self._rows(tile.files), tile.start, bool(partition))
@@ -112,24 +112,19 @@ def convert(archive: FormerArchive, table: ArchiveTable, run: Runner = inline) -
         if any(each.first < snapshot.stop for each in tiles[0].files):
             raise TableError(f"{table.root} stops at {snapshot.stop}, inside a file")
         done = run(partial(archive.copied, table.root, snapshot.partition), tiles)
-        stop = tiles[-1].stop
-        lost = [
-            (max(a, snapshot.stop), min(b, stop))
-            for a, b in former.lost
-            if a < stop and b > snapshot.stop
-        ]
-        table.append(snapshot, [file for files in done for file in files], lost, stop)
+        files, stop = [file for files in done for file in files], tiles[-1].stop
+        table.append(snapshot, files, lostIn(former, snapshot.stop, stop), stop)
 
 
 @command("convert")
 def main(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.addArchive()
     job.add_argument("--to", required=True, help="the directory of the table")
-    job.add_argument("--format", default="", choices=FORMATS, help="of a new table")
-    addMaster(job)
+    job.option("--format", "", "of a new table", choices=FORMATS)
+    job.addMaster()
     given = job.given()
     former = FormerArchive.of(directoryOf(given.archive))
-    with runnerFor(given.master) as run:
+    with job.runner(given.master) as run:
         found = convert(former, tableAt(given.to, given.format), run)
     job.summary.update(rows=found.rows, start=found.start, stop=found.stop)
     return 0

@@ -45,35 +45,27 @@ def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]
     while start < snapshot.stop:
         stop = min(start + rows, snapshot.stop)
         bounds = SequenceRange(snapshot.log.name, snapshot.log.identity, start, stop)
-        summary["rows"] += _written(archive, bounds, to / f"{start:020}-{stop:020}.parquet")
+
+        def write(draft: Path, bounds: SequenceRange = bounds) -> None:
+            with pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
+                for batch in archive.batches(bounds):
+                    writer.write_batch(batch)
+                    summary["rows"] += batch.num_rows
+
+        writeWhole(to / f"{start:020}-{stop:020}.parquet", write)
         summary["files"] += 1
         start = summary["stop"] = stop
     return summary
 
 
-def _written(archive: ArchiveOrigin, bounds: SequenceRange, path: Path) -> int:
-    count = 0
-
-    def write(draft: Path) -> None:
-        nonlocal count
-        with pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
-            for batch in archive.batches(bounds, lambda lost: None):
-                writer.write_batch(batch)
-                count += batch.num_rows
-
-    writeWhole(path, write)
-    return count
-
-
 @command("export")
 def main(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
+    job.addArchive()
     job.add_argument("--to", required=True, help="the directory of the files")
-    job.add_argument("--rows-per-file", type=int, default=ROWS, help="sequences at most")
+    job.option("--rows-per-file", ROWS, "sequences at most")
     given = job.given()
     if given.rows_per_file < 1:
         job.error("--rows-per-file is 1 or more")
-    job.summary.update(
-        export(ArchiveOrigin.of(given.archive), directoryOf(given.to), given.rows_per_file)
-    )
+    archive = ArchiveOrigin.of(given.archive)
+    job.summary.update(export(archive, directoryOf(given.to), given.rows_per_file))
     return 0

@@ -6,23 +6,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Any, TextIO
+from typing import Any
 
-from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
-from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, Housekeeper, addRetention
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    Progress,
-    addSource,
-    command,
-    runnerFor,
-    runnerOf,
-    secondsOf,
-    sourceOptions,
-)
-from natsbroker.spark.jobs.signals import Stop, stopping
+from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogFollower
+from natsbroker.spark.jobs.archive.tidying import Housekeeper, addRetention, checkRetention
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions
+from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.table import FORMATS, tableAt
@@ -56,8 +46,8 @@ def archive(
     @param catalog: of an Iceberg table that is begun; empty for one of its own.
     @return: what the job's line of JSON says.
     """
-    run = runnerOf(spark)
-    archiver = Archiver(readOptions(options), tableAt(to, form, catalog), run, plan)
+    table = tableAt(to, form, catalog)
+    archiver = Archiver(readOptions(options), table, runnerOf(spark), plan)
     archiver.once(hold)
     return archiver.summary()
 
@@ -66,129 +56,88 @@ def archive(
 def main(job: JobRun) -> int:
     given = _read(job)
     options = sourceOptions(given)
-    table = tableAt(given.to, given.format, given.catalog)
+    # Two of the same: archiver and housekeeper work at the same time.
+    table, tidied = (tableAt(given.to, given.format, given.catalog) for _ in range(2))
     plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
-    progress = Progress("archive", job.stderr)
-    with (
-        jobMetrics(given.metrics, "archive", given.stream or given.channel, job.stderr) as metrics,
-        stopping() as isOver,
-        runnerFor(given.master) as run,
-    ):
-        housekeeper = Housekeeper(
-            tableAt(given.to, given.format, given.catalog),
-            options,
-            run,
-            given.compact_after if given.every else 0,
-            ArchiveRetention.of(given),
-            lambda text: print(f"natsbroker spark archive: tidying: {text}", file=job.stderr),
-        )
-
-        def onProgress(done: int, end: int) -> None:
-            progress(done, end)
-            metrics(archiver.rows, archiver.bytes, end - done)
-
-        archiver = Archiver(options, table, run, plan, onProgress, isOver.isSet)
+    after = given.compact_after if given.every else 0
+    hold = 0
+    if given.hold or given.hold_for:
+        hold = max(int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)), 1)
+    with job.runner(given.master) as run:
+        archiver = Archiver(options, table, run, plan)
+        keep, checkpoints = given.keep, given.needed_by
+        housekeeper = Housekeeper(tidied, options, run, job.say, after, keep, checkpoints)
         try:
-            rounds(
-                "archive",
-                lambda: housekeeper.look(archiver.once(_hold(given))),
-                lambda: table.latest(hasFiles=False) is not None,
-                given.every,
-                isOver,
-                job.stderr,
-                metrics.lost,
-            )
+            follow(job, given, archiver, lambda: housekeeper.look(archiver.once(hold)))
         finally:
             housekeeper.finish()
-            progress.end()
             job.summary.update(archiver.summary())
             if given.every:
                 job.summary.update(compacted=housekeeper.compacted, expired=housekeeper.expired)
     return FOUND if archiver.lost or housekeeper.failures else 0
 
 
-def rounds(
-    job: str,
-    once: Callable[[], object],
-    hasBegun: Callable[[], bool],
-    every: float,
-    isOver: Stop,
-    stderr: TextIO,
-    onLost: Callable[[], object] = lambda: None,
+def follow(
+    job: JobRun, given: argparse.Namespace, follower: LogFollower, once: Callable[[], object]
 ) -> None:
     """
-    Do a job once, or again and again.
-
-    @param hasBegun: whether it has ever done something, and an error that may pass does not end it.
-    @param every: how many seconds are between two rounds; 0 for one round.
-    @param onLost: called after an error that may pass.
+    Do one round, or with C{--every} one after another until a signal comes. An error that may pass
+    does not end it once it has begun.
     """
-    while True:
-        try:
-            once()
-        except (ConnectionFailed, TimedOut, ApiError) as error:
-            if not every or not _isPassing(error) or not hasBegun():
-                raise
-            onLost()
-            print(f"natsbroker spark {job}: {error}; trying again", file=stderr, flush=True)
-        if not every or isOver.wait(every):
-            return
+    name = given.stream or given.channel or getattr(given, "archive", "")
+    with jobMetrics(given.metrics, job.name, name, job.stderr) as metrics, stopping() as stop:
 
+        def onProgress(done: int, end: int) -> None:
+            job.progress(done, end)
+            metrics(follower.rows, follower.bytes, end - done)
 
-def _isPassing(error: DataSourceError) -> bool:
-    return not isinstance(error, ApiError) or error.code in _PASSING
+        follower.onProgress, follower.isOver = onProgress, stop.isSet
+        while True:
+            try:
+                once()
+            except (ConnectionFailed, TimedOut, ApiError) as error:
+                isPassing = not isinstance(error, ApiError) or error.code in _PASSING
+                if not (given.every and isPassing and follower.hasBegun()):
+                    raise
+                metrics.lost()
+                job.say(f"{error}; trying again")
+            if not given.every or stop.wait(given.every):
+                return
 
 
 def _read(job: JobRun) -> argparse.Namespace:
-    addSource(job)
+    job.addSource()
+    job.addMaster()
     job.add_argument("--to", required=True, help="the directory or URL of the archive")
-    job.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
-    job.add_argument(
-        "--catalog",
-        default="",
-        metavar="CATALOG:NAMESPACE.TABLE",
-        help="of a new Iceberg table; one of its own without",
-    )
-    job.add_argument(
-        "--partition-by", default="", choices=("date",), help="of a new archive: files of one day"
-    )
-    addPace(job)
-    job.add_argument(
-        "--hold", action="store_true", help="have the broker keep what is not archived yet"
-    )
-    job.add_argument("--hold-for", type=secondsOf, default=0.0, help="how long without renewal")
-    job.add_argument(
-        "--compact-after",
-        type=lambda text: _count(text, 0),
-        default=100,
-        metavar="N",
-        help="with --every: tidy the archive after that many versions; 0 for never",
-    )
+    job.option("--format", "", "of a new archive", choices=FORMATS)
+    text = "of a new Iceberg table; one of its own without"
+    job.option("--catalog", "", text, metavar="CATALOG:NAMESPACE.TABLE")
+    job.option("--partition-by", "", "of a new archive: files of one day", choices=("date",))
+    job.option("--hold", False, "have the broker keep what is not archived yet")
+    job.duration("--hold-for", 0.0, "how long without renewal")
+    text = "with --every: tidy the archive after that many versions; 0 for never"
+    job.option("--compact-after", 100, text, type=lambda text: _count(text, 0), metavar="N")
     addRetention(job)
-    given = job.given()
-    if given.once and given.every:
-        job.error("--once and --every exclude each other")
+    given = readPace(job)
+    checkRetention(job, given)
     if given.keep and not given.every:
         job.error("--keep goes with --every; vacuum --keep gives up what is old once")
-    if given.needed_by and not given.keep:
-        job.error("--needed-by goes with --keep")
     return given
 
 
-def addPace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
-    parser.add_argument("--once", action="store_true", help="end when all is done, as without")
-    parser.add_argument(
-        "--metrics", default="", metavar="[HOST:]PORT", help="serve numbers for Prometheus there"
-    )
-    parser.add_argument("--rows-per-file", type=_count, default=1_000_000)
-    parser.add_argument("--files-per-version", type=_count, default=4)
-
-
-def _hold(given: argparse.Namespace) -> int:
-    if not given.hold and not given.hold_for:
-        return 0
-    return int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)) or 1
+def readPace(job: JobRun) -> argparse.Namespace:
+    """
+    Read the command line of a job that may go on, with the options for that.
+    """
+    job.duration("--every", 0.0, "go on, this often")
+    job.option("--once", False, "end when all is done, as without")
+    job.option("--metrics", "", "serve numbers for Prometheus there", metavar="[HOST:]PORT")
+    job.option("--rows-per-file", 1_000_000, type=_count)
+    job.option("--files-per-version", 4, type=_count)
+    given = job.given()
+    if given.once and given.every:
+        job.error("--once and --every exclude each other")
+    return given
 
 
 def _count(text: str, least: int = 1) -> int:

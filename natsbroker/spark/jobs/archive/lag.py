@@ -14,8 +14,8 @@ from natsbroker.spark.datasource.offsets import readOffset
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import optionsOf
-from natsbroker.spark.jobs.common import FOUND, JobRun, addServers, command, sourceOptions
-from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, addPage, writePage
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, sourceOptions
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
 from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
 from natsbroker.spark.tables.table import tableAt
 
@@ -54,13 +54,11 @@ def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
 
 @command("lag")
 def main(job: JobRun) -> int:
-    addServers(job)
-    job.add_argument("--archive", help="the directory of an archive")
-    job.add_argument("--checkpoint", help="or the checkpoint of a streaming query, with")
-    job.add_argument("--stream", help="the streams that it reads")
-    job.add_argument("--channel", help="or the channels")
-    job.add_argument("--most", type=int, default=-1, help="how far behind is too far")
-    addPage(job)
+    job.addSource()
+    job.option("--archive", None, "the directory of an archive")
+    job.option("--checkpoint", None, "or the checkpoint of a query that reads these logs")
+    job.option("--most", -1, "how far behind is too far")
+    job.addPage()
     given = job.given()
     if bool(given.archive) == bool(given.checkpoint):
         job.error("either --archive or --checkpoint")
@@ -83,10 +81,8 @@ def main(job: JobRun) -> int:
 
 
 def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
-    rows = [
-        (name, each["next"], each.get("last", ""), each.get("behind", ""), each.get("error", ""))
-        for name, each in logs.items()
-    ]
+    names = ("next", "last", "behind", "error")
+    rows = [(log, *(each.get(name, "") for name in names)) for log, each in logs.items()]
     bars = [(name, float(each["behind"])) for name, each in logs.items() if "behind" in each]
     chart = Chart("bars", {"": bars}, "sequences")
     columns = ("log", "next", "last", "behind", "wrong")
@@ -100,8 +96,7 @@ def _compared(
     with connected(options) as connection:
         logs = logsOf(connection, options)
         for name, (identity, following) in sorted(places.items()):
-            one: dict[str, Any] = {"next": following}
-            found[name] = one
+            found[name] = one = dict[str, Any](next=following)
             try:
                 state = logs.state(name)
             except ApiError as error:

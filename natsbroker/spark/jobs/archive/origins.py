@@ -20,11 +20,17 @@ from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 from natsbroker.spark.tables.table import tableAt
 
+OnLost = Callable[[Range], object]
+
 
 def logOf(state: StreamState, options: dict[str, Any]) -> Log:
     isChannel = bool(options["channel"])
     scope = options["clusterId"] if isChannel else options["domain"]
     return Log("channel" if isChannel else "stream", state.name, scope, state.created)
+
+
+def lostIn(snapshot: TableSnapshot, start: int, stop: int) -> list[Range]:
+    return [(max(a, start), min(b, stop)) for a, b in snapshot.lost if a < stop and b > start]
 
 
 @dataclass(frozen=True)
@@ -38,16 +44,14 @@ class StoredRange:
 class LogOrigin:
     options: dict[str, Any]
 
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> LogOrigin:
-        oneName(options, isWhole=True)
-        return cls(options)
+    def __post_init__(self) -> None:
+        oneName(self.options, isWhole=True)
 
     def state(self) -> StoredRange:
         found = stateOf(self.options, oneName(self.options))
         return StoredRange(logOf(found, self.options), found.first, found.stop)
 
-    def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
+    def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
         """
         The messages of a range, in Arrow batches with the columns of archives.
 
@@ -59,7 +63,7 @@ class LogOrigin:
                 onLost(each)
 
         options = {**self.options, "failOnDataLoss": False}
-        yield from batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
+        return batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
 
     def now(self) -> LogOrigin:
         """
@@ -81,14 +85,14 @@ class ArchiveOrigin:
     def state(self) -> StoredRange:
         return StoredRange(self.snapshot.log, self.snapshot.start, self.snapshot.stop)
 
-    def batches(self, bounds: SequenceRange, onLost: Callable[[Range], object]) -> Iterator[Any]:
-        for start, stop in self.snapshot.lost:
-            if start < bounds.stop and stop > bounds.start:
-                onLost((max(start, bounds.start), min(stop, bounds.stop)))
+    def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
+        isWanted = (pc.field("seq") >= bounds.start) & (pc.field("seq") < bounds.stop)
+        for each in lostIn(self.snapshot, bounds.start, bounds.stop):
+            onLost(each)
         for tile in self.snapshot.tiles:
             if tile.start < bounds.stop and tile.stop > bounds.start:
                 for batch in readFiles(self.root, tile.files):
-                    yield batch.filter(_isIn(batch.column("seq"), bounds))
+                    yield from pa.Table.from_batches([batch]).filter(isWanted).to_batches()
 
     def now(self) -> ArchiveOrigin:
         return replace(self, snapshot=tableAt(self.root).require())
@@ -96,8 +100,3 @@ class ArchiveOrigin:
 
 #: Where a job has its messages from.
 Origin = LogOrigin | ArchiveOrigin
-
-
-def _isIn(seqs: Any, bounds: SequenceRange) -> Any:
-    start, stop = pa.scalar(bounds.start, pa.int64()), pa.scalar(bounds.stop, pa.int64())
-    return pc.and_(pc.greater_equal(seqs, start), pc.less(seqs, stop))

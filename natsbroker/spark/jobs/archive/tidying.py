@@ -9,32 +9,17 @@ import argparse
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.lag import placesOf
-from natsbroker.spark.jobs.archive.verify import optionsOf
-from natsbroker.spark.jobs.common import (
-    BadArgument,
-    JobRun,
-    Runner,
-    addMaster,
-    addServers,
-    checkedOptions,
-    command,
-    inline,
-    optionTexts,
-    runnerFor,
-    secondsOf,
-)
+from natsbroker.spark.jobs.archive.verify import checkFiles
+from natsbroker.spark.jobs.common import BadArgument, JobRun, Runner, command, inline, sourceOptions
 from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.tables.checking import ArchiveDamaged, damageOf
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
@@ -48,49 +33,35 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 AGE = 86400.0
 
 
-@dataclass(frozen=True)
-class ArchiveRetention:
-    """
-    @ivar keep: the age from which messages go, in seconds; 0 if none do.
-    @ivar checkpoints: of streaming queries that may still need messages.
-    """
-
-    keep: float = 0.0
-    checkpoints: tuple[Path, ...] = ()
-
-    @classmethod
-    def of(cls, given: argparse.Namespace) -> ArchiveRetention:
-        return cls(given.keep, tuple(map(Path, given.needed_by)))
+def addRetention(job: JobRun) -> None:
+    job.duration("--keep", 0.0, "give up what is older than this: 30d")
+    text = "but nothing that this streaming query has not read yet"
+    job.option("--needed-by", [], text, metavar="CHECKPOINT")
 
 
-def addRetention(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keep", type=secondsOf, default=0.0, help="give up what is older than this: 30d"
-    )
-    parser.add_argument(
-        "--needed-by",
-        action="append",
-        default=[],
-        metavar="CHECKPOINT",
-        help="but nothing that this streaming query has not read yet",
-    )
+def checkRetention(job: JobRun, given: argparse.Namespace) -> None:
+    if given.needed_by and not given.keep:
+        job.error("--needed-by goes with --keep")
 
 
 def expire(
     table: ArchiveTable,
-    retention: ArchiveRetention,
-    options: Mapping[str, Any] | None = None,
+    keep: float,
+    checkpoints: Sequence[str] = (),
+    options: dict[str, Any] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> int:
     """
     Give up files of which every message is too old, and that nobody needs any more.
 
+    @param keep: the age from which messages go, in seconds.
+    @param checkpoints: of streaming queries that may still need messages.
     @param options: of the data source, for the holds on a channel; C{None} to ask no server.
     @return: how many files.
     """
     snapshot = table.require()
-    limit = _neededFrom(snapshot, retention.checkpoints, options)
-    oldest = clock() - retention.keep
+    limit = _neededFrom(snapshot, checkpoints, options)
+    oldest = clock() - keep
     start, gone = snapshot.start, 0
     for tile in snapshot.tiles:
         if tile.stop > limit or any(_newest(table.root, x) >= oldest for x in tile.files):
@@ -101,25 +72,23 @@ def expire(
 
 
 def _neededFrom(
-    snapshot: TableSnapshot, checkpoints: Sequence[Path], options: Mapping[str, Any] | None
+    snapshot: TableSnapshot, checkpoints: Sequence[str], options: dict[str, Any] | None
 ) -> int:
     log = snapshot.log
-    limit = snapshot.stop
+    limits = [snapshot.stop]
     for each in checkpoints:
-        identity, following = placesOf(each).get(log.name, ("", 0))
+        identity, following = placesOf(Path(each)).get(log.name, ("", 0))
         if identity != log.identity:
             raise OptionError(f"{each}: the query does not read the {log.kind} of the archive")
-        limit = min(limit, following)
-    if options is None or log.kind != "channel":
-        return limit
-    values = optionsOf(snapshot, dict(options))
-    with connected(values) as connection:
-        logs = logsOf(connection, values)
-        holds = logs.call("INFO", log.name).get("holds", []) if isinstance(logs, ChannelApi) else []
-    try:
-        return min([limit, *(int(each["floor"]) for each in holds)])
-    except (KeyError, TypeError, ValueError):
-        raise ApiError(f"channel {log.name}: its holds make no sense") from None
+        limits.append(following)
+    if options is not None and log.kind == "channel":
+        with connected(options) as connection:
+            info = ChannelApi(connection, log.scope).call("INFO", log.name)
+        try:
+            limits += [int(each["floor"]) for each in info.get("holds", ())]
+        except (KeyError, TypeError, ValueError):
+            raise ApiError(f"channel {log.name}: its holds make no sense") from None
+    return min(limits)
 
 
 def _newest(root: Location, file: File) -> float:
@@ -144,79 +113,67 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
     """
     # The new files will say how many rows they have, so what is missing must be found before. Files
     # of decoded tables have no sequences, and no checksums.
-    found = run(
-        partial(damageOf, table.root),
-        [
-            x.files
-            for x in table.require().tiles
-            if any(y.last and y.bytes < target for y in x.files)
-        ],
-    )
-    if findings := [each for damage in found for each in damage]:
-        raise ArchiveDamaged(table.root, findings)
+    tiles = (each.files for each in table.require().tiles)
+    small = [x for x in tiles if any(each.last and each.bytes < target for each in x)]
+    checkFiles(table.root, small, run)
     return table.compact(target)
 
 
+@dataclass
 class Housekeeper:
     """
     Tidies an archive after a number of versions. One that is killed leaves what a killed
     archiver leaves: files that no version names.
 
+    @ivar table: not that of the archiver: the two are used at the same time.
+    @ivar say: called with what failed; the next round tries again.
+    @ivar after: how many versions; 0 for never.
+    @ivar keep: as for L{expire}, as C{checkpoints}; 0 if no messages go.
     @ivar failures: how often it failed.
+    @ivar version: the one after which it tidied last.
     """
 
-    def __init__(
-        self,
-        table: ArchiveTable,
-        options: Mapping[str, Any],
-        run: Runner,
-        after: int,
-        retention: ArchiveRetention,
-        say: Callable[[str], object],
-    ) -> None:
-        """
-        @param table: not that of the archiver: the two are used at the same time.
-        @param after: how many versions; 0 for never.
-        @param say: called with what failed; the next round tries again.
-        """
-        self._table = table
-        self._options = options
-        self._run = run
-        self._after = after
-        self._retention = retention
-        self._say = say
-        self._version: int | None = None
-        self._thread: threading.Thread | None = None
-        self.compacted = self.expired = self.failures = 0
+    table: ArchiveTable
+    options: dict[str, Any]
+    run: Runner
+    say: Callable[[str], object]
+    after: int
+    keep: float = 0.0
+    checkpoints: Sequence[str] = ()
+    compacted: int = 0
+    expired: int = 0
+    failures: int = 0
+    version: int | None = None
+    thread: threading.Thread = field(default_factory=threading.Thread)
 
     def look(self, snapshot: TableSnapshot) -> None:
         """
         Begin to tidy if it is time, and return at once.
         """
-        if not self._after or (self._thread is not None and self._thread.is_alive()):
+        if not self.after or self.thread.is_alive():
             return
-        if self._version is None or snapshot.version - self._version >= self._after:
-            self._version = snapshot.version
-            self._thread = threading.Thread(target=self._tidy)
-            self._thread.start()
+        if self.version is None or snapshot.version - self.version >= self.after:
+            self.version = snapshot.version
+            self.thread = threading.Thread(target=self._tidy)
+            self.thread.start()
 
     def finish(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+        if self.thread.ident is not None:
+            self.thread.join()
 
     def _tidy(self) -> None:
         try:
-            if self._retention.keep:
-                self.expired += expire(self._table, self._retention, self._options)
-            files = [each for each in self._table.require().files if each.bytes < TARGET]
+            if self.keep:
+                self.expired += expire(self.table, self.keep, self.checkpoints, self.options)
+            files = [each for each in self.table.require().files if each.bytes < TARGET]
             if len(files) > 1:
-                self.compacted += compact(self._table, self._run)
-            self._table.vacuum(AGE, False)
+                self.compacted += compact(self.table, self.run)
+            self.table.vacuum(AGE, False)
             # Versions that this made are no reason to tidy again.
-            self._version = self._table.require(hasFiles=False).version
+            self.version = self.table.require(hasFiles=False).version
         except (DataSourceError, OSError) as error:
             self.failures += 1
-            self._say(getattr(error, "strerror", "") or str(error))
+            self.say(f"tidying: {getattr(error, 'strerror', '') or error}")
 
 
 def bytesOf(text: str) -> int:
@@ -231,13 +188,13 @@ def bytesOf(text: str) -> int:
 
 @command("compact")
 def compactMain(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
-    job.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 128M")
-    addMaster(job)
+    job.addArchive()
+    job.option("--target", TARGET, "how large: 128M", type=bytesOf)
+    job.addMaster()
     given = job.given()
     table = tableAt(given.archive)
     before = table.require()
-    with runnerFor(given.master) as run:
+    with job.runner(given.master) as run:
         job.summary["replaced"] = compact(table, run, given.target)
     after = table.require()
     job.summary.update(version=after.version, before=len(before.files), files=len(after.files))
@@ -246,21 +203,19 @@ def compactMain(job: JobRun) -> int:
 
 @command("vacuum")
 def vacuumMain(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
-    job.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
-    job.add_argument("--dry-run", action="store_true", help="delete nothing")
+    job.addArchive()
+    job.duration("--older-than", AGE, "how old: 1d")
+    job.option("--dry-run", False, "delete nothing")
     addRetention(job)
-    addServers(job, isRequired=False)
+    job.addServers(isRequired=False)
     given = job.given()
     if given.keep and given.dry_run:
         job.error("--keep and --dry-run exclude each other")
-    if given.needed_by and not given.keep:
-        job.error("--needed-by goes with --keep")
-    # A place-holder for the log: the archive says which it is.
-    options = checkedOptions(optionTexts(given, stream="_")) if given.servers else None
+    checkRetention(job, given)
+    options = sourceOptions(given) if given.servers else None
     table = tableAt(given.archive)
     if given.keep:
-        job.summary["expired"] = expire(table, ArchiveRetention.of(given), options)
+        job.summary["expired"] = expire(table, given.keep, given.needed_by, options)
     done = table.vacuum(given.older_than, given.dry_run)
-    job.summary.update(files=done.files, versions=done.versions, bytes=done.bytes)
+    job.summary.update(asdict(done))
     return 0

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.verify import following
+from natsbroker.spark.jobs.archive.verify import checkFiles, following
 from natsbroker.spark.jobs.common import (
     JobRun,
-    addArchive,
     command,
-    inSpark,
     optionTexts,
     readInTasks,
+    runnerOf,
     sessionFor,
     sourceOptions,
 )
 from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf, readFiles
+from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, readFiles
 from natsbroker.spark.tables.locations import Location, ObjectPath
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import tableAt
@@ -60,9 +59,7 @@ def frameOf(spark: Any, root: Location, snapshot: TableSnapshot, columns: Sequen
         for tile in snapshot.tiles
         if not {marks[file.path] for file in tile.files} <= _CHECKED
     ]
-    found = inSpark(spark)(partial(damageOf, root), new)
-    if findings := [each for damage in found for each in damage]:
-        raise ArchiveDamaged(root, findings)
+    checkFiles(root, new, runnerOf(spark))
     _CHECKED.update(marks.values())
     return spark.read.schema(schema).parquet(*(mark[0] for mark in marks.values()))
 
@@ -98,7 +95,7 @@ def tiered(
     # One version from beginning to end: what is archived meanwhile comes from the log.
     snapshot = table.require()
     log = snapshot.log
-    values, state = following(snapshot, readOptions(options))
+    values, state = following(table, snapshot, readOptions(options))
     if state.first > snapshot.stop and values["failOnDataLoss"]:
         raise DataLoss(
             f"{log.kind} {log.name}: sequences {snapshot.stop} to {state.first - 1} are neither in"
@@ -112,11 +109,10 @@ def tiered(
 
 @command("tiered")
 def main(job: JobRun) -> int:
-    addArchive(job)
-    job.add_argument(
-        "--sql", default="SELECT count(*) AS rows, max(seq) AS last FROM log", help="about log"
-    )
-    job.add_argument("--master", default="", help="where Spark runs; local[*] without")
+    job.addServers()
+    job.addArchive()
+    job.option("--sql", "SELECT count(*) AS rows, max(seq) AS last FROM log", "about log")
+    job.option("--master", "", "where Spark runs; local[*] without")
     given = job.given()
     sourceOptions(given)
     if given.master == "inline":
@@ -131,6 +127,5 @@ def main(job: JobRun) -> int:
             raise DataSourceError(str(error).strip().splitlines()[0]) from None
     for each in rows:
         print(each, file=job.stdout)
-    job.summary["answer"] = [json.loads(each) for each in rows[:1]]
-    job.summary["rows"] = len(rows)
+    job.summary.update(answer=[json.loads(each) for each in rows[:1]], rows=len(rows))
     return 0

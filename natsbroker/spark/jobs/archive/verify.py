@@ -5,38 +5,25 @@ The job C{verify}: whether an archive has what its log has.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby
 from typing import Any
 
-import pyarrow as pa
-
 from natsbroker.spark.datasource.tasks import connected, stateOf
-from natsbroker.spark.errors import ApiError, DataLoss
+from natsbroker.spark.errors import ApiError
+from natsbroker.spark.jobs.archive.archiver import checkLog
 from natsbroker.spark.jobs.archive.origins import LogOrigin, logOf
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    Runner,
-    addArchive,
-    addMaster,
-    command,
-    inline,
-    runnerFor,
-    runnerOf,
-    sourceOptions,
-)
-from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, addPage, writePage
+from natsbroker.spark.jobs.common import FOUND, JobRun, Runner, command, runnerOf, sourceOptions
+from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import Difference, consecutive, examined
+from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf, examined
 from natsbroker.spark.tables.locations import Location
-from natsbroker.spark.tables.snapshots import TableSnapshot, Tile
+from natsbroker.spark.tables.snapshots import File, Log, TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from natsbroker.wire.columnar import addToDigest
 
@@ -62,25 +49,29 @@ def optionsOf(snapshot: TableSnapshot, options: dict[str, Any]) -> dict[str, Any
 
 
 def following(
-    snapshot: TableSnapshot, options: dict[str, Any]
+    table: ArchiveTable, snapshot: TableSnapshot, options: dict[str, Any]
 ) -> tuple[dict[str, Any], StreamState]:
     """
     @return: the options for the log of an archive, and its state.
     @raise DataLoss: if the log is another one.
     """
-    log = snapshot.log
     options = optionsOf(snapshot, options)
-    state = stateOf(options, log.name)
-    if logOf(state, options) != log:
-        raise DataLoss(
-            f"{log.kind} {log.name} was deleted and made again since it was archived: its sequences"
-            " are others"
-        )
+    state = stateOf(options, snapshot.log.name)
+    checkLog(table, snapshot, logOf(state, options))
     return options, state
 
 
+def checkFiles(root: Location, groups: Sequence[Sequence[File]], run: Runner) -> None:
+    """
+    @raise ArchiveDamaged: if files have not what was written.
+    """
+    found = run(partial(damageOf, root), groups)
+    if findings := [each for damage in found for each in damage]:
+        raise ArchiveDamaged(root, findings)
+
+
 def verify(
-    options: dict[str, Any], table: ArchiveTable, run: Runner = inline, block: int = BLOCK
+    options: dict[str, Any], table: ArchiveTable, run: Runner, block: int = BLOCK
 ) -> tuple[TableSnapshot, Comparison]:
     """
     Compare an archive with its log.
@@ -89,10 +80,9 @@ def verify(
     @raise DataLoss: if the log is another one.
     """
     snapshot = table.require()
-    options, state = following(snapshot, options)
-    work = partial(compareFiles, options, table.root, snapshot.log.identity, block)
-    tasks = [(each, max(each.start, state.first)) for each in snapshot.tiles]
-    done: list[Comparison] = run(work, tasks)
+    options, state = following(table, snapshot, options)
+    work = partial(compareFiles, options, table.root, snapshot.log, state.first, block)
+    done: list[Comparison] = run(work, snapshot.tiles)
     return snapshot, Comparison(
         tuple(finding for each in done for finding in each.findings),
         sum(each.rows for each in done),
@@ -101,30 +91,28 @@ def verify(
 
 
 def compareFiles(
-    options: dict[str, Any],
-    root: Location,
-    identity: str,
-    block: int,
-    task: tuple[Tile, int],
+    options: dict[str, Any], root: Location, log: Log, first: int, block: int, tile: Tile
 ) -> Comparison:
-    tile, start = task
-    name = (options["channel"] or options["stream"])[0]
+    """
+    @param first: the first sequence that the log stores.
+    """
     findings: list[Difference] = []
     rows = deleted = 0
+    blocks = _blocks(_rowsIn(root, tile, findings), max(tile.start, first), tile.stop, block)
     with connected(options, tile.start) as connection:
         logs = logsOf(connection, options)
-        for begin, end, archived in _blocks(_rowsIn(root, tile, findings), start, tile.stop, block):
+        for begin, end, archived in blocks:
             rows += len(archived)
-            bounds = SequenceRange(name, identity, begin, end)
+            bounds = SequenceRange(log.name, log.identity, begin, end)
             if isinstance(logs, ChannelApi) and _isSame(logs, bounds, block, archived):
                 continue
-            stored = list(_rowsOf(LogOrigin(options).batches(bounds, lambda lost: None)))
-            for each in _differences(archived, stored):
-                last = findings[-1] if findings else each
-                if (last.kind, last.detail, last.last) == (each.kind, each.detail, each.first - 1):
-                    findings[-1] = replace(last, last=each.last)
+            stored = [x for batch in LogOrigin(options).batches(bounds) for x in _rowsOf(batch)]
+            for seq, kind, detail in _differences(archived, stored):
+                last = findings[-1] if findings else None
+                if last and (last.kind, last.detail, last.last) == (kind, detail, seq - 1):
+                    findings[-1] = replace(last, last=seq)
                 else:
-                    findings.append(each)
+                    findings.append(Difference(kind, seq, seq, detail))
             deleted += len({each[0] for each in archived} - {each[0] for each in stored})
     return Comparison(tuple(findings), rows, deleted)
 
@@ -138,7 +126,7 @@ def _rowsIn(root: Location, tile: Tile, findings: list[Difference]) -> Iterator[
     last = 0
     for table, wrong in examined(root, tile.files):
         findings += wrong
-        for row in _rowsOf(table.to_batches()):
+        for row in _rowsOf(table):
             if row[0] != last:
                 yield row
             last = row[0]
@@ -165,15 +153,11 @@ def _blocks(
         continue
 
 
-def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
-    for batch in batches:
-        table = pa.Table.from_batches([batch])
-        names = ("seq", "time_ns", "subject", "headers", "data")
-        for seq, time, subject, headers, data in zip(
-            *(table.column(each).to_pylist() for each in names), strict=True
-        ):
-            pairs = tuple((each["key"], each["value"]) for each in headers)
-            yield seq, time, subject, pairs, data
+def _rowsOf(table: Any) -> Iterator[Row]:
+    names = ("seq", "time_ns", "subject", "headers", "data")
+    columns = (table.column(each).to_pylist() for each in names)
+    for seq, time, subject, headers, data in zip(*columns, strict=True):
+        yield seq, time, subject, tuple((each["key"], each["value"]) for each in headers), data
 
 
 def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: list[Row]) -> bool:
@@ -204,21 +188,16 @@ def _blockOf(headers: tuple[tuple[str, str], ...]) -> bytes:
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
-def _differences(archived: list[Row], stored: list[Row]) -> list[Difference]:
+def _differences(archived: list[Row], stored: list[Row]) -> Iterator[tuple[int, str, str]]:
     known = {each[0]: each for each in archived}
-    wrong = []
     for row in stored:
         ours = known.get(row[0])
         if ours is None:
-            wrong.append((row[0], "missing", "is stored and not in the archive"))
+            yield row[0], "missing", "is stored and not in the archive"
         elif ours != row:
             names = ("sequence", "time", "subject", "headers", "data")
             which = [x for x, one, two in zip(names, ours, row, strict=True) if one != two]
-            wrong.append((row[0], "differs", f"has another {' and '.join(which)}"))
-    findings: list[Difference] = []
-    for (kind, detail), group in groupby(wrong, lambda each: each[1:]):
-        findings += consecutive(kind, pa.array([each[0] for each in group]), detail)
-    return findings
+            yield row[0], "differs", f"has another {' and '.join(which)}"
 
 
 def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, Any]:
@@ -229,15 +208,12 @@ def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, 
     @param options: of the data source: C{servers}, and what logs in.
     @return: what the job's line of JSON says.
     """
-    run = runnerOf(spark)
-    return _summary(*verify(readOptions(options), tableAt(archive), run))
+    return _summary(*verify(readOptions(options), tableAt(archive), runnerOf(spark)))
 
 
 def _summary(snapshot: TableSnapshot, compared: Comparison) -> dict[str, Any]:
     return {
-        "version": snapshot.version,
-        "start": snapshot.start,
-        "stop": snapshot.stop,
+        **{name: getattr(snapshot, name) for name in ("version", "start", "stop")},
         "files": len(snapshot.files),
         "rows": compared.rows,
         "deleted": compared.deleted,
@@ -248,21 +224,22 @@ def _summary(snapshot: TableSnapshot, compared: Comparison) -> dict[str, Any]:
 
 @command("verify")
 def main(job: JobRun) -> int:
-    addArchive(job)
-    job.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
-    addPage(job)
-    addMaster(job)
+    job.addServers()
+    job.addArchive()
+    job.option("--block", BLOCK, "sequences in a fingerprint")
+    job.addPage()
+    job.addMaster()
     given = job.given()
     if not 1 <= given.block <= 1_000_000:
         job.error("--block is 1 to 1000000")
     options = sourceOptions(given)
-    with runnerFor(given.master) as run:
-        job.summary.update(_summary(*verify(options, tableAt(given.archive), run, given.block)))
-    for each in job.summary["findings"]:
-        where = f"{each['first']} to {each['last']}"
-        print(f"{each['kind']}: sequences {where}: {each['detail']}", file=job.stderr)
+    with job.runner(given.master) as run:
+        snapshot, compared = verify(options, tableAt(given.archive), run, given.block)
+    job.summary.update(_summary(snapshot, compared))
+    for each in compared.findings:
+        print(each, file=job.stderr)
     writePage(reportOf(job.summary), given.html, job.summary)
-    return FOUND if job.summary["findings"] else 0
+    return FOUND if compared.findings else 0
 
 
 def reportOf(summary: Mapping[str, Any]) -> JobReport:

@@ -7,23 +7,17 @@ stops. Ranges end where others stop, so that they go on together from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import (
-    TIMESTAMP,
-    Clash,
-    checkNames,
-    ddlText,
-    nullable,
-)
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, ddlText, nullable
 from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.jobs.archive.archiver import FilePlan, checkLog
+from natsbroker.spark.jobs.archive.archiver import FilePlan, LogFollower, checkLog
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, Origin, StoredRange
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.jobs.decode.ranges import (
@@ -31,13 +25,12 @@ from natsbroker.spark.jobs.decode.ranges import (
     DEAD,
     DecodePlan,
     DecodeResult,
-    DecodeTask,
     decodeRange,
 )
 from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.locations import locationOf
-from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
+from natsbroker.spark.tables.snapshots import TableSnapshot, joined
 
 _TYPES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
 
@@ -56,12 +49,11 @@ class TableOptions:
     areOthersKept: bool = True
 
 
-class TableDecoder:
+class TableDecoder(LogFollower):
     """
     Decodes one log into tables.
 
-    @ivar rows: how many rows this decoder has added, by the names of tables.
-    @ivar lost: what it has recorded as lost.
+    @ivar added: how many rows this decoder has added, by the names of tables.
     @ivar ignored: how many messages it has passed over.
     @ivar dead: how many dead letters it has added.
     @ivar first: the first of these, if there is one: its sequence and reason.
@@ -76,15 +68,10 @@ class TableDecoder:
         options: TableOptions | None = None,
         run: Runner = inline,
         plan: FilePlan | None = None,
-        onProgress: Callable[[int, int], object] = lambda done, end: None,
-        isOver: Callable[[], bool] = lambda: False,
     ) -> None:
-        """
-        @param onProgress: told after each version where the tables stop, and where the log.
-        """
-        self.rows: dict[str, int] = {}
-        self.lost: list[Range] = []
-        self.ignored = self.dead = self.bytes = 0
+        super().__init__(run, plan)
+        self.added: dict[str, int] = {}
+        self.ignored = self.dead = 0
         self.first: tuple[int, str] | None = None
         self.clashes: dict[str, str] = {}
         self._origin = origin
@@ -92,10 +79,6 @@ class TableDecoder:
         self._options = options or TableOptions()
         self._mappings = tuple(mappings)
         self._columns = [self._columnsOf(each) for each in mappings]
-        self._run = run
-        self._plan = plan or FilePlan()
-        self._onProgress = onProgress
-        self._isOver = isOver
         self._tables: dict[str, DeltaLakeTable] = {}
 
     def once(self) -> int:
@@ -111,11 +94,11 @@ class TableDecoder:
         while True:
             snapshots = {name: table.require() for name, table in self._tables.items()}
             start = min(each.stop for each in snapshots.values())
-            if start >= state.stop or self._isOver():
+            if start >= state.stop or self.isOver():
                 return start
             stops = [each.stop for each in snapshots.values() if each.stop > start]
             self._advance(decodePlan, snapshots, start, min([*stops, state.stop]))
-            self._onProgress(min(each.require().stop for each in self._tables.values()), state.stop)
+            self.onProgress(min(each.require().stop for each in self._tables.values()), state.stop)
 
     def hasBegun(self) -> bool:
         return any(each.latest() is not None for each in self._tables.values())
@@ -124,7 +107,7 @@ class TableDecoder:
         found = [each.latest() for each in self._tables.values()]
         stops = [each.stop for each in found if each is not None]
         summary: dict[str, Any] = {
-            "tables": dict(sorted(self.rows.items())),
+            "tables": dict(sorted(self.added.items())),
             "stop": min(stops, default=None),
             "dead": self.dead,
             "ignored": self.ignored,
@@ -137,8 +120,7 @@ class TableDecoder:
         return summary
 
     def _columnsOf(self, mapping: PayloadMapping) -> Any:
-        prefix = self._options.prefix
-        fields = [pa.field(prefix + name, _TYPES[name]) for name in COORDINATES]
+        fields = [pa.field(self._options.prefix + name, _TYPES[name]) for name in COORDINATES]
         names = {each.name.lower() for each in fields}
         columns = codecOf(mapping).columns
         for each in columns:
@@ -154,13 +136,10 @@ class TableDecoder:
     def _prepared(self, state: StoredRange) -> DecodePlan:
         columns: list[str] = []
         clashes: list[str] = []
-        options = self._options
-        decodePlan = DecodePlan(
-            self._root, self._mappings, (), (), options.prefix, options.areOthersKept
-        )
+        decodePlan = DecodePlan(self._root, self._mappings, (), (), **vars(self._options))
         for target in decodePlan.targets():
             table = self._tables[target.name] = DeltaLakeTable(self._root / target.name)
-            self.rows.setdefault(target.name, 0)
+            self.added.setdefault(target.name, 0)
             table.make()
             wanted = _DEAD if target.isDead else self._columns[target.place]
             self._follow(table, state, wanted)
@@ -171,8 +150,7 @@ class TableDecoder:
                 wanted = table.widen(wanted)
             except Clash as error:
                 self.clashes[target.name] = clash = str(error)
-            given = wanted.names[: len(COORDINATES)]
-            columns.append(ddlText(pa.schema([x for x in wanted if x.name not in given])))
+            columns.append(ddlText(pa.schema(list(wanted)[len(COORDINATES) :])))
             clashes.append(clash)
         return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
 
@@ -193,20 +171,21 @@ class TableDecoder:
     ) -> None:
         targets = tuple(x for x in decodePlan.targets() if snapshots[x.name].stop == start)
         log = snapshots[targets[0].name].log
-        works = [DecodeTask(each, targets) for each in self._plan.ranges(log, start, end)]
-        done: list[DecodeResult] = self._run(partial(decodeRange, self._origin, decodePlan), works)
+        ranges = self._plan.ranges(log, start, end)
+        work = partial(decodeRange, self._origin, decodePlan, targets)
+        done: list[DecodeResult] = self._run(work, ranges)
         lost = [each for decoded in done for each in decoded.lost]
         self.ignored += sum(each.ignored for each in done)
         for target in targets:
             files = [file for each in done for file in each.files[target.name]]
-            table, stop = self._tables[target.name], works[-1].bounds.stop
-            if not table.append(snapshots[target.name], files, lost, stop):
+            table, snapshot = self._tables[target.name], snapshots[target.name]
+            if not table.append(snapshot, files, lost, ranges[-1].stop):
                 continue
             rows = sum(each.rows for each in files)
-            self.rows[target.name] += rows
+            self.rows += rows
+            self.added[target.name] += rows
             self.bytes += sum(each.bytes for each in files)
             self.dead += rows if target.isDead else 0
             self.lost += lost
-        firsts = [each.first for each in done if each.first is not None]
-        if self.dead and self.first is None and firsts:
-            self.first = firsts[0]
+        if self.dead and self.first is None:
+            self.first = next(filter(None, (each.first for each in done)), None)

@@ -16,23 +16,10 @@ from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.archiver import FilePlan
-from natsbroker.spark.jobs.archive.job import addPace, rounds
+from natsbroker.spark.jobs.archive.job import follow, readPace
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    JobUsageError,
-    Progress,
-    addSource,
-    command,
-    readInTasks,
-    runnerFor,
-    runnerOf,
-    sourceOptions,
-)
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, optionTexts, readInTasks, runnerOf
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
-from natsbroker.spark.jobs.signals import stopping
-from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.locations import Location, ObjectPath, locationOf, parquetFile
@@ -63,15 +50,15 @@ def decode(
     @return: what the job's line of JSON says.
     """
     mappings = readMappings(schemas, tables or {}, isUnknownBad, registry)
-    run = runnerOf(spark)
-    origin: Origin
-    if isinstance(source, str):
-        origin = ArchiveOrigin.of(source)
-    else:
-        origin = LogOrigin.of(readOptions(source))
-    decoder = TableDecoder(origin, to, mappings, layout, run, plan)
+    decoder = TableDecoder(_originOf(source), to, mappings, layout, runnerOf(spark), plan)
     decoder.once()
     return decoder.summary()
+
+
+def _originOf(source: Mapping[str, str] | str) -> Origin:
+    if isinstance(source, str):
+        return ArchiveOrigin.of(source)
+    return LogOrigin(readOptions(source))
 
 
 def decoded(spark: Any, directory: str, table: str) -> Any:
@@ -109,59 +96,30 @@ def main(job: JobRun) -> int:
     named = [getattr(given, f"registry_{each}") for each in ("auth", "ca", "cert", "key")]
     registry = RegistryAccess(given.registry, *named)
     isUnknownBad = given.unknown == "refuse"
-    mappings = readMappings(given.schema, _names(given.table), isUnknownBad, registry)
-    origin: Origin
-    if given.archive:
-        origin = ArchiveOrigin.of(given.archive)
-    else:
-        origin = LogOrigin.of(sourceOptions(given))
+    mappings = readMappings(given.schema, dict(given.table), isUnknownBad, registry)
+    origin = _originOf(given.archive or optionTexts(given))
     layout = TableOptions(given.prefix, given.others == "keep")
     plan = FilePlan(given.rows_per_file, given.files_per_version)
-    progress = Progress("decode", job.stderr)
-    with (
-        jobMetrics(
-            given.metrics, "decode", given.stream or given.channel or given.archive, job.stderr
-        ) as metrics,
-        stopping() as isOver,
-        runnerFor(given.master) as run,
-    ):
-
-        def onProgress(done: int, end: int) -> None:
-            progress(done, end)
-            metrics(sum(decoder.rows.values()), decoder.bytes, end - done)
-
-        decoder = TableDecoder(
-            origin, given.to, mappings, layout, run, plan, onProgress, isOver.isSet
-        )
+    with job.runner(given.master) as run:
+        decoder = TableDecoder(origin, given.to, mappings, layout, run, plan)
         try:
-            rounds(
-                "decode",
-                decoder.once,
-                decoder.hasBegun,
-                given.every,
-                isOver,
-                job.stderr,
-                metrics.lost,
-            )
+            follow(job, given, decoder, decoder.once)
         finally:
-            progress.end()
             job.summary.update(decoder.summary())
     return FOUND if decoder.dead or decoder.lost or decoder.clashes else 0
 
 
-def _names(texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in texts:
-        pattern, equals, name = each.rpartition("=")
-        if not equals:
-            raise JobUsageError(f"--table takes PATTERN=NAME, not {each!r}")
-        found[pattern] = name
-    return found
+def _nameOf(text: str) -> tuple[str, str]:
+    pattern, equals, name = text.rpartition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"takes PATTERN=NAME, not {text!r}")
+    return pattern, name
 
 
 def _read(job: JobRun) -> argparse.Namespace:
-    addSource(job, isRequired=False)
-    job.add_argument("--archive", help="the directory of an archive, in place of servers")
+    job.addSource(isRequired=False)
+    job.addMaster()
+    job.option("--archive", None, "the directory of an archive, in place of servers")
     job.add_argument("--to", required=True, help="the directory of the tables")
     job.add_argument(
         "--schema",
@@ -171,33 +129,18 @@ def _read(job: JobRun) -> argparse.Namespace:
         help="what decodes which subjects: json, avro, avro-single, avro-confluent, protobuf,"
         " registry",
     )
-    job.add_argument("--registry", default="", help="the URL of a schema registry")
-    job.add_argument("--registry-auth", default="", help="a file with USER:PASSWORD for it")
-    job.add_argument("--registry-ca", default="", help="a file of certificates to trust there")
-    job.add_argument("--registry-cert", default="", help="a file with our certificate for it")
-    job.add_argument("--registry-key", default="", help="a file with the key of that")
-    job.add_argument(
-        "--table", action="append", default=[], metavar="PATTERN=NAME", help="names a table"
-    )
-    job.add_argument(
-        "--others",
-        choices=("keep", "ignore"),
-        default="keep",
-        help="whether messages without a schema are dead letters",
-    )
-    job.add_argument(
-        "--unknown",
-        choices=("refuse", "ignore"),
-        default="refuse",
-        help="whether fields that a schema has not make a payload a dead letter",
-    )
-    job.add_argument(
-        "--prefix", default="", help="put before the names of the columns seq, subject and time"
-    )
-    addPace(job)
-    given = job.given()
-    if given.once and given.every:
-        job.error("--once and --every exclude each other")
+    job.option("--registry", "", "the URL of a schema registry")
+    job.option("--registry-auth", "", "a file with USER:PASSWORD for it")
+    job.option("--registry-ca", "", "a file of certificates to trust there")
+    job.option("--registry-cert", "", "a file with our certificate for it")
+    job.option("--registry-key", "", "a file with the key of that")
+    job.option("--table", [], "names a table", type=_nameOf, metavar="PATTERN=NAME")
+    text = "whether messages without a schema are dead letters"
+    job.option("--others", "keep", text, choices=("keep", "ignore"))
+    text = "whether fields that a schema has not make a payload a dead letter"
+    job.option("--unknown", "refuse", text, choices=("refuse", "ignore"))
+    job.option("--prefix", "", "put before the names of the columns seq, subject and time")
+    given = readPace(job)
     if bool(given.archive) == bool(given.servers):
         job.error("either --servers or --archive")
     return given

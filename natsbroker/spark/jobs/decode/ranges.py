@@ -80,12 +80,6 @@ class DecodePlan:
 
 
 @dataclass(frozen=True)
-class DecodeTask:
-    bounds: SequenceRange
-    targets: tuple[DecodedTable, ...]
-
-
-@dataclass(frozen=True)
 class DecodeResult:
     """
     @ivar files: the range in files, by the names of the tables.
@@ -100,15 +94,20 @@ class DecodeResult:
     first: tuple[int, str] | None
 
 
-def decodeRange(origin: Origin, plan: DecodePlan, work: DecodeTask) -> DecodeResult:
+def decodeRange(
+    origin: Origin, plan: DecodePlan, targets: tuple[DecodedTable, ...], bounds: SequenceRange
+) -> DecodeResult:
     lost: list[Range] = []
-    task = _Task(plan, work)
+    task = _Task(plan, targets, bounds)
     try:
-        for batch in origin.batches(work.bounds, lost.append):
-            task.take(batch)
-        return DecodeResult(task.finish(), tuple(lost), task.ignored, task.first)
+        for batch in origin.batches(bounds, lost.append):
+            for piece in _pieces(batch):
+                task.decode(piece)
+        files = {each.name: task.writers[each.place, each.isDead].finish() for each in targets}
+        return DecodeResult(files, tuple(lost), task.ignored, task.first)
     except BaseException:
-        task.abandon()
+        for each in task.writers.values():
+            each.abandon()
         raise
 
 
@@ -126,38 +125,32 @@ class _Rows:
 
 
 class _Task:
-    def __init__(self, plan: DecodePlan, work: DecodeTask) -> None:
+    """
+    @ivar writers: by the place of the mapping, and whether they are for dead letters.
+    """
+
+    def __init__(
+        self, plan: DecodePlan, targets: tuple[DecodedTable, ...], bounds: SequenceRange
+    ) -> None:
         self.ignored = 0
         self.first: tuple[int, str] | None = None
+        self.writers: dict[tuple[int, bool], FileWriter] = {}
+        for each in targets:
+            seq = "seq" if each.isDead else f"{plan.prefix}seq"
+            writer = FileWriter(plan.root / each.name, bounds.start, seq=seq)
+            self.writers[each.place, each.isDead] = writer
         self._plan = plan
-        self._stream = work.bounds.stream
+        self._stream = bounds.stream
         self._codecs = [codecOf(each) for each in plan.mappings]
         self._types = [pa.struct(list(readSchema(x)) if x else []) for x in plan.columns]
         self._cells = [cellsOf(each) for each in self._types]
         self._place = lru_cache(_SUBJECTS)(lambda subject: placeOf(plan.mappings, subject))
-        self._writers: dict[DecodedTable, FileWriter] = {}
-        for each in work.targets:
-            seq = "seq" if each.isDead else f"{plan.prefix}seq"
-            self._writers[each] = FileWriter(plan.root / each.name, work.bounds.start, seq=seq)
-        self._wanted = {each.place for each in work.targets}
+        self._wanted = {each.place for each in targets}
 
-    def take(self, batch: Any) -> None:
-        for each in _pieces(batch):
-            self._decode(each)
-
-    def finish(self) -> dict[str, list[File]]:
-        return {each.name: writer.finish() for each, writer in self._writers.items()}
-
-    def abandon(self) -> None:
-        for each in self._writers.values():
-            each.abandon()
-
-    def _decode(self, batch: Any) -> None:
+    def decode(self, batch: Any) -> None:
         found: dict[int, _Rows] = {}
-        subjects = batch.column("subject").to_pylist()
-        for number, (subject, data) in enumerate(
-            zip(subjects, batch.column("data").to_pylist(), strict=True)
-        ):
+        columns = [batch.column(each).to_pylist() for each in ("subject", "data")]
+        for number, (subject, data) in enumerate(zip(*columns, strict=True)):
             place = self._place(subject)
             if place not in self._wanted:
                 self.ignored += place < 0 and not self._plan.areOthersKept
@@ -198,35 +191,26 @@ class _Task:
                 structs = structs.filter(structs.is_valid())
                 rows.dead += [(rows.good[x][0], reason) for x, reason in untaken.items()]
                 rows.good = [each for x, each in enumerate(rows.good) if x not in untaken]
-            writer = self._writers.get(DecodedTable(self._plan.mappings[place].table, place, False))
+            writer = self.writers.get((place, False))
             if writer is not None and rows.good:
                 numbers = pa.array([number for number, _ in rows.good], pa.int64())
                 arrays = [batch.column(each).take(numbers) for each in COORDINATES]
                 names = [self._plan.prefix + each for each in COORDINATES]
                 names += [each.name for each in structs.type]
-                columns = [*arrays, *structs.flatten()]
-                writer.add(pa.RecordBatch.from_arrays(columns, names=names))
-        if rows.dead:
-            self._bury(batch, place, sorted(rows.dead))
+                writer.add(pa.record_batch([*arrays, *structs.flatten()], names))
+        writer = self.writers.get((place, True))
+        if writer is not None and rows.dead:
+            writer.add(self._letters(batch, place, sorted(rows.dead)))
 
-    def _bury(self, batch: Any, place: int, dead: list[tuple[int, str]]) -> None:
-        mapping = self._plan.mappings[place] if place >= 0 else None
-        table = DecodedTable((mapping.table if mapping else OTHERS) + DLQ, place, True)
-        if table not in self._writers:
-            return
+    def _letters(self, batch: Any, place: int, dead: list[tuple[int, str]]) -> Any:
+        schema = self._plan.mappings[place].text if place >= 0 else None
         reasons = [each[:_REASON] for _, each in dead]
-        numbers = pa.array([number for number, _ in dead], pa.int64())
-        rows = withChecksums(batch.take(numbers))
+        rows = withChecksums(batch.take(pa.array([number for number, _ in dead], pa.int64())))
         if self.first is None:
             self.first = rows.column("seq")[0].as_py(), reasons[0]
-        more = [
-            pa.array([self._stream] * len(dead), pa.string()),
-            pa.array(reasons, pa.string()),
-            pa.array([mapping.text if mapping else None] * len(dead), pa.string()),
-        ]
-        self._writers[table].add(
-            pa.RecordBatch.from_arrays([*rows.columns, *more], names=[*rows.schema.names, *DEAD])
-        )
+        more = ([self._stream] * len(dead), reasons, [schema] * len(dead))
+        texts = [pa.array(each, pa.string()) for each in more]
+        return pa.record_batch([*rows.columns, *texts], [*rows.schema.names, *DEAD])
 
 
 def _pieces(batch: Any) -> Iterator[Any]:

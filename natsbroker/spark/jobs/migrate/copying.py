@@ -15,17 +15,7 @@ from typing import Any
 from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, logOf
-from natsbroker.spark.jobs.common import (
-    JobRun,
-    JobUsageError,
-    Progress,
-    addServers,
-    addTarget,
-    checkedOptions,
-    command,
-    sourceOptions,
-    targetTexts,
-)
+from natsbroker.spark.jobs.common import JobRun, command, sourceOptions, targetTexts
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
 from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
@@ -33,6 +23,7 @@ from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf, oneName
 from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import COLUMNS
 from natsbroker.spark.tables.snapshots import Log
 from natsbroker.wire.headers import Headers
@@ -51,34 +42,30 @@ class CopyTarget:
     """
 
     def __init__(self, streams: StreamApi, name: str, log: Log, start: int) -> None:
-        self.copied = 0
-        self.known = 0
+        self.copied = self.known = 0
+        self.next = start
         self._streams = streams
         self._name = name
-        self._log = log
+        self._origin = f"{log.kind}/{log.name}", log.identity
         state = streams.state(name)
         self._last = state.stop - 1
-        self.next = start
         if state.messages:
-            self.next = self._resumed(state.stop - 1) + 1
+            self._resume(log)
         elif self._last:
             raise OptionError(f"stream {name} is empty and was not always: copy to a new one")
 
-    def _resumed(self, last: int) -> int:
-        _, block, _ = self._streams.message(self._name, {"seq": last}) or (0, b"", b"")
+    def _resume(self, log: Log) -> None:
+        _, block, _ = self._streams.message(self._name, {"seq": self._last}) or (0, b"", b"")
         try:
             headers = Headers.fromBlock(block) if block else Headers()
-            origin = headers.get(LOG), headers.get(IDENTITY)
-            sequence = int(headers.get(SEQUENCE) or "0")
+            self.next = int(headers.get(SEQUENCE) or "0") + 1
             self.known = int(headers.get(TIME) or "0")
         except ValueError:
             raise DataSourceError(f"stream {self._name}: its last message makes no sense") from None
-        if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
+        if (headers.get(LOG), headers.get(IDENTITY)) != self._origin or self.next == 1:
             raise OptionError(
-                f"stream {self._name} has other messages than copies of"
-                f" {self._log.kind} {self._log.name}"
+                f"stream {self._name} has other messages than copies of {log.kind} {log.name}"
             )
-        return sequence
 
     def take(
         self,
@@ -107,8 +94,8 @@ class CopyTarget:
     def _headers(self, row: dict[str, Any]) -> list[tuple[str, str]]:
         return [
             ("Nats-Expected-Last-Sequence", str(self._last)),
-            (LOG, f"{self._log.kind}/{self._log.name}"),
-            (IDENTITY, self._log.identity),
+            (LOG, self._origin[0]),
+            (IDENTITY, self._origin[1]),
             (SEQUENCE, str(row["seq"])),
             (TIME, str(row["time_ns"])),
             *ownHeaders(row["headers"]),
@@ -116,53 +103,45 @@ class CopyTarget:
 
 
 def _copy(
+    job: JobRun,
     given: Any,
     log: Log,
     start: int,
     stop: int,
     read: Callable[[CopyTarget], Iterable[Any]],
-    summary: dict[str, Any],
-    progress: Progress,
 ) -> None:
     if given.rate < 0 or not 1 <= given.window <= 100_000:
-        raise JobUsageError("--rate is 0 or more, --window 1 to 100000")
-    options = checkedOptions(targetTexts(given))
+        raise OptionError("--rate is 0 or more, --window 1 to 100000")
+    options = readOptions(targetTexts(given))
     with connected(options) as connection:
         target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
-        summary["resumed"] = target.next
+        job.summary["resumed"] = target.next
+
+        def onProgress(seq: int) -> None:
+            job.progress(seq, stop - 1)
+
         try:
-            batches = read(target)
-            shown = (lambda seq: progress(seq, stop - 1)) if stop else (lambda seq: None)
-            target.take(batches, given.window, given.prefix, given.rate, shown)
+            target.take(read(target), given.window, given.prefix, given.rate, onProgress)
         finally:
-            progress.end()
-            summary["rows"] = target.copied
-            summary["stop"] = stop
+            job.summary.update(rows=target.copied, stop=stop)
 
 
 @command("migrate")
 def migrateMain(job: JobRun) -> int:
-    addServers(job)
-    job.add_argument("--channel", help="the channel to copy")
-    job.add_argument("--stream", help="or the stream")
-    job.add_argument(
-        "--protocol",
-        choices=("auto", "export", "stan"),
-        default="auto",
-        help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
-    )
-    job.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
-    addTarget(job)
-    job.add_argument("--prefix", default="", help="put before each subject")
+    job.addSource()
+    text = "how a channel is read: as our broker gives it, or as clients of NATS Streaming"
+    job.option("--protocol", "auto", text, choices=("auto", "export", "stan"))
+    job.option("--discover-prefix", "_STAN.discover", "with stan")
+    job.addTarget()
+    job.option("--prefix", "", "put before each subject")
     given = job.given()
     options = sourceOptions(given)
     oneName(options, " to copy", isWhole=True)
-    progress = Progress("migrate", job.stderr)
     if not options["channel"] and given.protocol == "stan":
         raise OptionError("protocol: stan is for channels")
     state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
     if state is None:
-        _copyChannel(given, options, job.summary, progress)
+        _copyChannel(job, given, options)
         return 0
     found = state
 
@@ -170,7 +149,7 @@ def migrateMain(job: JobRun) -> int:
         bounds = SequenceRange(found.name, found.created, target.next, found.stop)
         return batchesOf(options, COLUMNS, bounds)
 
-    _copy(given, logOf(found, options), found.first, found.stop, read, job.summary, progress)
+    _copy(job, given, logOf(found, options), found.first, found.stop, read)
     return 0
 
 
@@ -192,9 +171,7 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
     return None
 
 
-def _copyChannel(
-    given: Any, options: dict[str, Any], summary: dict[str, Any], progress: Progress
-) -> None:
+def _copyChannel(job: JobRun, given: Any, options: dict[str, Any]) -> None:
     name, clusterId = options["channel"][0], options["clusterId"]
     log = Log("channel", name, clusterId, f"stan {clusterId}")
     # While messages wait for their time, the server asks whether we live: so few are taken at once.
@@ -202,7 +179,7 @@ def _copyChannel(
     onLoss = None if options["failOnDataLoss"] else lambda loss: None
     with (
         connected(options) as connection,
-        ChannelReader(connection, name, clusterId, given.discover_prefix, window) as reader,
+        ChannelReader(connection, name, clusterId, given.discover_prefix) as reader,
     ):
         stop = reader.last() + 1
 
@@ -212,25 +189,23 @@ def _copyChannel(
                     f"channel {name} ends with {stop - 1}, and {target.next - 1} was copied: it was"
                     " deleted and made again"
                 )
-            return reader.batches(target.next, stop, target.known, onLoss)
+            return reader.batches(target.next, stop, target.known, onLoss, window)
 
-        _copy(given, log, 1, stop, read, summary, progress)
+        _copy(job, given, log, 1, stop, read)
 
 
 @command("restore")
 def restoreMain(job: JobRun) -> int:
-    job.add_argument("--archive", required=True, help="the directory of the archive")
-    addTarget(job)
-    job.add_argument("--prefix", default="", help="put before each subject")
+    job.addArchive()
+    job.addTarget()
+    job.option("--prefix", "", "put before each subject")
     given = job.given()
     archive = ArchiveOrigin.of(given.archive)
     snapshot = archive.snapshot
     job.summary["lost"] = [list(each) for each in snapshot.lost]
-    progress = Progress("restore", job.stderr)
 
     def read(target: CopyTarget) -> Iterable[Any]:
-        bounds = SequenceRange(snapshot.log.name, "", target.next, snapshot.stop)
-        return archive.batches(bounds, lambda lost: None)
+        return archive.batches(SequenceRange(snapshot.log.name, "", target.next, snapshot.stop))
 
-    _copy(given, snapshot.log, snapshot.start, snapshot.stop, read, job.summary, progress)
+    _copy(job, given, snapshot.log, snapshot.start, snapshot.stop, read)
     return 0

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
 from natsbroker.spark.logs.reading import OnLoss, lose
-from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.streaming.protocol import (
@@ -37,18 +36,8 @@ _PATIENCE = 60
 
 
 class ChannelReader(StanClient):
-    def __init__(
-        self,
-        connection: BlockingConnection,
-        channel: str,
-        clusterId: str,
-        discoverPrefix: str,
-        window: int = 1024,
-    ) -> None:
-        super().__init__(connection, channel, clusterId, discoverPrefix)
-        self._window = window
-        self._inbox = b""
-        self._ackInbox = ""
+    _inbox = b""
+    _ackInbox = ""
 
     def __enter__(self) -> ChannelReader:
         return self
@@ -71,6 +60,7 @@ class ChannelReader(StanClient):
         stop: int,
         known: int = 0,
         onLoss: OnLoss | None = None,
+        window: int = 1024,
     ) -> Iterator[Any]:
         """
         The messages of a range, as Arrow batches with the columns of archives.
@@ -78,12 +68,13 @@ class ChannelReader(StanClient):
         @param known: when the one before C{start} was stored, in nanoseconds since 1970; 0 if
             nobody knows, because the channel is read from its beginning.
         @param onLoss: told of what is not stored any more; by default that is an error.
+        @param window: how many the server may send before they are acknowledged.
         @raise DataLoss: if something is missing, or the channel is another one.
         """
         if start >= stop:
             return
         first = start - 1 if known else start
-        self._subscribe(self._window, startPosition=SEQUENCE_START, startSequence=first)
+        self._subscribe(window, startPosition=SEQUENCE_START, startSequence=first)
         cursor, isBegun = start, bool(known)
         rows: list[dict[str, Any]] = []
         acks: list[bytes] = []
@@ -103,19 +94,18 @@ class ChannelReader(StanClient):
                 isBegun = True
                 rows.append(self._row(message))
             cursor = max(cursor, seq + 1)
-            if len(acks) >= max(self._window // 2, 1) or cursor >= stop:
+            if len(acks) >= max(window // 2, 1) or cursor >= stop:
                 self.connection.send(*acks)
                 if rows:
                     yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
                 acks, rows = [], []
 
     def _row(self, message: Any) -> dict[str, Any]:
-        data, when, checksum = message.data, message.timestamp, message.CRC32
-        if checksum and checksum != zlib.crc32(data):
+        data, when, reply = message.data, message.timestamp, message.reply
+        if message.CRC32 and zlib.crc32(data) != message.CRC32:
             raise DataSourceError(
                 f"channel {self._channel}: the message {message.sequence} is damaged"
             )
-        reply = message.reply
         return {
             "seq": message.sequence,
             "subject": message.subject,

@@ -11,6 +11,7 @@ SQLGlot's trees differ between its versions: C{NOT LIKE} is C{LIKE} with an argu
 from __future__ import annotations
 
 import re
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pyarrow as pa
@@ -23,16 +24,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z_]\w*)|(?P<sign><>|!=|<=|>=|==|=|<|>|\(|\)|,))"
 )
 
-_COMPARED = {
-    "=": lambda a, b: a == b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+_COMPARED = {"=": eq, "==": eq, "!=": ne, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 _WORDS = ("AND", "OR", "NOT", "LIKE", "IN", "BETWEEN", "IS", "NULL", "TIMESTAMP", "TRUE", "FALSE")
 
@@ -45,8 +37,7 @@ class Condition:
         self._text = text
         self._schema = schema
         self._tokens = self._split()
-        self._place = 0
-        self._depth = 0
+        self._place = self._depth = 0
         self._expression = self._either()
         if self._place < len(self._tokens):
             raise self._wrong(f"what is {self._tokens[self._place][1]!r} there for?")
@@ -99,13 +90,13 @@ class Condition:
     def _either(self) -> Any:
         found = self._both()
         while self._has("OR"):
-            found = found | self._both()
+            found |= self._both()
         return found
 
     def _both(self) -> Any:
         found = self._one()
         while self._has("AND"):
-            found = found & self._one()
+            found &= self._one()
         return found
 
     def _one(self) -> Any:
@@ -134,35 +125,27 @@ class Condition:
         if self._has("IS", "NOT", "NULL"):
             return column.is_valid()
         isNot = self._has("NOT")
-        found = self._among(column, name)
-        if found is None:
-            sign = self._next()[1]
-            if isNot or sign not in _COMPARED:
-                raise self._wrong(f"{sign!r} is not understood behind {name}")
-            return _COMPARED[sign](column, self._value(name))
-        return ~found if isNot else found
-
-    def _among(self, column: Any, name: str) -> Any:
-        """
-        What C{NOT} may stand before; C{None} if something else comes next.
-        """
         if self._has("LIKE"):
             kind, pattern = self._next()
             if kind != "text":
                 raise self._wrong("LIKE takes a text")
-            return pc.match_like(column, pattern)
-        if self._has("BETWEEN"):
-            least = self._value(name)
+            found = pc.match_like(column, pattern)
+        elif self._has("BETWEEN"):
+            found = column >= self._value(name)
             self._expect("AND")
-            return (column >= least) & (column <= self._value(name))
-        if self._has("IN"):
+            found &= column <= self._value(name)
+        elif self._has("IN"):
             self._expect("(")
             found = column == self._value(name)
             while self._has(","):
-                found = found | (column == self._value(name))
+                found |= column == self._value(name)
             self._expect(")")
-            return found
-        return None
+        else:
+            sign = self._next()[1]
+            if isNot or sign not in _COMPARED:
+                raise self._wrong(f"{sign!r} is not understood behind {name}")
+            found = _COMPARED[sign](column, self._value(name))
+        return ~found if isNot else found
 
     def _value(self, name: str) -> Any:
         kind, text = self._next()

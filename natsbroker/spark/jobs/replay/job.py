@@ -8,50 +8,32 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.common import (
     FOUND,
-    RESULTS,
     JobRun,
-    JobUsageError,
-    Progress,
-    addMaster,
-    addServers,
-    addTarget,
     command,
+    inPartitions,
     masterOr,
-    optionTexts,
-    resultBatch,
-    resultsIn,
     sessionFor,
     targetTexts,
     workersErrors,
 )
-from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, Row, startOf
-from natsbroker.spark.jobs.replay.sources import (
-    ArchiveSource,
-    LogSource,
-    ParquetSource,
-    Source,
-    SqlSource,
-    rowsIn,
-    shaped,
-)
+from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, TaskResult, startOf
+from natsbroker.spark.jobs.replay.sources import Source, rowsIn, shaped, sourceOf
 from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.logs.streams import StreamApi
-from natsbroker.spark.sessions import isRemote
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
 #: How many subjects are shown as examples.
 _EXAMPLES = 5
-
 
 #: In which order, and what rows are divided among tasks by.
 ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
@@ -121,18 +103,27 @@ def replay(
         raise OptionError("name the one stream to publish to")
     task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
-    if spark is None:
-        if isDryRun:
-            counts = ((row[1], 1, row[0], row[0]) for row in source.rows(0, wanted.where))
-            return {**summary, **dryRun(options, task, counts)}
-        done = publish(
-            options,
-            task,
-            lambda start: source.rows(start, wanted.where),
-            isOver,
-            lambda row: onProgress(row, source.stop),
-        )
-        return {**summary, **_summed([done]), "stopped": isOver()}
+    if spark is not None:
+        with workersErrors():
+            return summary | _inSpark(spark, source, options, task, wanted, isDryRun)
+    if isDryRun:
+        rows = source.rows(0, wanted.where)
+        return summary | dryRun(options, task, ((row[1], 1, row[0], row[0]) for row in rows))
+    with connected(options) as connection:
+        replayer = Replayer(connection, options["domain"], task)
+        rows = source.rows(replayer.next, wanted.where)
+        done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop))
+    return summary | _summed([done]) | {"stopped": isOver()}
+
+
+def _inSpark(
+    spark: Any,
+    source: Source,
+    options: dict[str, Any],
+    task: ReplayTask,
+    wanted: ReplayOptions,
+    isDryRun: bool,
+) -> dict[str, Any]:
     from pyspark.sql.functions import expr
 
     key = ORDERS[wanted.order]
@@ -142,19 +133,17 @@ def replay(
         with connected(options) as connection:
             start = startOf(connection, options["domain"], task, count)
     frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
-    with workersErrors():
-        if isDryRun:
-            sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
-            return {**summary, **dryRun(options, task, sums.toLocalIterator())}
-        divided = frame.repartition(count, *([key] if key else [])).sortWithinPartitions("seq")
-        parts = _ofPartitions(
-            spark,
-            divided,
-            lambda number, rows: publish(
-                options, replace(task, partition=number), lambda start: rows
-            ),
-        )
-        return {**summary, **_summed(parts, start or 1)}
+    if isDryRun:
+        sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
+        return dryRun(options, task, sums.toLocalIterator())
+
+    def publish(number: int, rows: Iterable[Any]) -> TaskResult:
+        with connected(options, number) as connection:
+            mine = replace(task, partition=number)
+            return Replayer(connection, options["domain"], mine).take(rows)
+
+    divided = frame.repartition(count, *([key] if key else [])).sortWithinPartitions("seq")
+    return _summed(inPartitions(spark, divided, rowsIn, publish), start or 1)
 
 
 def dryRun(
@@ -186,67 +175,13 @@ def dryRun(
     return {**found, "untaken": untaken, "examples": examples}
 
 
-class TaskResult(NamedTuple):
-    """
-    @ivar start: the first sequence that was not known to be published.
-    @ivar duplicates: how many of them the stream had already, by their ids.
-    @ivar found: how many it found published.
-    """
-
-    start: int
-    rows: int
-    duplicates: int
-    found: int
-
-
-def publish(
-    options: dict[str, Any],
-    task: ReplayTask,
-    read: Callable[[int], Iterable[Row]],
-    isOver: Callable[[], bool] = lambda: False,
-    onProgress: Callable[[int], object] = lambda row: None,
-) -> TaskResult:
-    """
-    @param read: gives the rows of the task from a sequence on, or more.
-    """
-    with connected(options, task.partition) as connection:
-        replayer = Replayer(connection, options["domain"], task)
-        replayer.take(read(replayer.next), isOver, onProgress)
-        duplicates = replayer.publisher.duplicates
-        return TaskResult(replayer.next, replayer.rows, duplicates, replayer.found)
-
-
-def _ofPartitions(
-    spark: Any, frame: Any, work: Callable[[int, Iterable[Row]], TaskResult]
-) -> list[TaskResult]:
-    """
-    @param work: receives the number of a partition, and its rows.
-    """
-    if not isRemote(spark):
-        found: list[TaskResult] = frame.rdd.mapPartitionsWithIndex(
-            lambda number, rows: iter((work(number, rows),))
-        ).collect()
-        return found
-    import pyarrow as pa
-    from pyspark import TaskContext
-
-    def done(batches: Iterator[Any]) -> Iterator[Any]:
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
-        rows = (row for each in batches for row in rowsIn(pa.Table.from_batches([each])))
-        yield resultBatch(number, work(number, rows))
-
-    return resultsIn(frame.mapInArrow(done, RESULTS))
-
-
 def _summed(done: Sequence[TaskResult], start: int = 1) -> dict[str, Any]:
     """
     @param start: where it begins if no task has rows.
     """
+    names = ("rows", "duplicates", "found")
     return {
-        "rows": sum(each.rows for each in done),
-        "duplicates": sum(each.duplicates for each in done),
-        "found": sum(each.found for each in done),
+        **{name: sum(getattr(each, name) for each in done) for name in names},
         "tasks": len(done),
         "resumed": min((each.start for each in done), default=start),
     }
@@ -258,37 +193,21 @@ def main(job: JobRun) -> int:
     target = targetTexts(given)
     named = {each.name: getattr(given, each.name) for each in fields(ReplayOptions)}
     wanted = ReplayOptions(**{**named, "maps": tuple(given.maps)})
-    progress = Progress("replay", job.stderr)
     with ExitStack() as stack:
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         master = given.master if given.sql else masterOr(given.master)
         isInline = master == "inline"
         isOver = stack.enter_context(stopping()).isSet if isInline else lambda: False
         spark = stack.enter_context(sessionFor(master))
-        stack.callback(progress.end)
-        found = replay(
-            spark,
-            _source(given),
-            target,
-            wanted,
-            given.dry_run,
-            isOver,
-            lambda row, end: progress(row, end - 1) if end else None,
-        )
+
+        def onProgress(row: int, stop: int) -> None:
+            if stop:
+                job.progress(row, stop - 1)
+
+        source = sourceOf(given)
+        found = replay(spark, source, target, wanted, given.dry_run, isOver, onProgress)
     job.summary.update(found)
     return FOUND if found.get("untaken") else 0
-
-
-def _source(given: argparse.Namespace) -> Source:
-    if given.archive:
-        return ArchiveSource(given.archive)
-    if given.parquet:
-        return ParquetSource(given.parquet, given.origin)
-    if given.sql:
-        return SqlSource(given.sql, given.origin)
-    if not given.servers:
-        raise JobUsageError("natsbroker spark replay: --stream and --channel need --servers")
-    return LogSource(optionTexts(given))
 
 
 def _speed(text: str) -> float:
@@ -302,20 +221,17 @@ def _read(job: JobRun) -> argparse.Namespace:
     source.add_argument("--channel", help="from a channel of our broker, at --servers")
     source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
     source.add_argument("--sql", help="from what a query finds, with the same columns")
-    addServers(job, isRequired=False)
-    job.add_argument("--origin", default="", help="what Parquet files or SQL are called")
-    addTarget(job)
-    job.add_argument("--where", default="", help="a condition in SQL: these rows only")
-    job.add_argument(
-        "--map", action="append", default=[], metavar="OLD=NEW", dest="maps", help="subjects"
-    )
-    job.add_argument("--order", default="stream", choices=tuple(ORDERS))
-    job.add_argument("--tasks", type=int, default=4, help="for --order subject and none")
-    job.add_argument("--speed", type=_speed, default=0.0, help="10x: with the gaps, but faster")
-    job.add_argument("--job", default="", help="what the ledger knows this job by")
-    job.add_argument(
-        "--no-ledger", dest="hasLedger", action="store_false", help="trust the duplicate window"
-    )
-    job.add_argument("--dry-run", action="store_true", help="publish nothing")
-    addMaster(job)
+    job.addServers(isRequired=False)
+    job.option("--origin", "", "what Parquet files or SQL are called")
+    job.addTarget()
+    job.option("--where", "", "a condition in SQL: these rows only")
+    job.option("--map", [], "subjects", metavar="OLD=NEW", dest="maps")
+    job.option("--order", "stream", choices=tuple(ORDERS))
+    job.option("--tasks", 4, "for --order subject and none")
+    job.option("--speed", 0.0, "10x: with the gaps, but faster", type=_speed)
+    job.option("--job", "", "what the ledger knows this job by")
+    text = "trust the duplicate window"
+    job.add_argument("--no-ledger", dest="hasLedger", action="store_false", help=text)
+    job.option("--dry-run", False, "publish nothing")
+    job.addMaster()
     return job.given()

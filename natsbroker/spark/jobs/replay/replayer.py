@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.pacing import Pacer
@@ -105,6 +105,19 @@ class ReplayTask:
     patience: float = 10.0
 
 
+class TaskResult(NamedTuple):
+    """
+    @ivar start: the first sequence that was not known to be published.
+    @ivar duplicates: how many of them the stream had already, by their ids.
+    @ivar found: how many it found published.
+    """
+
+    start: int
+    rows: int
+    duplicates: int
+    found: int
+
+
 class Replayer:
     """
     Does one task over one connection.
@@ -114,24 +127,22 @@ class Replayer:
     """
 
     def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
-        self.rows = 0
-        self.found = 0
+        self.rows = self.found = 0
         self._task = task
         self._connection = connection
         self._streams = StreamApi(connection, domain)
         self._rename = Renamer(task.maps)
         self._pace = Pacer(task.rate, task.speed)
         self._pipeline = Pipeline(connection, task.window)
-        self.publisher = Publisher(connection, task.stream, task.window, self._pipeline)
+        self._publisher = Publisher(connection, task.stream, task.window, self._pipeline)
         self._ledger = ReplayLedger(self._streams, task.job, task.partition, self._pipeline)
         self._mark = f"{task.job}.{task.partition}"
         # Rows that are not acknowledged, and those that are, with their sequences in the target.
         self._open: dict[int, None] = {}
         self._acknowledged: deque[tuple[int, int]] = deque()
-        self._last = 0
         self._known: dict[int, int] = {}
+        self._last = self._unnoted = 0
         self._noted = 0.0
-        self._unnoted = 0
         state = self._streams.state(task.stream)
         self._replicas = state.replicas
         self._entry = LedgerEntry(task.plan, state.created, 0, state.stop - 1)
@@ -175,15 +186,14 @@ class Replayer:
         deadline = time.monotonic() + self._task.patience
         while time.monotonic() < deadline:
             reply = self._connection.ask(inbox, b"")
+            until = min(time.monotonic() + _SLICE, deadline)
             try:
-                subject, _, headerLength, body = self._connection.anyMessage(
-                    min(time.monotonic() + _SLICE, deadline)
-                )
+                subject, _, headerLength, body = self._connection.anyMessage(until)
             except TimedOut:
                 continue
-            if subject == reply and headerLength == len(body):
-                if Headers.fromBlock(body).status == 503:
-                    return
+            isStatus = subject == reply and headerLength == len(body)
+            if isStatus and Headers.fromBlock(body).status == 503:
+                return
         raise DataSourceError(
             f"replay {self._mark} is being done by somebody else, or by a task whose connection the"
             f" server has not given up yet ({inbox})"
@@ -212,7 +222,7 @@ class Replayer:
         rows: Iterable[Row],
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
-    ) -> None:
+    ) -> TaskResult:
         """
         Publish rows, from L{next} on.
 
@@ -233,6 +243,7 @@ class Replayer:
                 self._write("")
                 self._pipeline.finish()
         onProgress(self._entry.row)
+        return TaskResult(self.next, self.rows, self._publisher.duplicates, self.found)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -274,10 +285,9 @@ class Replayer:
 
     def _publish(self, row: Row) -> None:
         seq, subject, data, headers, when = row
-        task = self._task
-        pairs = [(STREAM, task.origin), (SEQUENCE, str(seq)), (REPLAY, self._mark)]
-        if when is not None:
-            pairs.append((TIME, str(when)))
+        origin = self._task.origin
+        pairs = [(STREAM, origin), (SEQUENCE, str(seq)), (REPLAY, self._mark)]
+        pairs += [] if when is None else [(TIME, str(when))]
         pairs += ownHeaders(headers)
 
         def stored(sequence: int, isDuplicate: bool) -> None:
@@ -288,9 +298,8 @@ class Replayer:
 
         self._open[seq] = None
         self._last = seq
-        self.publisher.publish(
-            self._rename(subject), _payload(data), pairs, f"{task.origin}:{seq}", stored
-        )
+        target, payload = self._rename(subject), _payload(data)
+        self._publisher.publish(target, payload, pairs, f"{origin}:{seq}", stored)
         self.rows += 1
 
     # What is noted.
@@ -354,12 +363,8 @@ def _rowOf(block: bytes, mark: str) -> int:
 def _direct(
     streams: StreamApi, state: StreamState, bounds: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
-    reader = RangeReader(
-        streams,
-        SequenceRange(state.name, state.created, *bounds),
-        ReadOptions(failsOnLoss=False),
-        lambda loss: None,
-    )
+    wanted = SequenceRange(state.name, state.created, *bounds)
+    reader = RangeReader(streams, wanted, ReadOptions(failsOnLoss=False), lambda loss: None)
     for rows in reader.read():
         for seq, head in zip(rows.seqs, rows.heads, strict=True):
             yield seq, b"NATS/1.0%b\r\n\r\n" % head
@@ -371,9 +376,7 @@ def _oneByOne(
     cursor, stop = bounds
     while cursor < stop:
         found = streams.message(state.name, {"seq": cursor, "next_by_subj": ">"})
-        if found is None:
+        if found is None or found[0] >= stop:
             return
-        seq, block, _ = found
-        if seq < stop:
-            yield seq, block
-        cursor = seq + 1
+        yield found[0], found[1]
+        cursor = found[0] + 1

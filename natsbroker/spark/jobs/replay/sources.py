@@ -4,6 +4,7 @@ What can be replayed: archives, logs, directories of Parquet files, and what SQL
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -16,6 +17,7 @@ from natsbroker.spark.datasource.tasks import batchesOf, stateOf
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.archive.tiering import frameOf
+from natsbroker.spark.jobs.common import optionTexts
 from natsbroker.spark.jobs.replay.conditions import Condition
 from natsbroker.spark.jobs.replay.replayer import Row
 from natsbroker.spark.logs.columns import ddlOf, schemaOf
@@ -44,8 +46,8 @@ class ArchiveSource:
         self.stop = snapshot.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        bounds = SequenceRange(self.origin, "", start, self.stop)
-        return _filtered(self._archive.batches(bounds, lambda lost: None), SCHEMA, where)
+        batches = self._archive.batches(SequenceRange(self.origin, "", start, self.stop))
+        return _filtered(batches, SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
         """
@@ -63,21 +65,20 @@ class LogSource:
         self._texts = dict(texts)
         self._options = options
         self._state = stateOf(options, name)
-        self.origin = self._state.name
+        self.origin = name
         self.identity = f"log {self._state.created}"
         self.stop = self._state.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        state = self._state
-        bounds = SequenceRange(state.name, state.created, max(start, state.first), state.stop)
-        batches = batchesOf(self._options, COLUMNS, bounds)
-        return _filtered(batches, SCHEMA, where)
+        first = max(start, self._state.first)
+        bounds = SequenceRange(self.origin, self._state.created, first, self.stop)
+        return _filtered(batchesOf(self._options, COLUMNS, bounds), SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
-        state = self._state
-        offsets = {"startingOffsets": str(max(start, state.first)), "endingOffsets": str(self.stop)}
-        if max(start, state.first) >= self.stop:
+        first = max(start, self._state.first)
+        if first >= self.stop:
             return spark.createDataFrame([], ddlOf(COLUMNS))
+        offsets = {"startingOffsets": str(first), "endingOffsets": str(self.stop)}
         reader = spark.read.format("natsbroker").options(**{**self._texts, **offsets})
         return reader.schema(ddlOf(COLUMNS)).load()
 
@@ -125,14 +126,29 @@ class SqlSource:
 Source = ArchiveSource | LogSource | ParquetSource | SqlSource
 
 
+def sourceOf(given: Namespace) -> Source:
+    if given.archive:
+        return ArchiveSource(given.archive)
+    if given.parquet:
+        return ParquetSource(given.parquet, given.origin)
+    if given.sql:
+        return SqlSource(given.sql, given.origin)
+    if not given.servers:
+        raise OptionError("--stream and --channel need --servers")
+    return LogSource(optionTexts(given))
+
+
 def _filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:
-    tables: Iterable[Any] = (pa.Table.from_batches([batch]) for batch in batches)
     if where:
-        tables = map(Condition(where, schema).kept, tables)
-    return chain.from_iterable(map(rowsIn, tables))
+        kept = Condition(where, schema).kept
+        batches = (kept(pa.Table.from_batches([each])) for each in batches)
+    return chain.from_iterable(map(rowsIn, batches))
 
 
 def rowsIn(table: Any) -> Iterator[Row]:
+    """
+    @param table: a table of Arrow, or a batch.
+    """
     names, nothing = table.schema.names, [None] * table.num_rows
     times: list[Any] = nothing
     if "time_ns" in names:

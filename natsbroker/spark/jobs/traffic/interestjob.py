@@ -1,5 +1,6 @@
 """
-The job C{interest}: what is sent in vain between clusters, and advice about it.
+The job C{interest}: what is published beside what is subscribed to, what clusters send each other
+in vain, and advice about it.
 """
 
 from __future__ import annotations
@@ -7,33 +8,155 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from natsbroker.spark.datasource.tasks import connected
-from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.jobs.common import (
-    FOUND,
-    JobRun,
-    JobUsageError,
-    command,
-    runnerOf,
-    secondsOf,
-    sourceOptions,
-    writeWhole,
-)
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions, writeWhole
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
-from natsbroker.spark.jobs.traffic.interest import InterestFindings
 from natsbroker.spark.jobs.traffic.job import addEvents, readEvents, writeReport
-from natsbroker.spark.jobs.traffic.totals import EventTotals, foldEvents
+from natsbroker.spark.jobs.traffic.totals import EventTotals, Sums, addTo, foldEvents
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.spark.settings import readOptions
+from natsbroker.subjects.grammar import isValidSubject, overlaps
 from natsbroker.wire.instants import instant
 
 _LEAST, _SHARE, _QUIET = 100, 0.1, 1000
 
-_PREFIX = "$NB.API.GATEWAY.ADVISE."
+#: How subjects begin that are not somebody's own: nobody need be told of them.
+_INTERNAL = ("$", "_INBOX.", "_R_.", "_STAN.")
+
+#: The cluster that is sent to, the account, and the cluster that sends.
+Way = tuple[str, str, str]
+WAY = ("cluster", "account", "gateway")
+
+
+class NoInterest(NamedTuple):
+    """
+    What one cluster sent another in vain of one account.
+
+    @ivar refusals: how often it was told so.
+    @ivar sent: how many messages it sent there at all, as far as it told.
+    @ivar mode: how it sends there now; empty if it did not tell.
+    @ivar patterns: how many patterns the other cluster is subscribed to.
+    """
+
+    way: Way
+    messages: int
+    size: int
+    refusals: int
+    sent: int
+    mode: str
+    patterns: int
+
+
+class InterestFindings:
+    """
+    @ivar prefixes: messages, bytes and refusals of what was sent in vain, by way and prefix.
+    @ivar noInterest: the same by way.
+    @ivar subscribed: for each account and prefix of patterns the clusters that are subscribed to
+        some.
+    @ivar unsubscribed: what is published and nobody is subscribed to anywhere: account, prefix,
+        messages, bytes.
+    @ivar unpublished: what is subscribed to and nobody published: account, prefix, clusters.
+    """
+
+    def __init__(self, found: EventTotals) -> None:
+        self.prefixes: dict[tuple[Way, str], Sums] = {}
+        vain: dict[Way, Sums] = {}
+        sent: Counter[Way] = Counter()
+        published: dict[tuple[str, str], Sums] = {}
+        for cluster, sums in found.sums.items():
+            for (account, kind, peer, prefix), counts in sums.items():
+                messages, size, out, _, noInterest, refusals, _ = counts
+                if kind == "client" and prefix:
+                    addTo(published, (account, prefix), (messages, size, noInterest))
+                elif kind == "gateway" and prefix:
+                    sent[peer, account, cluster] += out
+                    if noInterest:
+                        way = cluster, account, peer
+                        addTo(self.prefixes, (way, prefix), (noInterest, size, refusals))
+                        addTo(vain, way, (noInterest, size, refusals))
+        self.subscribed: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        patterns: Counter[tuple[str, str]] = Counter()
+        modes: defaultdict[Way, set[str]] = defaultdict(set)
+        for told in found.interest.values():
+            for (account, kind, peer, prefix), _, mode, count in told.rows.values():
+                if kind == "client" and prefix:
+                    self.subscribed[account, prefix].add(told.cluster)
+                    patterns[told.cluster, account] += count
+                elif kind == "gateway" and mode:
+                    modes[peer, account, told.cluster].add(mode)
+        self.noInterest = []
+        for way, (messages, size, refusals) in vain.items():
+            whole, mode = max(sent[way], messages), _worst(modes[way])
+            one = NoInterest(way, messages, size, refusals, whole, mode, patterns[way[:2]])
+            self.noInterest.append(one)
+        self.noInterest.sort(key=lambda each: (-each.size, each.way))
+        subscriptions, subjects = _byAccount(self.subscribed), _byAccount(published)
+        self.unsubscribed = sorted(
+            (
+                (account, prefix, messages, size)
+                for (account, prefix), (messages, size, noInterest) in published.items()
+                if noInterest and prefix != ">" and _isAlone(account, prefix, subscriptions)
+            ),
+            key=lambda each: (-each[3], each[:2]),
+        )
+        self.unpublished = sorted(
+            (account, prefix, ", ".join(sorted(filter(None, clusters))))
+            for (account, prefix), clusters in self.subscribed.items()
+            if _isAlone(account, prefix, subjects)
+        )
+
+    def advice(self, least: int, share: float, quiet: int) -> Iterator[dict[str, Any]]:
+        """
+        What is to be done: entries of a policy, see L{natsbroker.gateways.advice.PolicyAdvice}.
+
+        @param least: the least messages without interest that are worth it.
+        @param share: and so large a part, from 0 to 1, of all that was sent.
+        @param quiet: a cluster with more patterns than this, and less in vain than a tenth as many
+            messages, is not to be told everything because of a few refusals.
+        """
+        for each in self.noInterest:
+            way = dict(zip(WAY, each.way, strict=True))
+            if not way["cluster"] or not way["gateway"] or each.mode == "interest-only":
+                continue
+            saved = {"no_interest_msgs": each.messages, "no_interest_bytes": each.size}
+            if each.messages >= least and each.messages >= share * each.sent:
+                yield {**way, "mode": "interest-only", **saved}
+            elif each.patterns > quiet and each.messages * 10 < each.patterns:
+                most = max(each.patterns, 1000)
+                yield {**way, "mode": "optimistic", **saved, "max_no_interest": most}
+
+
+def _worst(modes: set[str]) -> str:
+    """
+    The mode of the server that sends most; empty if none told.
+    """
+    known = ("optimistic", "transitioning", *sorted(modes))
+    return next((each for each in known if each in modes), "")
+
+
+def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:
+    found: defaultdict[str, list[bytes]] = defaultdict(list)
+    for account, prefix in keys:
+        pattern = prefix.encode("utf-8", "replace")
+        if isValidSubject(pattern):
+            found[account].append(pattern)
+    return found
+
+
+def _isAlone(account: str, prefix: str, others: dict[str, list[bytes]]) -> bool:
+    """
+    Whether a prefix is a user's, and none of the others of the account meets it.
+    """
+    mine = prefix.encode("utf-8", "replace")
+    if prefix.startswith(_INTERNAL) or not isValidSubject(mine):
+        return False
+    return not any(overlaps(mine, each) for each in others.get(account, ()))
 
 
 def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> dict[str, Any]:
@@ -85,17 +208,15 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
         for entry in policy["policy"]:
             names = ("account", "gateway", "mode", "until", "max_no_interest")
             asked = {name: entry[name] for name in names if name in entry}
-            one = {"cluster": entry["cluster"], **asked, "applied": False}
+            one = {"cluster": entry["cluster"], **asked, "applied": True}
             done.append(one)
-            subject = f"{_PREFIX}{entry['cluster']}"
+            subject = f"$NB.API.GATEWAY.ADVISE.{entry['cluster']}"
             try:
                 apiFields(connection.request(subject, json.dumps(asked).encode()), subject)
-                one["applied"] = True
             except ApiError as error:
-                nobody = (
-                    f"nobody answers {subject}: no broker of ours there, or not in this account"
-                )
-                one["error"] = nobody if error.code == 503 else str(error)
+                nobody = "no broker of ours there, or not in this account"
+                text = f"nobody answers {subject}: {nobody}" if error.code == 503 else str(error)
+                one.update(applied=False, error=text)
     return done
 
 
@@ -104,14 +225,9 @@ def replayed(found: InterestFindings, policy: Mapping[str, Any]) -> dict[str, in
     What a policy would have saved of what was sent in vain, had it been there all the time: at
     most, since what is on its way when a connection begins comes in any case.
     """
-    ways = {
-        (each["cluster"], each["account"], each["gateway"])
-        for each in policy["policy"]
-        if each["mode"] == "interest-only"
-    }
-    saved = [
-        each for each in found.noInterest if (each.cluster, each.account, each.gateway) in ways
-    ]
+    advised = [each for each in policy["policy"] if each["mode"] == "interest-only"]
+    ways = {tuple(each[name] for name in WAY) for each in advised}
+    saved = [each for each in found.noInterest if each.way in ways]
     return {
         "saved_msgs": sum(each.messages for each in saved),
         "saved_bytes": sum(each.size for each in saved),
@@ -123,20 +239,14 @@ def reportOf(
 ) -> JobReport:
     noInterest = found.noInterest[:top]
     prefixes = sorted(found.prefixes.items(), key=lambda item: item[1][1], reverse=True)[:top]
-    bars = [
-        (f"{each.gateway} to {each.cluster}: {each.account}", float(each.size))
-        for each in noInterest
-    ]
+    bars = [("{2} to {0}: {1}".format(*each.way), float(each.size)) for each in noInterest]
     sections = [
         ReportSection(
             "Sent in vain, by cluster and account",
             ("to", "account", "from", "messages", "bytes", "told so", "of", "mode now"),
             [
-                (
-                    *(each.cluster, each.account, each.gateway, each.messages),
-                    *(bytesOf(each.size), each.refusals, each.sent, each.mode or "?"),
-                )
-                for each in noInterest
+                (*x.way, x.messages, bytesOf(x.size), x.refusals, x.sent, x.mode or "?")
+                for x in noInterest
             ],
             "Messages that another cluster sent and nobody wanted, of those that it sent at all.",
             Chart("bars", {"": bars}, "B"),
@@ -153,10 +263,7 @@ def reportOf(
             "Advice",
             ("to", "account", "from", "mode", "saves up to"),
             [
-                (
-                    *(each[name] for name in ("cluster", "account", "gateway", "mode")),
-                    bytesOf(each["no_interest_bytes"]),
-                )
+                (*(each[name] for name in (*WAY, "mode")), bytesOf(each["no_interest_bytes"]))
                 for each in policy["policy"]
             ],
         ),
@@ -174,36 +281,23 @@ def reportOf(
     return JobReport("Interest", {"Events": events}, sections)
 
 
-def _read(job: JobRun) -> argparse.Namespace:
+@command("interest")
+def main(job: JobRun) -> int:
     addEvents(job)
-    job.add_argument("--policy", default="", help="a file for the advice, as JSON")
-    job.add_argument("--least", type=int, default=_LEAST, help="messages in vain worth advice")
-    job.add_argument("--share", type=float, default=_SHARE, help="and what part of all sent")
-    job.add_argument("--until", type=secondsOf, default=86400.0, help="how long advice is to hold")
-    job.add_argument("--apply", action="store_true", help="advise the brokers that run")
-    job.add_argument("--api-servers", default="", help="where to advise, if not at --servers")
-    job.add_argument(
-        "--api-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what logs in there, to the system account, in place of --option",
-    )
-    job.add_argument("--replay-against", default="", help="a policy: what would it have saved?")
+    job.option("--policy", "", "a file for the advice, as JSON")
+    job.option("--least", _LEAST, "messages in vain worth advice")
+    job.option("--share", _SHARE, "and what part of all sent")
+    job.duration("--until", 86400.0, "how long advice is to hold")
+    job.option("--apply", False, "advise the brokers that run")
+    job.option("--api-servers", "", "where to advise, if not at --servers")
+    job.pairs("--api-option", "what logs in there, to the system account, in place of --option")
+    job.option("--replay-against", "", "a policy: what would it have saved?")
     given = job.given()
     if given.top < 1 or given.least < 1 or not 0 <= given.share <= 1:
         job.error("--top and --least are 1 at least, --share is from 0 to 1")
-    return given
-
-
-@command("interest")
-def main(job: JobRun) -> int:
-    given = _read(job)
     against = _policyAt(given.replay_against) if given.replay_against else None
-    api = argparse.Namespace(**vars(given))
-    api.servers = given.api_servers or given.servers
-    api.option = given.api_option or given.option
-    apiOptions = sourceOptions(api)
+    servers, option = given.api_servers or given.servers, given.api_option or given.option
+    apiOptions = sourceOptions(argparse.Namespace(servers=servers, option=option))
     totals = readEvents(job, given)
     found = InterestFindings(totals)
     policy = policyOf(found.advice(given.least, given.share, _QUIET), given.until)
@@ -235,10 +329,9 @@ def _policyAt(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     entries = found.get("policy") if isinstance(found, dict) else None
-    names = ("cluster", "account", "gateway", "mode")
     if not isinstance(entries, list) or not all(
-        isinstance(each, dict) and all(isinstance(each.get(name), str) for name in names)
+        isinstance(each, dict) and all(isinstance(each.get(x), str) for x in (*WAY, "mode"))
         for each in entries
     ):
-        raise JobUsageError(f"{path} is no policy")
+        raise OptionError(f"{path} is no policy")
     return dict(found)

@@ -15,23 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.jobs.common import (
-    JobRun,
-    JobUsageError,
-    Progress,
-    addSource,
-    command,
-    runnerFor,
-    runnerOf,
-    secondsOf,
-    sourceOptions,
-    writeWhole,
-)
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sourceOptions, writeWhole
 from natsbroker.spark.jobs.report import (
     Chart,
     JobReport,
     ReportSection,
-    addPage,
     bytesOf,
     rateOf,
     writePage,
@@ -95,9 +84,9 @@ def traffic(
 def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
     size, step = round(window * SECOND), round(slide * SECOND)
     if not 0 < step <= size:
-        raise JobUsageError("--slide must be more than nothing and at most --window")
+        raise OptionError("--slide must be more than nothing and at most --window")
     if size > step * _OVERLAP:
-        raise JobUsageError(f"--window must be at most {_OVERLAP} times --slide")
+        raise OptionError(f"--window must be at most {_OVERLAP} times --slide")
     return TimeWindows(size, step, round(watermark * SECOND))
 
 
@@ -132,17 +121,14 @@ class ClosedWindows:
 
         @param to: a directory for the rows; none if empty.
         """
-        clients: dict[str, Sums] = {"": [0] * len(COUNTS)}
-        for (_, kind, _, prefix), counts in self.totals.items():
-            if kind == "client" and prefix:
-                addTo(clients, "", counts)
+        clients = [c for (_, kind, _, x), c in self.totals.items() if kind == "client" and x]
         return {
             "events": self._found.kinds["traffic"],
             "servers": len(self._found.servers),
             "strange": self._found.malformed,
             "windows": len(self.begins),
             "open": len(self._found.sums) - len(self.begins),
-            **dict(zip(COUNTS[:5], clients[""], strict=False)),
+            **{name: sum(each[place] for each in clients) for place, name in enumerate(COUNTS[:5])},
             **({"file": self.write(to)} if to and self.begins else {}),
         }
 
@@ -158,8 +144,7 @@ class ClosedWindows:
             for begin in self.begins
             for who, counts in sorted(self._found.sums[begin].items())
         )
-        named = [dict(zip(_SCHEMA.names, row, strict=True)) for row in rows]
-        table = pa.Table.from_pylist(named, _SCHEMA)
+        table = pa.table([list(each) for each in zip(*rows, strict=True)], schema=_SCHEMA)
 
         def write(draft: Path) -> None:
             draft.parent.mkdir(parents=True, exist_ok=True)
@@ -170,15 +155,16 @@ class ClosedWindows:
 
     def report(self, top: int) -> JobReport:
         found = self._found
-        events = found.kinds["traffic"]
-        facts = {
-            "From": _moment(found.first).isoformat(),
-            "To": _moment(found.last).isoformat(),
-            "Seconds": self.seconds,
-            "Brokers": len(found.servers),
-            "Events": events,
-        }
-        return JobReport("Traffic", facts if events else {"Events": 0}, self._sections(top))
+        facts: dict[str, Any] = {"Events": found.kinds["traffic"]}
+        if facts["Events"]:
+            facts = {
+                "From": _moment(found.first).isoformat(),
+                "To": _moment(found.last).isoformat(),
+                "Seconds": self.seconds,
+                "Brokers": len(found.servers),
+                **facts,
+            }
+        return JobReport("Traffic", facts, self._sections(top))
 
     def _sections(self, top: int) -> list[ReportSection]:
         accounts: dict[str, Sums] = {}
@@ -190,6 +176,7 @@ class ClosedWindows:
         clusters = _heaviest(self.totals, top, lambda who: who[1] == "gateway")
         links = _heaviest(self.totals, top, lambda who: who[1] in ("route", "leaf"))
         names = ("msgs/s in", "in", "msgs/s out", "out", "nobody wanted")
+        bars = [(f"{who[0]} {who[3]}", self._rate(counts[1])) for who, counts in talkers]
         return [
             ReportSection("Accounts over time", chart=self._overTime()),
             ReportSection(
@@ -206,11 +193,7 @@ class ClosedWindows:
                 "Top talkers",
                 ("account", "subjects", *names),
                 [(who[0], who[3], *self._rates(counts)) for who, counts in talkers],
-                chart=Chart(
-                    "bars",
-                    {"": [(f"{who[0]} {who[3]}", self._rate(each[1])) for who, each in talkers]},
-                    "B/s",
-                ),
+                chart=Chart("bars", {"": bars}, "B/s"),
             ),
             ReportSection(
                 "Other clusters",
@@ -233,7 +216,7 @@ class ClosedWindows:
         return (a, rateOf(b), c, rateOf(d), counts[4])
 
     def _sizes(self, account: str, counts: Sums) -> tuple[str, ...]:
-        sizes = self._found.sizes.get(account, Counter())
+        sizes = self._found.sizes[account]
         mean = counts[1] / counts[0] if counts[0] else 0.0
         return (bytesOf(mean), *(bytesOf(percentile(sizes, part)) for part in (0.5, 0.99)))
 
@@ -241,16 +224,15 @@ class ClosedWindows:
         """
         The rates of the heaviest accounts; an account without traffic in a window has 0 there.
         """
-        series: dict[str, dict[int, int]] = {}
+        series: dict[str, Counter[int]] = {}
         for begin in self.begins:
             for (account, kind, _, prefix), counts in self._found.sums[begin].items():
                 if kind == "client" and prefix:
-                    points = series.setdefault(account, dict.fromkeys(self.begins, 0))
-                    points[begin] += counts[0]
-        heaviest = sorted(series, key=lambda name: sum(series[name].values()), reverse=True)
+                    series.setdefault(account, Counter())[begin] += counts[0]
+        heaviest = sorted(series.items(), key=lambda item: item[1].total(), reverse=True)
         lines: dict[str, list[tuple[Any, float]]] = {
-            name: [(at / SECOND, count * SECOND / self._size) for at, count in series[name].items()]
-            for name in heaviest[:_LINES]
+            name: [(at / SECOND, counts[at] * SECOND / self._size) for at in self.begins]
+            for name, counts in heaviest[:_LINES]
         }
         return Chart("lines", lines, "msgs/s in")
 
@@ -263,7 +245,7 @@ def _heaviest(
 
 
 def percentile(sizes: Counter[int], part: float) -> int:
-    left = part * sum(sizes.values())
+    left = part * sizes.total()
     for size in sorted(sizes):
         left -= sizes[size]
         if left <= 0:
@@ -279,10 +261,11 @@ def _moment(time: int) -> datetime:
 
 
 def addEvents(job: JobRun) -> None:
-    addSource(job)
-    job.add_argument("--since", type=secondsOf, help="from so long ago on (1h, 7d)")
-    addPage(job)
-    job.add_argument("--top", type=int, default=20, help="how many rows tables have")
+    job.addSource()
+    job.addMaster()
+    job.duration("--since", None, "from so long ago on (1h, 7d)")
+    job.addPage()
+    job.option("--top", 20, "how many rows tables have")
 
 
 def readEvents(
@@ -295,13 +278,10 @@ def readEvents(
         try:
             options["startingTimestamp"] = instant(time.time() - given.since)
         except (ValueError, OverflowError, OSError):
-            raise JobUsageError("--since: no time was so long ago") from None
+            raise OptionError("--since: no time was so long ago") from None
         options["startingOffsetsByTimestampStrategy"] = "latest"
-    progress = Progress(job.name, job.stderr)
-    with runnerFor(given.master) as run:
-        found = foldEvents(options, windows, run, progress)
-    progress.end()
-    return found
+    with job.runner(given.master) as run:
+        return foldEvents(options, windows, run, job.progress)
 
 
 def writeReport(job: JobRun, given: argparse.Namespace, report: JobReport) -> None:
@@ -312,11 +292,11 @@ def writeReport(job: JobRun, given: argparse.Namespace, report: JobReport) -> No
 @command("traffic")
 def main(job: JobRun) -> int:
     addEvents(job)
-    job.add_argument("--window", type=secondsOf, default=60.0, help="how long a window is")
-    job.add_argument("--slide", type=secondsOf, help="how much later the next one begins")
-    job.add_argument("--watermark", type=secondsOf, default=30.0, help="how late events may come")
-    job.add_argument("--final", action="store_true", help="take the last windows too")
-    job.add_argument("--to", default="", help="a directory for the rows, as Parquet")
+    job.duration("--window", 60.0, "how long a window is")
+    job.duration("--slide", None, "how much later the next one begins")
+    job.duration("--watermark", 30.0, "how late events may come")
+    job.option("--final", False, "take the last windows too")
+    job.option("--to", "", "a directory for the rows, as Parquet")
     given = job.given()
     slide = given.window if given.slide is None else given.slide
     windows = windowsOf(given.window, slide, given.watermark)

@@ -5,8 +5,8 @@ The broker's own events, and sums of them, which tasks read from where they are 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from operator import add
@@ -22,13 +22,8 @@ from natsbroker.spark.logs.selection import checkedNames, logsOf
 
 #: What rows of traffic count.
 COUNTS = (
-    "msgs_in",
-    "bytes_in",
-    "msgs_out",
-    "bytes_out",
-    "no_interest",
-    "rs_minus_sent",
-    "slow_drops",
+    *("msgs_in", "bytes_in", "msgs_out", "bytes_out"),
+    *("no_interest", "rs_minus_sent", "slow_drops"),
 )
 
 #: What rows are about.
@@ -66,14 +61,10 @@ class BrokerEvent(NamedTuple):
 def readEvent(data: bytes) -> BrokerEvent:
     try:
         found = json.loads(data)
-        event = BrokerEvent(
-            found["type"].removeprefix(_TYPE),
-            nanoseconds(found["timestamp"]),
-            float(found["seconds"]),
-            _text(found["server"]["id"]),
-            _text(found["cluster"]),
-            [_row(each) for each in found["rows"]],
-        )
+        server, cluster = _texts([found["server"]["id"], found["cluster"]])
+        kind, time = found["type"].removeprefix(_TYPE), nanoseconds(found["timestamp"])
+        rows = [_row(each) for each in found["rows"]]
+        event = BrokerEvent(kind, time, float(found["seconds"]), server, cluster, rows)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise ValueError("no event of a broker") from None
     if event.kind not in ("traffic", "interest") or not 0 <= event.seconds < 1e6:
@@ -82,21 +73,18 @@ def readEvent(data: bytes) -> BrokerEvent:
 
 
 def _row(row: dict[str, Any]) -> EventRow:
-    account, kind, peer, prefix, mode = (_text(row.get(name, "")) for name in _TEXTS)
-    *counts, patterns, _ = (_count(row.get(name, 0)) for name in _NUMBERS)
+    account, kind, peer, prefix, mode = _texts([row.get(name, "") for name in _TEXTS])
+    values = [row.get(name, 0) for name in _NUMBERS]
+    if not all(type(each) is int and 0 <= each < 1 << 62 for each in values):
+        raise ValueError("counts are expected")
+    *counts, patterns, _ = values
     return EventRow((account, kind, peer, prefix), counts, mode, patterns)
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a text is expected")
-    return value
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 62:
-        raise ValueError("a count is expected")
-    return value
+def _texts(values: list[Any]) -> list[str]:
+    if not all(isinstance(each, str) for each in values):
+        raise TypeError("texts are expected")
+    return values
 
 
 SECOND = 10**9
@@ -104,8 +92,9 @@ SECOND = 10**9
 #: The most sums.
 _MOST = 4_000_000
 
-#: How many tasks are handed out at a time, so that it can be told how far they are.
-_AT_ONCE = 8
+#: How many processors work on them, and how many tasks are handed out at a time, so that it can be
+#: told how far they are.
+_PROCESSORS, _AT_ONCE = 4, 8
 
 Sums = list[int]
 
@@ -124,11 +113,8 @@ class TimeWindows:
     slide: int
     watermark: int
 
-    def of(self, time: int) -> Iterator[int]:
-        begin = time - time % self.slide
-        while begin > time - self.size:
-            yield begin
-            begin -= self.slide
+    def of(self, time: int) -> Iterable[int]:
+        return range(time - time % self.slide, time - self.size, -self.slide)
 
 
 class ServerInterest(NamedTuple):
@@ -152,8 +138,8 @@ class EventTotals:
 
     def __init__(self, windows: TimeWindows | None = None) -> None:
         self.windows = windows
-        self.sums: dict[Any, dict[Who, Sums]] = {}
-        self.sizes: dict[str, Counter[int]] = {}
+        self.sums: defaultdict[Any, dict[Who, Sums]] = defaultdict(dict)
+        self.sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.interest: dict[str, ServerInterest] = {}
         self.servers: set[str] = set()
         self.kinds: Counter[str] = Counter()
@@ -168,15 +154,15 @@ class EventTotals:
         lasted = int(event.seconds * SECOND)
         self._span(event.time - lasted, event.time)
         self.servers.add(event.server)
-        groups: list[Any] = [event.cluster]
+        groups: Iterable[Any] = [event.cluster]
         if self.windows is not None:
-            groups = list(self.windows.of(event.time - lasted // 2))
+            groups = self.windows.of(event.time - lasted // 2)
         for row in event.rows:
             for group in groups:
                 self._count(group, row.who, row.counts)
             messages, size = row.counts[:2]
             if row.who[1] == "client" and messages:
-                self.sizes.setdefault(row.who[0], Counter())[size // messages] += messages
+                self.sizes[row.who[0]][size // messages] += messages
 
     def _hear(self, server: str, told: ServerInterest) -> None:
         known = self.interest.get(server)
@@ -190,7 +176,7 @@ class EventTotals:
         self.last = max(self.last, last)
 
     def _count(self, group: Any, who: Who, counts: Sums) -> None:
-        sums = self.sums.setdefault(group, {})
+        sums = self.sums[group]
         self._size += who not in sums
         if self._size > _MOST:
             larger = "a larger --window, or " if self.windows else ""
@@ -204,7 +190,7 @@ class EventTotals:
         self.malformed += other.malformed
         self.servers |= other.servers
         for account, sizes in other.sizes.items():
-            self.sizes.setdefault(account, Counter()).update(sizes)
+            self.sizes[account].update(sizes)
         for group, sums in other.sums.items():
             for who, counts in sums.items():
                 self._count(group, who, counts)
@@ -214,10 +200,7 @@ class EventTotals:
 
 def addTo(sums: dict[Any, Sums], key: Any, counts: Iterable[int]) -> None:
     before = sums.get(key)
-    if before is None:
-        sums[key] = list(counts)
-    else:
-        before[:] = map(add, before, counts)
+    sums[key] = list(counts) if before is None else list(map(add, before, counts))
 
 
 def foldRange(
@@ -241,7 +224,6 @@ def foldEvents(
     windows: TimeWindows | None,
     run: Runner,
     onProgress: Callable[[int, int], object] = lambda done, end: None,
-    processors: int = 4,
 ) -> EventTotals:
     """
     Count all events that the options name.
@@ -251,8 +233,7 @@ def foldEvents(
     checkedNames(options)
     with connected(options) as connection:
         ranges = planRanges(logsOf(connection, options), options, logLoss)
-    rows = options["maxRowsPerPartition"]
-    pieces = split(ranges, options["minPartitions"], rows, processors)
+    pieces = split(ranges, options["minPartitions"], options["maxRowsPerPartition"], _PROCESSORS)
     end = sum(each.stop - each.start for each in pieces)
     whole, done = EventTotals(windows), 0
     for place in range(0, len(pieces), _AT_ONCE):

@@ -47,12 +47,8 @@ class TestChannel:
         name = broker.channel(b"%d" % n for n in range(1, 1001))
         table = tableAt(tmp_path)
         progress: list[tuple[int, int]] = []
-        archiver = Archiver(
-            optionsOf(broker, channel=name),
-            table,
-            plan=FilePlan(300, 2),
-            onProgress=lambda done, end: progress.append((done, end)),
-        )
+        archiver = Archiver(optionsOf(broker, channel=name), table, plan=FilePlan(300, 2))
+        archiver.onProgress = lambda done, end: progress.append((done, end))
         archiver.once()
         snapshot = tableAt(tmp_path).require()
         assert progress == [(601, 1001), (1001, 1001)]
@@ -169,13 +165,10 @@ class TestChannel:
         """Who is asked to end does so after the version that is being made."""
         name = broker.channel([b"x"] * 100)
         isOver: list[bool] = []
-        archiver = Archiver(
-            optionsOf(broker, channel=name),
-            tableAt(tmp_path),
-            plan=FilePlan(10, 2),
-            onProgress=lambda done, end: isOver.append(True),
-            isOver=lambda: bool(isOver),
-        )
+        options = optionsOf(broker, channel=name)
+        archiver = Archiver(options, tableAt(tmp_path), plan=FilePlan(10, 2))
+        archiver.onProgress = lambda done, end: isOver.append(True)
+        archiver.isOver = lambda: bool(isOver)
         assert archiver.once().stop == 21
 
 

@@ -58,7 +58,7 @@ class Kept:
 
     def check(self, rows: int) -> None:
         """See that the archive has every message, once and whole."""
-        snapshot, compared = verify(readOptions({"servers": self.broker.url}), self.table)
+        snapshot, compared = verify(readOptions({"servers": self.broker.url}), self.table, inline)
         assert compared == Comparison((), rows, 0)
         assert snapshot.rows == rows
 

@@ -15,6 +15,7 @@ import pytest
 from natsbroker.spark.errors import DataLoss
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.jobs.archive.verify import Comparison, verify
+from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import Difference, withChecksums
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
@@ -36,7 +37,7 @@ def archived(
 
 def compared(station: Station | BrokerStation, table: ArchiveTable, block: int = 16) -> Comparison:
     """What comes of comparing."""
-    return verify(readOptions({"servers": station.url}), table, block=block)[1]
+    return verify(readOptions({"servers": station.url}), table, inline, block)[1]
 
 
 @pytest.fixture(params=["channel", "stream", "channel-iceberg", "stream-delta"])

@@ -309,6 +309,14 @@ class TestCommand:
         assert summary["error"] == "channel none: there is no channel none"
         assert errors == f"natsbroker spark archive: {summary['error']}\n"
 
+    def test_unknownOption(self, tmp_path: Path) -> None:
+        """An option that the data source does not have is wrong, in the line as well."""
+        source = ("--servers", "h", "--stream", "S", "--to", str(tmp_path))
+        code, summary, errors = ran(*source, "--option", "usr=x")
+        assert (code, summary["result"]) == (2, "wrong")
+        assert "did you mean 'user'" in summary["error"]
+        assert errors == f"natsbroker spark archive: {summary['error']}\n"
+
     def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The options are explained on request."""
         assert cli.main(("archive", "--help"), io.StringIO(), io.StringIO()) == 0

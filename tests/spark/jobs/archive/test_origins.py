@@ -59,7 +59,7 @@ class TestLog:
         name = broker.channel([b"%d" % n for n in range(9)])
         options = readOptions({"servers": broker.url, "channel": name})
         Archiver(options, DeltaLakeTable(tmp_path)).once()
-        log, archive = LogOrigin.of(options), ArchiveOrigin.of(str(tmp_path))
+        log, archive = LogOrigin(options), ArchiveOrigin.of(str(tmp_path))
         assert log.state() == archive.state()
         assert log.now().state().stop == 10
         bounds = SequenceRange(name, log.state().log.identity, 3, 8)
@@ -76,7 +76,7 @@ class TestLog:
         stream.fill([b"x"] * 10)
         stream.delete(7)
         options = readOptions({"servers": station.url, "stream": stream.name})
-        origin = LogOrigin.of(options)
+        origin = LogOrigin(options)
         assert read(origin, 1, 11) == ([1, 2, 3, 4, 5, 6, 8, 9, 10], [])
         stream.api("PURGE", {"seq": 4})
         assert read(origin, 1, 11) == ([4, 5, 6, 8, 9, 10], [(1, 4)])
@@ -87,4 +87,4 @@ class TestLog:
     def test_notOneWholeLog(self, given: dict[str, str]) -> None:
         """What is not one whole log is refused."""
         with pytest.raises(OptionError, match="name the one stream or channel, whole"):
-            LogOrigin.of(readOptions({"servers": "h", **given}))
+            LogOrigin(readOptions({"servers": "h", **given}))

@@ -17,7 +17,7 @@ from natsbroker.spark.jobs.archive import tidying
 from natsbroker.spark.jobs.archive.exporting import export
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
-from natsbroker.spark.jobs.archive.tidying import ArchiveRetention, Housekeeper, expire
+from natsbroker.spark.jobs.archive.tidying import Housekeeper, expire
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.snapshots import TableSnapshot
@@ -51,7 +51,7 @@ def checkpoint(directory: Path, following: int, identity: str = LOG.identity) ->
 def keeper(table: ArchiveTable, said: list[str], after: int = 3, keep: float = 0.0) -> Housekeeper:
     """One that is not asked about holds."""
     options = readOptions({"servers": "h", "stream": "S"})
-    return Housekeeper(table, options, inline, after, ArchiveRetention(keep), said.append)
+    return Housekeeper(table, options, inline, said.append, after, keep)
 
 
 class TestHousekeeper:
@@ -95,13 +95,13 @@ class TestNeeded:
     def test_checkpoint(self, table: ArchiveTable, tmp_path: Path) -> None:
         """What a query has not read stays; a checkpoint that says nothing keeps everything."""
         query = checkpoint(tmp_path / "query", 4)
-        assert expire(table, ArchiveRetention(1.0, (query,))) == 3
+        assert expire(table, 1.0, (str(query),)) == 3
         assert table.require().start == 4
         with pytest.raises(DataSourceError, match="there is no checkpoint"):
-            expire(table, ArchiveRetention(1.0, (tmp_path / "none",)))
+            expire(table, 1.0, (str(tmp_path / "none"),))
         other = checkpoint(tmp_path / "other", 9, "beef")
         with pytest.raises(OptionError, match="does not read the channel of the archive"):
-            expire(table, ArchiveRetention(1.0, (other,)))
+            expire(table, 1.0, (str(other),))
         assert table.require().start == 4
 
     def test_hold(self, broker: BrokerStation, tmp_path: Path) -> None:

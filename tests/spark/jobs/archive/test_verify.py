@@ -62,7 +62,7 @@ def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
     [
         ((), "the following arguments are required: --servers, --archive"),
         (("--servers", "h", "--archive", "a", "--block", "0"), "--block is 1 to 1000000"),
-        (("--servers", "h", "--archive", "a", "--option", "x"), "--option takes NAME=VALUE"),
+        (("--servers", "h", "--archive", "a", "--option", "x"), "--option: takes NAME=VALUE"),
     ],
 )
 def test_usageErrors(arguments: tuple[str, ...], text: str) -> None:

@@ -194,7 +194,7 @@ class TestAgain:
         extended(tmp_path / "log", [order(6)])
         decoder = decoderOf(tmp_path)
         assert decoder.once() == 7
-        assert decoder.rows["orders_any"] == 1
+        assert decoder.added["orders_any"] == 1
         assert seqsOf(tmp_path, "orders_any") == [1, 2, 3, 4, 5, 6]
 
     def test_newTable(self, tmp_path: Path) -> None:
@@ -226,12 +226,9 @@ class TestAgain:
         """Who is asked to end does so after the versions that are being made."""
         extended(tmp_path / "log", [order(n) for n in range(20)])
         told: list[tuple[int, int]] = []
-        decoder = decoderOf(
-            tmp_path,
-            plan=FilePlan(3, 2),
-            onProgress=lambda *now: told.append(now),
-            isOver=lambda: bool(told),
-        )
+        decoder = decoderOf(tmp_path, plan=FilePlan(3, 2))
+        decoder.onProgress = lambda *now: told.append(now)
+        decoder.isOver = lambda: bool(told)
         assert decoder.once() == 7
         assert told == [(7, 21)]
 
@@ -247,7 +244,7 @@ class TestAgain:
 
         decoder = decoderOf(tmp_path, run=slow, plan=FilePlan(5, 3))
         decoder.once()
-        assert decoder.rows["orders_any"] == 0
+        assert decoder.added["orders_any"] == 0
         assert seqsOf(tmp_path, "orders_any") == list(range(1, 31))
         table = DeltaLakeTable(tmp_path / "to" / "orders_any")
         there = {f"data/{each.name}" for each in (table.directory / "data").iterdir()}

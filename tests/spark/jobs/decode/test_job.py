@@ -202,7 +202,7 @@ class TestWrong:
             (("--to", "d", "--schema", "x", "--archive", "a"), "is not PATTERN=KIND:WHAT"),
             (
                 ("--to", "d", "--schema", SCHEMA, "--archive", "a", "--table", "x"),
-                "--table takes PATTERN=NAME",
+                "--table: takes PATTERN=NAME",
             ),
             (
                 ("--to", "d", "--schema", SCHEMA, "--archive", "a", "--once", "--every", "1s"),

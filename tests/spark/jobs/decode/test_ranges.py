@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from natsbroker.spark.codecs.mappings import codecOf, readMappings
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.archive.origins import StoredRange
-from natsbroker.spark.jobs.decode.ranges import DecodePlan, DecodeResult, DecodeTask, decodeRange
+from natsbroker.spark.jobs.decode.ranges import DecodePlan, DecodeResult, decodeRange
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.delta import DeltaLakeTable
@@ -59,7 +59,7 @@ def decoded(root: Path, origin: Any) -> DecodeResult:
     for each in plan.targets():
         DeltaLakeTable(root / each.name).make()
     bounds = SequenceRange("LOG", "one", 1, origin.state().stop)
-    return decodeRange(origin, plan, DecodeTask(bounds, plan.targets()))
+    return decodeRange(origin, plan, plan.targets(), bounds)
 
 
 def test_fails(tmp_path: Path) -> None:
@@ -117,9 +117,8 @@ def test_wide(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FileWriter, "add", watched)
         origin: Any = Given(many, many, most, many)
-        done = decodeRange(
-            origin, plan, DecodeTask(SequenceRange("LOG", "one", 1, 5), plan.targets())
-        )
+        bounds = SequenceRange("LOG", "one", 1, 5)
+        done = decodeRange(origin, plan, plan.targets(), bounds)
     assert sizes == [2, 1, 1]
     rows = pq.read_table(tmp_path / "a" / done.files["a"][0].path, columns=["seq"])
     assert rows.column("seq").to_pylist() == [1, 2, 4]

@@ -176,7 +176,7 @@ class TestMigrate:
         [
             (("--channel", "a.*"), "name the one stream or channel to copy"),
             (("--channel", "a", "--window", "0"), "--window 1 to 100000"),
-            (("--channel", "a", "--to-option", "x"), "--to-option takes NAME=VALUE"),
+            (("--channel", "a", "--to-option", "x"), "--to-option: takes NAME=VALUE"),
             ((), "name at least one stream or channel"),
         ],
     )

@@ -20,9 +20,9 @@ from tests.interop.servers import OURS_FAST
 from tests.spark.support import STREAMING, BrokerStation, Station
 
 
-def readerOf(station: BrokerStation, name: str, window: int = 100) -> ChannelReader:
+def readerOf(station: BrokerStation, name: str) -> ChannelReader:
     """A reader over the test's connection."""
-    return ChannelReader(station.connection, name, "test-cluster", "_STAN.discover", window)
+    return ChannelReader(station.connection, name, "test-cluster", "_STAN.discover")
 
 
 def rowsOf(batches: Iterator[Any]) -> list[dict[str, Any]]:
@@ -38,9 +38,9 @@ class TestRead:
         """Each message once and in order, whatever the window; large and empty ones as well."""
         payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(40))]
         name = streaming.channel(payloads)
-        with readerOf(streaming, name, window) as reader:
+        with readerOf(streaming, name) as reader:
             assert reader.last() == 42
-            rows = rowsOf(reader.batches(1, 43))
+            rows = rowsOf(reader.batches(1, 43, window=window))
         assert [row["data"] for row in rows] == payloads
         assert [row["seq"] for row in rows] == list(range(1, 43))
         assert {row["subject"] for row in rows} == {name}
@@ -143,8 +143,8 @@ class Scripted:
 def read(*messages: bytes, stop: int = 3) -> tuple[Any, Scripted]:
     """What a reader makes of some messages."""
     connection = Scripted(*messages)
-    reader = ChannelReader(connection, "c", "x", "_STAN.discover", 2)  # type: ignore[arg-type]
-    return rowsOf(reader.batches(1, stop)), connection
+    reader = ChannelReader(connection, "c", "x", "_STAN.discover")  # type: ignore[arg-type]
+    return rowsOf(reader.batches(1, stop, window=2)), connection
 
 
 def message(seq: int, data: bytes = b"x", **more: Any) -> bytes:

@@ -144,7 +144,7 @@ class TestHere:
             (("--sql", "x", "--to-servers", "h", "--to-stream", "S", "--speed", "fast"), "--speed"),
             (
                 ("--archive", "x", "--to-servers", "h", "--to-stream", "S", "--to-option", "x"),
-                "--to-option takes NAME=VALUE",
+                "--to-option: takes NAME=VALUE",
             ),
         ],
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from natsbroker.spark.jobs.traffic.interest import InterestFindings, NoInterest
+from natsbroker.spark.jobs.traffic.interestjob import InterestFindings, NoInterest
 from natsbroker.spark.jobs.traffic.totals import EventTotals, readEvent
 from tests.spark.eventlogs import event, interest, traffic
 from tests.spark.jobs.interestrows import receiver, sender
@@ -34,9 +34,9 @@ def advised(found: InterestFindings, least: int, share: float, quiet: int) -> li
 def test_wasted() -> None:
     """What both sides tell comes together."""
     found = findings(*receiver(), *sender())
-    assert found.noInterest == [NoInterest("A", "X", "B", 150, 1500, 7, 200, "optimistic", 1)]
+    assert found.noInterest == [NoInterest(("A", "X", "B"), 150, 1500, 7, 200, "optimistic", 1)]
     assert found.prefixes == {(("A", "X", "B"), "a.b.>"): [150, 1500, 7]}
-    right = NoInterest("A", "X", "B", 150, 1500, 7, 150, "", 1)
+    right = NoInterest(("A", "X", "B"), 150, 1500, 7, 150, "", 1)
     assert findings(*receiver()).noInterest == [right]
     assert findings(*sender()).noInterest == []
 

@@ -86,7 +86,7 @@ def test_function(broker: BrokerStation) -> None:
         (("--until", "ever"), 2, "--until: not a duration"),
         (("--share", "2"), 2, "--share is from 0 to 1"),
         (("--least", "0"), 2, "--top and --least are 1 at least"),
-        (("--api-option", "x"), 2, "--option takes NAME=VALUE"),
+        (("--api-option", "x"), 2, "--api-option: takes NAME=VALUE"),
         (("--replay-against", "/nowhere/x"), 3, "/nowhere/x: No such file"),
     ],
 )
