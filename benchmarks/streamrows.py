@@ -111,6 +111,7 @@ def stored(
     count: int,
     *load: str,
     quick: int = 20_000,
+    setting: str = "jetstream",
 ) -> Row:
     """
     @param count: the number of messages that are stored first, each on its own subject unless
@@ -129,7 +130,7 @@ def stored(
         kind,
         loadOf(count),
         figures,
-        setting="jetstream",
+        setting=setting,
         fresh=True,
         quick=loadOf(min(count, quick)),
     )
@@ -201,11 +202,20 @@ JETSTREAMS = (
     ),
     stored(
         "put",
-        "key-value puts of 8 writers, one in flight each",
+        "key-value puts of 8 writers, one in flight each: synced beside not",
         "keys",
         (rate(1.2),),
         10_000,
         *("--publishers", "8"),
+    ),
+    stored(
+        "put-synced",
+        "key-value puts of 8 writers, one in flight each: synced beside synced",
+        "keys",
+        (rate(1.2),),
+        10_000,
+        *("--publishers", "8"),
+        setting="jetstream-synced",
     ),
     stored(
         "get", "key-value gets, 16 in flight", "gets", (rate(1.2),), 10_000, "--in-flight", "16"
