@@ -10,14 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.tables.checking import ArchiveDamaged, examined, withChecksums
 from natsbroker.spark.tables.locations import Location, ParquetOutput
-from natsbroker.spark.tables.snapshots import File, TableError, newPath
+from natsbroker.spark.tables.snapshots import File, failed, newPath
 
-#: How many rows make a row group.
-_GROUP = 131_072
-_GROUP_BYTES = 64 << 20
+#: How many rows, or bytes, make a row group.
+_GROUP, _GROUP_BYTES = 131_072, 64 << 20
 
 
 class FileWriter:
@@ -44,6 +42,9 @@ class FileWriter:
             self._write()
 
     def finish(self) -> list[File]:
+        """
+        @return: the file; nothing if there were no rows.
+        """
         if self._kept:
             self._write()
         if self._output is None:
@@ -51,7 +52,7 @@ class FileWriter:
         try:
             size = self._output.close()
         except OSError as error:
-            raise self._failed(error) from None
+            raise failed(self._path, error) from None
         return [File(self._name, self._first, self._last, self._rows, size)]
 
     def abandon(self) -> None:
@@ -62,32 +63,22 @@ class FileWriter:
     def _write(self) -> None:
         group = pa.Table.from_batches(self._kept)
         self._kept, self._waiting, self._size = [], 0, 0
-        ends = [0, 0]
-        if self._seq:
-            seqs = group.column(self._seq)
-            ends = [seqs[0].as_py(), seqs[-1].as_py()]
+        seqs = group.column(self._seq) if self._seq else [pa.scalar(0)]
         try:
             if self._output is None:
-                self._first = ends[0]
+                self._first = seqs[0].as_py()
                 self._output = ParquetOutput(self._path, group.schema)
             self._output.write(group, _GROUP)
         except OSError as error:
-            raise self._failed(error) from None
+            raise failed(self._path, error) from None
         self._rows += group.num_rows
-        self._last = ends[1]
-
-    def _failed(self, error: OSError) -> DataSourceError:
-        if isinstance(error, DataSourceError):
-            return error
-        return TableError(f"{self._path}: {error.strerror or error}")
+        self._last = seqs[-1].as_py()
 
 
 def writeFiles(
     root: Location, batches: Iterable[Any], start: int, isByDay: bool = False
 ) -> list[File]:
     """
-    Write the messages of a range.
-
     @param isByDay: whether another file begins where another day does, in UTC.
     @return: files that follow each other.
     """
@@ -112,9 +103,7 @@ def writeFiles(
 
 def joinFiles(root: Location, files: Sequence[File], day: str = "") -> File:
     """
-    Write the messages of several files into one.
-
-    @raise ArchiveDamaged: if one has not what was written.
+    @raise ArchiveDamaged: if a file has not what was written.
     """
     writer = FileWriter(root, files[0].first, day)
     try:

@@ -18,11 +18,8 @@ from natsbroker.spark.tables.locations import (
     directoryOf,
     filesBelow,
     locationOf,
-    namesIn,
     parquetFile,
-    readText,
     sizeOf,
-    writeText,
 )
 from natsbroker.spark.tables.snapshots import TableError
 
@@ -64,12 +61,12 @@ def test_objects() -> None:
 def test_files(place: Location) -> None:
     """A file is there with its size once it was closed, and gone when it was deleted."""
     path = place / "data" / "a.parquet"
-    assert (namesIn(place), namesIn(place / "data"), sizeOf(path)) == ([], [], 0)
+    assert (list(filesBelow(place, "data")), sizeOf(path)) == ([], 0)
     assert not path.exists()
     output = ParquetOutput(path, ROWS.schema)
     output.write(ROWS, 2)
     assert output.close() == sizeOf(path) > 0
-    assert namesIn(place / "data") == ["a.parquet"]
+    assert [each for each, _, _ in filesBelow(place, "data")] == ["data/a.parquet"]
     assert (place / "data").exists()
     file = parquetFile(path)
     assert (file.read(), file.num_row_groups) == (ROWS, 2)
@@ -82,14 +79,14 @@ def test_files(place: Location) -> None:
 def test_texts(place: Location) -> None:
     """A text is written whole, also a long one, and listed with its time and size."""
     with pytest.raises(FileNotFoundError):
-        readText(place / "a.json")
+        (place / "a.json").read_text("utf-8")
     assert list(filesBelow(place, "metadata")) == []
     long = "é" * 3_000_000
     if isinstance(place, Path):
         (place / "metadata" / "b").mkdir(parents=True)
     for name, text in (("a.json", "{}"), ("metadata/b/c.json", long)):
-        writeText(place / name, text)
-        assert readText(place / name) == text
+        (place / name).write_text(text, "utf-8")
+        assert (place / name).read_text("utf-8") == text
     [(path, written, size)] = filesBelow(place, "metadata")
     assert (path, size) == ("metadata/b/c.json", 6_000_000)
     assert abs(time.time() - written) < 60
@@ -102,4 +99,4 @@ def test_abandoned(place: Location) -> None:
     output.write(ROWS, 2)
     output.abandon()
     path.unlink(missing_ok=True)
-    assert namesIn(place / "data") == []
+    assert list(filesBelow(place, "data")) == []
