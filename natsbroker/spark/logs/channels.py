@@ -6,6 +6,7 @@ C{$NB.API.>}.
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -49,9 +50,7 @@ def nanoseconds(time: str) -> int:
 
 class ExportApi:
     """
-    What a broker of ours answers about logs of one kind, over one connection.
-
-    @ivar word: what the logs are called.
+    What a broker of ours answers about streams, or about channels.
     """
 
     def __init__(self, connection: BlockingConnection, word: str, realm: str) -> None:
@@ -114,13 +113,8 @@ class ChannelApi(ExportApi):
         The channels that there are of some names and patterns, each once; those that are named are
         in it, whether there or not.
         """
-        found: dict[str, None] = {}
-        for each in wanted:
-            if "*" in each or ">" in each:
-                found.update(dict.fromkeys(self._matching(each)))
-            else:
-                found[each] = None
-        return tuple(found)
+        found = [self._matching(x) if "*" in x or ">" in x else [x] for x in wanted]
+        return tuple(dict.fromkeys(itertools.chain(*found)))
 
     def _matching(self, pattern: str) -> list[str]:
         names: list[str] = []

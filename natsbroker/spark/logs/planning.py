@@ -28,16 +28,14 @@ _DATE = re.compile(r"\d{4}-")
 
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
     """
-    Filters without those that another one includes.
+    @return: the filters without those that another one includes.
     """
     encoded = [each.encode("utf-8") for each in patterns]
+    kept = []
     for each in encoded:
         if not isValidSubject(each):
             raise OptionError(f"subject: not a valid subject: {each.decode()!r}")
-    kept = []
-    for place, each in enumerate(encoded):
-        others = encoded[:place] + encoded[place + 1 :]
-        if not any(isSubset(each, other) and each != other for other in others):
+        if not any(isSubset(each, other) and each != other for other in encoded):
             kept.append(each.decode())
     return () if ">" in kept else tuple(kept)
 
@@ -65,7 +63,8 @@ def rfc3339(text: str, option: str) -> str:
 
 
 def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
-    _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
+    if options["endingTimestamp"] and options["endingOffsets"] != "latest":
+        raise OptionError("endingTimestamp and endingOffsets exclude each other")
     begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
     names = [state.name for state, _ in begun]
     stops = _perStream("endingOffsets", options["endingOffsets"], names, "latest", ("latest",))
@@ -94,11 +93,11 @@ def _begin(
     mayBeNone: bool = False,
 ) -> list[tuple[StreamState, int]]:
     """
-    The streams or channels, and where to begin in each.
-
     @param mayBeNone: whether patterns may match nothing yet.
+    @return: the streams or channels, and where to begin in each.
     """
-    _checkTimes("startingTimestamp", "startingOffsets", "", options)
+    if options["startingTimestamp"] and options["startingOffsets"]:
+        raise OptionError("startingTimestamp and startingOffsets exclude each other")
     names = logs.names(namesGiven(options))
     if not names and not mayBeNone:
         wanted = options["streamPattern"] or ", ".join(namesGiven(options))
@@ -127,11 +126,6 @@ def checkReadable(logs: Logs, state: StreamState, options: Mapping[str, Any]) ->
         )
 
 
-def _checkTimes(time: str, offsets: str, usual: str, options: Mapping[str, Any]) -> None:
-    if options[time] and options[offsets] != usual:
-        raise OptionError(f"{time} and {offsets} exclude each other")
-
-
 def _perStream(
     option: str, text: str, names: Sequence[str], usual: str, words: tuple[str, ...]
 ) -> dict[str, int | str]:
@@ -149,13 +143,14 @@ def _perStream(
     unknown = [each for each in given if each not in names]
     if unknown:
         raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
-    return {name: _inJSON(option, words, name, given.get(name, usual)) for name in names}
-
-
-def _inJSON(option: str, words: tuple[str, ...], name: str, value: object) -> int | str:
-    if isinstance(value, str) and _DATE.match(value):
-        return rfc3339(value, f"{option}: {name}")
-    return _offset(f"{option}: {name}", (*words, "a time"), value, 1)
+    found: dict[str, int | str] = {}
+    for name in names:
+        value, what = given.get(name, usual), f"{option}: {name}"
+        isTime = isinstance(value, str) and _DATE.match(value)
+        found[name] = (
+            rfc3339(value, what) if isTime else _offset(what, (*words, "a time"), value, 1)
+        )
+    return found
 
 
 def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> int | str:

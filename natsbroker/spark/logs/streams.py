@@ -76,7 +76,7 @@ class StreamApi:
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
         """
-        The streams that there are of the pattern, if there is one; else those that are wanted.
+        The streams of the pattern, if there is one; else those that are wanted.
         """
         if not self._pattern:
             return tuple(wanted)

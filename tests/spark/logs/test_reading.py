@@ -17,8 +17,6 @@ from natsbroker.spark.errors import DataLoss, DataSourceError
 from natsbroker.spark.logs import reading
 from natsbroker.spark.logs.columns import MessageRows
 from natsbroker.spark.logs.reading import (
-    DirectGet,
-    DirectGetAnswer,
     RangeReader,
     ReadOptions,
     SequenceRange,
@@ -206,12 +204,14 @@ def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
     """
     turns = iter(stored)
 
-    def fetch(connection: object, subject: str, request: DirectGet) -> DirectGetAnswer:
-        known = sorted(each for each in next(turns) if each >= request.seq)
+    def fetch(
+        connection: object, subject: str, start: int, count: int, size: int, pattern: str
+    ) -> tuple[MessageRows, bool]:
+        known = sorted(each for each in next(turns) if each >= start)
         rows = MessageRows()
-        for seq in known[: request.count]:
+        for seq in known[:count]:
             rows.add(seq, b"x", b"2026-11-20T08:00:00Z", b"", b"")
-        return DirectGetAnswer(rows, len(known) <= request.count)
+        return rows, len(known) <= count
 
     return fetch
 
