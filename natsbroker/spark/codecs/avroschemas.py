@@ -75,10 +75,7 @@ _TIMES = {
 }
 
 #: Unions of numbers that one column holds without loss.
-_NUMBERS = {
-    frozenset(("int", "long")): pa.int64(),
-    frozenset(("float", "double")): pa.float64(),
-}
+_NUMBERS = {frozenset(("int", "long")): pa.int64(), frozenset(("float", "double")): pa.float64()}
 
 
 def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroSchema:

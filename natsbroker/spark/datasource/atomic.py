@@ -19,28 +19,20 @@ from natsbroker.wire.serverside import publishLine
 _MOST, _BYTES = 1000, 4 << 20
 
 #: What servers say when a message with an id of the batch is stored, and when too many batches of
-#: others are open.
-_DUPLICATE = 10201
-_BUSY = (10210, 10211)
-
-_PAUSE = 0.1
+#: others are open; for how many seconds a batch waits then, and how often it tries.
+_DUPLICATE, _BUSY = 10201, (10210, 10211)
+_PATIENCE, _PAUSE = 10.0, 0.1
 
 
 class AtomicPublisher(Publisher):
     """
-    Publishes in batches. One that the stream refuses because it has some of its messages, or whose
+    A batch that the stream refuses because it has some of its messages, or whose
     refused messages are wanted, is published message by message.
     """
 
-    def __init__(
-        self, connection: BlockingConnection, stream: str, window: int, patience: float = 10.0
-    ) -> None:
-        """
-        @param patience: for how many seconds a batch waits while the stream has too many of others.
-        """
+    def __init__(self, connection: BlockingConnection, stream: str, window: int) -> None:
         super().__init__(connection, stream, window)
         self._connection = connection
-        self._patience = patience
         self._chunk: list[Publication] = []
         self._size = 0
 
@@ -60,7 +52,7 @@ class AtomicPublisher(Publisher):
 
     def _commit(self) -> None:
         chunk, self._chunk, self._size = self._chunk, [], 0
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 self._send(chunk)
@@ -85,11 +77,12 @@ class AtomicPublisher(Publisher):
             answer = self._asked(first, _batch(name, 1))
             if answer:
                 self._refused(answer)
-        middle = [
-            piece
-            for number, each in enumerate(chunk[1:-1], 2)
-            for piece in _framed(each, _batch(name, number))
-        ]
+        middle: list[bytes] = []
+        for number, each in enumerate(chunk[1:-1], 2):
+            block = each.block[:-2] + _batch(name, number)
+            sizes = len(block), len(block) + len(each.data)
+            line = publishLine(each.subject.encode("utf-8"), b"", *sizes)
+            middle += (line, block, each.data, b"\r\n")
         if middle:
             self._connection.send(*middle)
         answer = self._asked(last, _batch(name, len(chunk), True))
@@ -109,10 +102,3 @@ class AtomicPublisher(Publisher):
 def _batch(name: str, number: int, isLast: bool = False) -> bytes:
     commit = "Nats-Batch-Commit: 1\r\n" if isLast else ""
     return f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n".encode()
-
-
-def _framed(message: Publication, more: bytes) -> tuple[bytes, ...]:
-    block = message.block[:-2] + more
-    size = len(block) + len(message.data)
-    line = publishLine(message.subject.encode("utf-8"), b"", len(block), size)
-    return line, block, message.data, b"\r\n"

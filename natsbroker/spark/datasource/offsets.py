@@ -26,8 +26,6 @@ def readOffset(
     offset: Mapping[str, Any], names: Sequence[str] | None, word: str = "stream"
 ) -> dict[str, tuple[str, int]]:
     """
-    What Spark kept.
-
     @param names: the streams that the query reads now; C{None} for any: those that match patterns.
     """
     try:
@@ -49,11 +47,7 @@ def readOffset(
 
 
 def advance(
-    places: _Places,
-    states: Mapping[str, StreamState],
-    rows: int,
-    size: int,
-    word: str = "stream",
+    places: _Places, states: Mapping[str, StreamState], rows: int, size: int, word: str = "stream"
 ) -> _Places:
     """
     How far the next micro-batch goes. One that was not there before begins with its oldest message,

@@ -38,10 +38,8 @@ from natsbroker.spark.nats.connection import BlockingConnection
 
 _Result = TypeVar("_Result")
 
-#: Codes while JetStream or the channels are not there yet: nobody responds, and 10008.
-_NOT_YET = (503, 10008)
-
-_PAUSE = 0.25
+#: Codes while JetStream or the channels are not there yet, and the seconds until the next request.
+_NOT_YET, _PAUSE = (503, 10008), 0.25
 
 
 class RangePartition(InputPartition):
@@ -135,12 +133,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         @raise DataLoss: if a stream is gone, or is another one.
         """
-        places = self._placesIn(start)
-        states = self._target if self._target is not None else self._current()
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
-        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
         if not isinstance(limit, (ReadMaxRows, ReadMaxBytes, ReadAllAvailable)):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
+        return self._next(start, getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0))
+
+    def _next(self, start: dict[str, Any], rows: int, size: int) -> dict[str, Any]:
+        places = self._placesIn(start)
+        states = self._target if self._target is not None else self._current()
         reached = advance(places, states, rows, size, self._word)
         lag = sum(states[name].stop - seq for name, (_, seq) in places.items())
         if self._waits(lag):
@@ -173,9 +172,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**ends, "lag": lags, "bytes": self._bytes, "reconnects": self._reconnects}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """
-        What is stored now is all that the query reads.
-        """
         self._target = self._current()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -276,7 +272,9 @@ class EarlierStreamReader(StreamReader):
             states = self._current()
             self._place = self._offset({x.name: (x.created, x.stop) for x in states.values()})
         else:
-            self._place = super().latestOffset(self._place, self.getDefaultReadLimit())
+            options = self._options
+            rows, size = options["maxOffsetsPerTrigger"], options["maxBytesPerTrigger"]
+            self._place = self._next(self._place, rows, size)
         return self._place
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

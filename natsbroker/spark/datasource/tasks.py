@@ -63,9 +63,6 @@ def batchesOf(
 
 
 def connected(options: dict[str, Any], first: int = 0) -> BlockingConnection:
-    """
-    @param first: as for L{connect}.
-    """
     return connect(peerOf(options), first)
 
 

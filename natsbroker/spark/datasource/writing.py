@@ -160,13 +160,8 @@ class _Writer:
         from natsbroker.spark.nats.stan import ChannelPublisher
 
         options = self._options
-        publisher = ChannelPublisher(
-            connection,
-            self._channel,
-            options["clusterId"],
-            options["discoverPrefix"],
-            options["window"],
-        )
+        given = (options[each] for each in ("clusterId", "discoverPrefix", "window"))
+        publisher = ChannelPublisher(connection, self._channel, *given)
         for batch in batches:
             for data in batch.column("data").to_pylist():
                 publisher.publish(_payload(data))
@@ -196,8 +191,6 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 class _RowWriter:
     """
-    Publishes the rows of one task.
-
     @ivar dead: takes the rows that the stream does not; without it such a row is an error.
     """
 
@@ -255,12 +248,8 @@ class _RowWriter:
         server is away.
         """
         isOurs = any(matches(x.encode(), subject.encode()) for x in self._state.subjects)
-        isFull = "maximum" in str(error)
-        if (
-            error.code in _PASSING
-            or (error.code == _NOBODY and isOurs)
-            or (error.code == _STORE_FAILED and not isFull)
-        ):
+        isPassing = error.code in _PASSING or (error.code == _NOBODY and isOurs)
+        if isPassing or (error.code == _STORE_FAILED and "maximum" not in str(error)):
             raise error
         self.dead.add(row, error.code, str(error))
 

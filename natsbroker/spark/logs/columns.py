@@ -24,10 +24,6 @@ COLUMNS = {
     "time_ns": "BIGINT",
 }
 
-#: The columns that C{includeHeaders} and C{includeMetadata} add.
-HEADERS = ("headers",)
-METADATA = ("stream", "time_ns")
-
 _TEXT = pa.string()
 _PAIR = pa.struct([pa.field("key", _TEXT), pa.field("value", _TEXT)])
 _PAIRS = pa.list_(pa.field("element", _PAIR))

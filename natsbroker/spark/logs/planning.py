@@ -178,11 +178,7 @@ def _time(wanted: int | str, options: Mapping[str, Any], option: str) -> str:
 
 
 def _start(
-    logs: Logs,
-    state: StreamState,
-    wanted: int | str,
-    options: Mapping[str, Any],
-    onLoss: OnLoss,
+    logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any], onLoss: OnLoss
 ) -> int:
     time = _time(wanted, options, "startingTimestamp")
     if time:

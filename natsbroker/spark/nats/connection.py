@@ -18,13 +18,7 @@ from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
 from natsbroker.spark.nats.addresses import ServerAccess, connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
-from natsbroker.wire.serverside import (
-    Frame,
-    ServerDecoder,
-    connectLine,
-    publishLine,
-    subscribeLine,
-)
+from natsbroker.wire.serverside import Frame, ServerDecoder, connectLine, publishLine, subscribeLine
 
 _CHUNK = 1 << 18
 _INBOX = b"1"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from natsbroker.spark.errors import TimedOut
 from natsbroker.spark.nats.connection import BlockingConnection
@@ -16,17 +15,8 @@ from natsbroker.spark.nats.connection import BlockingConnection
 _CHUNK = 1 << 17
 
 
-class ReplyReceiver(Protocol):
-    #: What the requests are about, for errors.
-    what: str
-
-    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        """
-        A request was answered.
-
-        @param tag: what was given with the request.
-        @param headerLength: how many bytes of the answer are headers.
-        """
+#: Told how many bytes of an answer are headers, and the bytes.
+OnAnswer = Callable[[int, bytes], object]
 
 
 class Pipeline:
@@ -46,7 +36,7 @@ class Pipeline:
         self._window = window
         self._onOther = onOther
         self._keyOf = keyOf
-        self._waiting: dict[bytes, tuple[ReplyReceiver, object]] = {}
+        self._waiting: dict[bytes, tuple[str, OnAnswer]] = {}
         self._pieces: list[bytes] = []
         self._size = 0
 
@@ -56,8 +46,8 @@ class Pipeline:
 
     def send(
         self,
-        requester: ReplyReceiver,
-        tag: object,
+        what: str,
+        onAnswer: OnAnswer,
         subject: bytes,
         payload: bytes,
         headers: bytes = b"",
@@ -67,11 +57,12 @@ class Pipeline:
         """
         Send a request; waits while too many are on their way.
 
+        @param what: what it is about, for errors.
         @param reply: where the answer comes; a subject of its own if it is not given.
         @param key: what C{keyOf} knows the answer by; by default its subject.
         """
         ownSubject, pieces = self._connection.composed(subject, payload, headers, reply)
-        self._waiting[key or ownSubject] = requester, tag
+        self._waiting[key or ownSubject] = what, onAnswer
         self._pieces += pieces
         self._size += len(headers) + len(payload)
         if self._size >= _CHUNK:
@@ -106,11 +97,9 @@ class Pipeline:
             try:
                 self._take(None)
             except TimedOut as error:
-                requester, _ = next(iter(self._waiting.values()))
+                what, _ = next(iter(self._waiting.values()))
                 count = len(self._waiting)
-                raise TimedOut(
-                    f"{requester.what}: {count} messages were not acknowledged: {error}"
-                ) from None
+                raise TimedOut(f"{what}: {count} messages were not acknowledged: {error}") from None
 
     def _take(self, deadline: float | None) -> None:
         subject, reply, headerLength, body = self._connection.anyMessage(deadline)
@@ -118,5 +107,4 @@ class Pipeline:
         if found is None:
             self._onOther(subject, reply, body)
         else:
-            requester, tag = found
-            requester.answered(tag, headerLength, body)
+            found[1](headerLength, body)

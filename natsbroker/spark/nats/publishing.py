@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, cast
+from functools import partial
+from typing import NamedTuple
 
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError
 from natsbroker.spark.logs.streams import apiFields
@@ -24,7 +25,7 @@ Refused = Callable[[ApiError], object]
 
 class Publication(NamedTuple):
     """
-    A message that is to be published, with its headers as a block.
+    @ivar block: its headers.
     """
 
     subject: str
@@ -36,8 +37,6 @@ class Publication(NamedTuple):
 
 class Publisher:
     """
-    Publishes to one stream.
-
     @ivar stored: how many messages the stream has acknowledged, those that it had included.
     @ivar duplicates: how many of them it had already.
     """
@@ -84,7 +83,9 @@ class Publisher:
 
     def take(self, one: Publication) -> None:
         try:
-            self.pipeline.send(self, one, one.subject.encode("utf-8"), one.data, one.block)
+            onAnswer = partial(self._answered, one)
+            subject = one.subject.encode("utf-8")
+            self.pipeline.send(self.what, onAnswer, subject, one.data, one.block)
         except ValueError as error:
             if isinstance(error, DataSourceError):
                 raise
@@ -123,20 +124,23 @@ class Publisher:
             ours.append(("Nats-Msg-Id", msgId))
         return Headers(ours + pairs).block()
 
-    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        one = cast("Publication", tag)
+    def _answered(self, one: Publication, headerLength: int, body: bytes) -> None:
         try:
-            self._answered(one, headerLength, body)
+            sequence, isDuplicate = self._acknowledged(one, headerLength, body)
         except ApiError as error:
             if one.onRefused is None:
                 raise
             one.onRefused(error)
+            return
+        self.stored += 1
+        self.duplicates += isDuplicate
+        if one.onStored is not None:
+            one.onStored(sequence, isDuplicate)
 
-    def _answered(self, one: Publication, headerLength: int, body: bytes) -> None:
+    def _acknowledged(self, one: Publication, headerLength: int, body: bytes) -> tuple[int, bool]:
         plain = self._answer.fullmatch(body, headerLength)
         if plain is not None:
-            self._stored(int(plain[1]), plain[2] is not None, one.onStored)
-            return
+            return int(plain[1]), plain[2] is not None
         what = f"{self.what}: a message to {one.subject} was not stored"
         if headerLength and headerLength == len(body):
             raise ApiError(f"{what}: no stream takes its subject", 503)
@@ -146,10 +150,4 @@ class Publisher:
             raise ApiError(f"{what} there: {taker!r} took it")
         if not isinstance(sequence, int):
             raise ApiError(f"{what}: the answer makes no sense")
-        self._stored(sequence, answer.get("duplicate") is True, one.onStored)
-
-    def _stored(self, sequence: int, isDuplicate: bool, onStored: Stored | None) -> None:
-        self.stored += 1
-        self.duplicates += isDuplicate
-        if onStored is not None:
-            onStored(sequence, isDuplicate)
+        return sequence, answer.get("duplicate") is True

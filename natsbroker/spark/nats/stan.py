@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
@@ -44,9 +45,8 @@ class StanClient:
         )
         self.answer = self.ask(f"{discoverPrefix}.{clusterId}", request, ConnectResponse)
         if self.answer.error:
-            raise ApiError(
-                f"channel {channel}: the cluster {clusterId} refuses: {self.answer.error}"
-            )
+            refusal = self.answer.error
+            raise ApiError(f"channel {channel}: the cluster {clusterId} refuses: {refusal}")
 
     def ask(self, subject: str, request: Any, response: Any) -> Any:
         try:
@@ -71,7 +71,7 @@ class StanClient:
 
     def close(self) -> None:
         """
-        Tell the cluster that this client ends. What it does not hear of, it finds out by itself.
+        Tell the cluster that this client ends, which it also finds out by itself.
         """
         subject = self.answer.closeRequests
         if subject:
@@ -109,10 +109,9 @@ class ChannelPublisher(StanClient):
                 f"channel {self._channel}: a message has {len(payload)} bytes with its envelope,"
                 f" and the server takes {self._limit}"
             )
+        onAnswer, reply = partial(self._answered, guid), self._acknowledgements
         key = guid.encode()
-        self._pipeline.send(
-            self, guid, self._subject, payload, reply=self._acknowledgements, key=key
-        )
+        self._pipeline.send(self.what, onAnswer, self._subject, payload, reply=reply, key=key)
 
     def finish(self) -> None:
         self._pipeline.finish()
@@ -120,8 +119,8 @@ class ChannelPublisher(StanClient):
     def _guidOf(self, subject: bytes, body: bytes) -> bytes:
         return body[2:] if subject == self._acknowledgements else subject
 
-    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        if body != PubAck(guid=tag).SerializeToString():
+    def _answered(self, guid: str, headerLength: int, body: bytes) -> None:
+        if body != PubAck(guid=guid).SerializeToString():
             raise self._refusal(body)
         self.stored += 1
 

@@ -25,13 +25,7 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
 from natsbroker.spark.tables.checking import CHECKSUM, STORED
-from natsbroker.spark.tables.locations import (
-    Location,
-    ObjectPath,
-    filesBelow,
-    parquetFile,
-    sizeOf,
-)
+from natsbroker.spark.tables.locations import Location, ObjectPath, filesBelow, parquetFile, sizeOf
 from natsbroker.spark.tables.snapshots import (
     File,
     Log,
@@ -136,8 +130,7 @@ class DeltaLakeTable(ArchiveTable):
             return super().compact(target)
         try:
             done = table.optimize.compact(
-                target_size=target,
-                writer_properties=deltalake.WriterProperties(compression="ZSTD"),
+                target_size=target, writer_properties=deltalake.WriterProperties(compression="ZSTD")
             )
         except CommitFailedError:
             return 0  # Somebody else has compacted the same files.

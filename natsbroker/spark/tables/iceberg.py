@@ -40,14 +40,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from natsbroker.spark.tables.icebergcatalog import nameOf, placeIn
 from natsbroker.spark.tables.locations import Location, filesBelow
-from natsbroker.spark.tables.snapshots import (
-    File,
-    Log,
-    TableError,
-    TableSnapshot,
-    ordered,
-    since,
-)
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, since
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))

@@ -23,12 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.locations import (
-    SCHEMES,
-    Location,
-    ObjectOutput,
-    filesystemOf,
-)
+from natsbroker.spark.tables.locations import SCHEMES, Location, ObjectOutput, filesystemOf
 from natsbroker.spark.tables.snapshots import TableError
 
 #: The archive's own catalog, and the file that names another one.
