@@ -9,74 +9,46 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
+from natsbroker.spark.codecs.avroschemas import AvroCodec, readAvro
 from natsbroker.spark.codecs.payloads import BadPayload, FramedCodec
 from natsbroker.spark.errors import OptionError
 
 _MARK = b"\xc3\x01"
 _ID = struct.Struct(">bI")
 
-#: What fastavro raises for bytes that are no value, or beyond what times of Python can be.
-_BAD = (EOFError, ValueError, IndexError, ArithmeticError)
-
-
-class AvroCodec:
-    def __init__(self, schema: AvroSchema) -> None:
-        self.schema = schema
-        self.columns = schema.columns
-
-    def decode(self, data: bytes) -> Mapping[str, Any]:
-        import fastavro
-
-        source = io.BytesIO(data)
-        try:
-            value = fastavro.schemaless_reader(source, self.schema.reading, None)
-        except _BAD as error:
-            raise BadPayload(f"it is no value of its schema: {error!r}") from None
-        place = source.tell()
-        if place < len(data):
-            raise BadPayload(f"{len(data) - place} bytes follow the value, from byte {place} on")
-        if not self.schema.isRecord:
-            return {"value": value}
-        # A record without fields is read as its being there.
-        return value if isinstance(value, dict) else {}
-
 
 def framedAvro(
-    opened: Callable[[bytes], tuple[Any, int]], schemaOf: Callable[[Any], AvroSchema], key: Any
+    opened: Callable[[bytes], tuple[Any, int]], codecOf: Callable[[Any], AvroCodec], key: Any
 ) -> FramedCodec:
     """
-    @param schemaOf: gives the schema that payloads call so, or raises an error.
-    @param key: the one whose columns are made.
+    The parameters are as for L{FramedCodec}.
     """
-    target = AvroCodec(schemaOf(key))
-
-    def brought(other: Any, data: bytes) -> Mapping[str, Any]:
-        return target.decode(_resolved(schemaOf(other), target.schema, data, f"{other} to {key}"))
-
-    return FramedCodec(opened, lambda other: AvroCodec(schemaOf(other)), key, brought)
-
-
-def _resolved(writer: AvroSchema, reader: AvroSchema, data: bytes, which: str) -> bytes:
     import fastavro
 
-    if writer.hasChoices or reader.hasChoices:
-        raise BadPayload(f"it does not go from schema {which}: they have unions of several types")
-    written = io.BytesIO()
-    try:
-        value = fastavro.schemaless_reader(io.BytesIO(data), writer.parsed, reader.parsed)
-        fastavro.schemaless_writer(written, reader.parsed, value)
-    except Exception as error:
-        # Schemas that do not go together, and values beyond what Python's times can be.
-        raise BadPayload(f"it does not go from schema {which}: {error}") from None
-    return written.getvalue()
+    target = codecOf(key)
+
+    def brought(other: Any, writer: Any, data: bytes) -> Mapping[str, Any]:
+        which, written = f"{other} to {key}", io.BytesIO()
+        if writer.hasChoices or target.hasChoices:
+            raise BadPayload(
+                f"it does not go from schema {which}: they have unions of several types"
+            )
+        try:
+            value = fastavro.schemaless_reader(io.BytesIO(data), writer.parsed, target.parsed)
+            fastavro.schemaless_writer(written, target.parsed, value)
+        except Exception as error:
+            # Schemas that do not go together, and values beyond what Python's times can be.
+            raise BadPayload(f"it does not go from schema {which}: {error}") from None
+        return target.decode(written.getvalue())
+
+    return FramedCodec(opened, codecOf, key, brought)
 
 
 def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
     """
     What reads values behind a zero byte and the number of a schema in four.
     """
-    schemas: dict[Any, AvroSchema] = {}
+    schemas: dict[Any, AvroCodec] = {}
     for name, data in files.items():
         stem = name.removesuffix(".avsc")
         if not stem.isascii() or not stem.isdigit() or int(stem) >> 32:
@@ -84,16 +56,7 @@ def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
         schemas[int(stem)] = readAvro(data, name)
     if not number.isdigit() or int(number) not in schemas:
         raise OptionError(f"there is no schema {number}.avsc")
-    return framedAvro(numbered, _among(schemas), int(number))
-
-
-def _among(schemas: Mapping[Any, AvroSchema]) -> Callable[[Any], AvroSchema]:
-    def schemaOf(key: Any) -> AvroSchema:
-        if key not in schemas:
-            raise BadPayload(f"its schema, {key}, is not known")
-        return schemas[key]
-
-    return schemaOf
+    return framedAvro(numbered, schemas.__getitem__, int(number))
 
 
 def numbered(data: bytes) -> tuple[int, int]:
@@ -112,10 +75,10 @@ def singleObjects(files: Mapping[str, bytes], name: str) -> FramedCodec:
     found = {byFingerprint(schema): schema for schema in schemas.values()}
     key = byFingerprint(schemas[name])
     found[key] = schemas[name]
-    return framedAvro(_printed, _among(found), key)
+    return framedAvro(_printed, found.__getitem__, key)
 
 
-def byFingerprint(schema: AvroSchema) -> str:
+def byFingerprint(schema: AvroCodec) -> str:
     """
     What single objects call a schema: its CRC-64-AVRO as it is written, in hexadecimal digits.
     """

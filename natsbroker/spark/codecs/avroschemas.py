@@ -1,5 +1,5 @@
 """
-Avro schemas: what their values become, and how fastavro reads them so.
+Avro schemas, and how fastavro reads their values as what Arrow takes.
 
 fastavro believes payloads: of eight bytes it makes an array of as many nulls as they say. So arrays
 of items of zero bytes are refused, and of all others a payload has no more than its bytes.
@@ -7,6 +7,7 @@ of items of zero bytes are refused, and of all others a payload has no more than
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames, readingSchema
+from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 
 #: The most digits of decimals in Spark and Arrow.
@@ -25,8 +27,12 @@ _DIGITS = 38
 _THERE = "natsbroker-there"
 
 
-@dataclass(frozen=True)
-class AvroSchema:
+#: What fastavro raises for bytes that are no value, or beyond what times of Python can be.
+_BAD = (EOFError, ValueError, IndexError, ArithmeticError)
+
+
+@dataclass
+class AvroCodec:
     """
     @ivar parsed: as it is given, for fingerprints and for what another schema wrote.
     @ivar reading: another schema of the same bytes, by which fastavro makes values for Arrow.
@@ -40,12 +46,28 @@ class AvroSchema:
     isRecord: bool
     hasChoices: bool
 
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        import fastavro
+
+        source = io.BytesIO(data)
+        try:
+            value = fastavro.schemaless_reader(source, self.reading, None)
+        except _BAD as error:
+            raise BadPayload(f"it is no value of its schema: {error!r}") from None
+        place = source.tell()
+        if place < len(data):
+            raise BadPayload(f"{len(data) - place} bytes follow the value, from byte {place} on")
+        if not self.isRecord:
+            return {"value": value}
+        # A record without fields is read as its being there.
+        return value if isinstance(value, dict) else {}
+
 
 @dataclass(frozen=True)
 class _Node:
     """
     @ivar kind: what values of a type become.
-    @ivar reading: as in L{AvroSchema}.
+    @ivar reading: as in L{AvroCodec}.
     @ivar isEmpty: whether one may have zero bytes.
     """
 
@@ -78,7 +100,7 @@ _TIMES = {
 _NUMBERS = {frozenset(("int", "long")): pa.int64(), frozenset(("float", "double")): pa.float64()}
 
 
-def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroSchema:
+def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCodec:
     """
     @param references: the schemas whose names it uses, each behind those that it uses itself.
     """
@@ -103,7 +125,7 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroSc
         else:
             columns = pa.schema([pa.field("value", root.kind)])
         checkNames(columns)
-    return AvroSchema(parsed, reading, columns, isRecord, builder.hasChoices)
+    return AvroCodec(parsed, reading, columns, isRecord, builder.hasChoices)
 
 
 class _SchemaBuilder:
@@ -118,7 +140,11 @@ class _SchemaBuilder:
         if isinstance(schema, str):
             if schema in _SIMPLE:
                 return _Node(_SIMPLE[schema], schema, schema == "null")
-            return self._known(schema, place)
+            known = self._named[schema]
+            if known is None:
+                what = f"{place or schema}: {schema} has itself in it"
+                raise OptionError(f"{what}, and no columns for that")
+            return _Node(known.kind, schema, known.isEmpty)
         word = schema["type"]
         if word == "array":
             item = self.node(schema["items"], f"{place}[]")
@@ -134,12 +160,6 @@ class _SchemaBuilder:
             return self._new(word, schema, place)
         node = self.node(word, place)
         return _logical(node, word, schema, place) if isinstance(word, str) else node
-
-    def _known(self, name: str, place: str) -> _Node:
-        node = self._named[name]
-        if node is None:
-            raise OptionError(f"{place or name}: {name} has itself in it, and no columns for that")
-        return _Node(node.kind, name, node.isEmpty)
 
     def _new(self, word: str, schema: Mapping[str, Any], place: str) -> _Node:
         name = schema["name"]

@@ -18,11 +18,9 @@ from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
 
-#: What the name of a table of dead letters ends with.
-DLQ = "__dlq"
-
-#: The table of dead letters whose subject no mapping matches begins with this.
-OTHERS = "others"
+#: What the name of a table of dead letters ends with, and what it begins with if their subject
+#: matches no mapping.
+DLQ, OTHERS = "__dlq", "others"
 
 KINDS = ("json", "avro", "avro-single", "avro-confluent", "protobuf", "registry")
 
@@ -112,7 +110,7 @@ def codecOf(mapping: PayloadMapping) -> Codec:
     from natsbroker.spark.codecs.avroschemas import readAvro
 
     if mapping.kind == "avro":
-        return avrocodec.AvroCodec(readAvro(files[mapping.what], mapping.what))
+        return readAvro(files[mapping.what], mapping.what)
     if mapping.kind == "avro-single":
         return avrocodec.singleObjects(files, mapping.what)
     return avrocodec.confluent(files, mapping.what)
@@ -147,7 +145,7 @@ _Files = tuple[tuple[str, bytes], ...]
 
 def _json(what: str) -> tuple[str, _Files]:
     """
-    Columns in quotes, or a file that has them.
+    @param what: columns in quotes, or a file that has them.
     """
     if len(what) > 1 and what[0] == what[-1] and what[0] in "\"'":
         return what[1:-1], ()
@@ -170,9 +168,6 @@ def _split(what: str, form: str) -> tuple[str, str]:
 
 
 def _directory(what: str) -> tuple[str, _Files]:
-    """
-    A directory of schemas, and which of them is the table's.
-    """
     directory, which = _split(what, "DIRECTORY#SCHEMA")
     paths = sorted(each for each in Path(directory).iterdir() if each.suffix == ".avsc")
     return which, tuple((each.name, each.read_bytes()) for each in paths)
@@ -189,9 +184,6 @@ def _pinned(mapping: PayloadMapping, access: RegistryAccess) -> PayloadMapping:
 
 
 def _message(what: str) -> tuple[str, _Files]:
-    """
-    A descriptor set, and which of its messages.
-    """
     path, name = _split(what, "FILE#MESSAGE")
     return name, _one(path)[1]
 
