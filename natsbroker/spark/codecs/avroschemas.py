@@ -16,12 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames, readingSchema
+from natsbroker.spark.codecs.datatypes import DIGITS, TIMESTAMP, checkNames, readingSchema
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
-
-#: The most digits of decimals in Spark and Arrow.
-_DIGITS = 38
 
 #: The logical type by which fastavro reads a record without fields as true.
 _THERE = "natsbroker-there"
@@ -221,8 +218,8 @@ def _logical(node: _Node, word: str, schema: Mapping[str, Any], place: str) -> _
     found = {"logicalType": logical}
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if logical == "decimal" and word in ("bytes", "fixed") and precision:
-        if precision > _DIGITS:
-            raise OptionError(f"{place}: decimals have {_DIGITS} digits at most, not {precision}")
+        if precision > DIGITS:
+            raise OptionError(f"{place}: decimals have {DIGITS} digits at most, not {precision}")
         kind = pa.decimal128(precision, scale)
         found.update(precision=precision, scale=scale)
     if kind is None:

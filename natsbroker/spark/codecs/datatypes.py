@@ -63,8 +63,8 @@ _TOKEN = re.compile(
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.A)
 
-#: The most digits of a decimal.
-_DIGITS = 38
+#: The most digits of decimals in Spark and Arrow.
+DIGITS = 38
 
 
 class Clash(Exception):
@@ -255,7 +255,7 @@ class _ColumnParser:
             if self._has(","):
                 scale = int(self._next("a number of digits", "number"))
             self._expect(")")
-        if not 1 <= precision <= _DIGITS or scale > precision:
+        if not 1 <= precision <= DIGITS or scale > precision:
             raise OptionError(f"schema: there is no DECIMAL({precision}, {scale})")
         return pa.decimal128(precision, scale)
 

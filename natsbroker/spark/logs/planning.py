@@ -65,9 +65,9 @@ def rfc3339(text: str, option: str) -> str:
 def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
     if options["endingTimestamp"] and options["endingOffsets"] != "latest":
         raise OptionError("endingTimestamp and endingOffsets exclude each other")
-    begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
+    begun = _begin(logs, options, onLoss, ("earliest",))
     names = [state.name for state, _ in begun]
-    stops = _perStream("endingOffsets", options["endingOffsets"], names, "latest", ("latest",))
+    stops = _perStream("endingOffsets", options["endingOffsets"], names, ("latest",))
     ranges = []
     for state, start in begun:
         stop = _stop(logs, state, stops[state.name], options)
@@ -80,7 +80,7 @@ def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[S
 
 
 def planStarts(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
-    begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
+    begun = _begin(logs, options, onLoss, ("earliest", "latest"), True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
 
@@ -88,11 +88,11 @@ def _begin(
     logs: Logs,
     options: Mapping[str, Any],
     onLoss: OnLoss,
-    usual: str,
     words: tuple[str, ...],
     mayBeNone: bool = False,
 ) -> list[tuple[StreamState, int]]:
     """
+    @param words: what may stand there, the default last.
     @param mayBeNone: whether patterns may match nothing yet.
     @return: the streams or channels, and where to begin in each.
     """
@@ -102,8 +102,8 @@ def _begin(
     if not names and not mayBeNone:
         wanted = options["streamPattern"] or ", ".join(namesGiven(options))
         raise ApiError(f"no {logs.word} matches {wanted}")
-    text = options["startingOffsets"] or usual
-    starts = _perStream("startingOffsets", text, names, usual, words)
+    text = options["startingOffsets"] or words[-1]
+    starts = _perStream("startingOffsets", text, names, words)
     begun = []
     for name in names:
         state = logs.state(name)
@@ -127,12 +127,11 @@ def checkReadable(logs: Logs, state: StreamState, options: Mapping[str, Any]) ->
 
 
 def _perStream(
-    option: str, text: str, names: Sequence[str], usual: str, words: tuple[str, ...]
+    option: str, text: str, names: Sequence[str], words: tuple[str, ...]
 ) -> dict[str, int | str]:
     """
-    The value of an option for each stream: one of the words, a sequence, or in JSON a time.
-
-    @param usual: what holds for a stream that JSON does not name.
+    The value of an option for each stream: one of the words, a sequence, or in JSON a time. One
+    that JSON does not name has the last word.
     """
     if not text.lstrip().startswith("{"):
         return dict.fromkeys(names, _offset(option, words, text, len(names)))
@@ -145,7 +144,7 @@ def _perStream(
         raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
     found: dict[str, int | str] = {}
     for name in names:
-        value, what = given.get(name, usual), f"{option}: {name}"
+        value, what = given.get(name, words[-1]), f"{option}: {name}"
         isTime = isinstance(value, str) and _DATE.match(value)
         found[name] = (
             rfc3339(value, what) if isTime else _offset(what, (*words, "a time"), value, 1)

@@ -4,14 +4,19 @@ The data files of a table: written whole, and then added to its log.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.checking import ArchiveDamaged, examined, withChecksums
-from natsbroker.spark.tables.locations import Location, ParquetOutput
+from natsbroker.spark.tables.locations import Location, ObjectPath, filesystemOf, sizeOf
 from natsbroker.spark.tables.snapshots import File, failed, newPath
 
 #: How many rows, or bytes, make a row group.
@@ -19,6 +24,10 @@ _GROUP, _GROUP_BYTES = 131_072, 64 << 20
 
 
 class FileWriter:
+    """
+    A new Parquet file, which is stored, with its name, once it was finished.
+    """
+
     def __init__(self, root: Location, start: int, day: str = "", seq: str = "seq") -> None:
         """
         @param day: of all the messages, if they go into its directory.
@@ -27,7 +36,7 @@ class FileWriter:
         self._seq = seq
         self._name = newPath(start, day)
         self._path = root / self._name
-        self._output: ParquetOutput | None = None
+        self._writer: Any = None
         self._kept: list[Any] = []
         self._waiting = self._size = 0
         self._rows = self._first = self._last = 0
@@ -47,17 +56,22 @@ class FileWriter:
         """
         if self._kept:
             self._write()
-        if self._output is None:
+        if self._writer is None:
             return []
         try:
-            size = self._output.close()
+            self._writer.close()
+            if isinstance(self._path, Path):
+                with open(self._path, "rb") as file:
+                    os.fsync(file.fileno())
+                syncDirectory(self._path.parent)
         except OSError as error:
             raise failed(self._path, error) from None
-        return [File(self._name, self._first, self._last, self._rows, size)]
+        return [File(self._name, self._first, self._last, self._rows, sizeOf(self._path))]
 
     def abandon(self) -> None:
-        if self._output is not None:
-            self._output.abandon()
+        if self._writer is not None:
+            with suppress(OSError, pa.ArrowException):  # It need not be finished.
+                self._writer.close()
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
@@ -65,14 +79,26 @@ class FileWriter:
         self._kept, self._waiting, self._size = [], 0, 0
         seqs = group.column(self._seq) if self._seq else [pa.scalar(0)]
         try:
-            if self._output is None:
+            if self._writer is None:
                 self._first = seqs[0].as_py()
-                self._output = ParquetOutput(self._path, group.schema)
-            self._output.write(group, _GROUP)
+                self._writer = self._opened(group.schema)
+            self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
         except OSError as error:
             raise failed(self._path, error) from None
         self._rows += group.num_rows
         self._last = seqs[-1].as_py()
+
+    def _opened(self, schema: Any) -> pq.ParquetWriter:
+        path, filesystem = self._path, None
+        if isinstance(path, ObjectPath):
+            filesystem = filesystemOf(path.root)
+        elif not path.parent.exists():
+            path.parent.mkdir(exist_ok=True)
+            syncDirectory(path.parent.parent)
+        sink = path.name if isinstance(path, ObjectPath) else path
+        return pq.ParquetWriter(
+            sink, schema, filesystem=filesystem, compression="zstd", write_page_checksum=True
+        )
 
 
 def writeFiles(

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.snapshots import TableError
 
 #: The stores that deltalake knows, whose way of logging in is theirs.
@@ -76,15 +75,13 @@ class ObjectPath:
     def input(self) -> Any:
         return filesystemOf(self.root).open_input_file(self.name)
 
-    def output(self) -> Any:
-        return filesystemOf(self.root).open_output_stream(self.name)
-
     def read_text(self, encoding: str) -> str:
         with self.input() as source:
             return bytes(source.read()).decode(encoding)
 
     def write_text(self, text: str, encoding: str) -> None:
-        with ObjectOutput(self.output()) as sink:
+        stream = filesystemOf(self.root).open_output_stream(self.name)
+        with ObjectOutput(stream) as sink:
             sink.write(text.encode(encoding))
 
     def _info(self) -> Any:
@@ -180,44 +177,3 @@ def parquetFile(place: Location) -> Any:
     """
     source = place.input() if isinstance(place, ObjectPath) else place
     return pq.ParquetFile(source, page_checksum_verification=True)
-
-
-class ParquetOutput:
-    """
-    A new Parquet file, which is stored, with its name, once it was closed.
-    """
-
-    def __init__(self, place: Location, schema: Any) -> None:
-        self._place = place
-        self._stream: Any = None
-        if isinstance(place, ObjectPath):
-            self._stream = place.output()
-        elif not place.parent.exists():
-            place.parent.mkdir(exist_ok=True)
-            syncDirectory(place.parent.parent)
-        sink = self._stream or place
-        self._writer = pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True)
-
-    def write(self, table: Any, rows: int) -> None:
-        self._writer.write_table(table.cast(self._writer.schema), row_group_size=rows)
-
-    def close(self) -> int:
-        self._writer.close()
-        if self._stream is not None:
-            self._stream.close()
-        if isinstance(self._place, Path):
-            with open(self._place, "rb") as file:
-                os.fsync(file.fileno())
-            syncDirectory(self._place.parent)
-        return sizeOf(self._place)
-
-    def abandon(self) -> None:
-        """
-        Let go of a file that is given up; that it cannot be finished is no news.
-        """
-        try:
-            self._writer.close()
-            if self._stream is not None:
-                self._stream.close()
-        except (OSError, pa.ArrowException):
-            return

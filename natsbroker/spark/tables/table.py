@@ -8,6 +8,7 @@ one version one succeeds, and the others learn it.
 
 from __future__ import annotations
 
+import importlib
 import os
 import uuid
 from abc import ABC, abstractmethod
@@ -29,8 +30,10 @@ from natsbroker.spark.tables.snapshots import (
     joined,
 )
 
-#: What tells that a directory has a table of a format.
+#: What tells that a directory has a table of a format, and the class of such tables, whose module
+#: imports this one.
 _MARKS = {"delta": ("_delta_log",), "iceberg": ("catalog.db", "_nb_catalog.json")}
+_CLASSES = {"delta": "DeltaLakeTable", "iceberg": "IcebergTable"}
 
 FORMATS = tuple(_MARKS)
 
@@ -265,14 +268,11 @@ def tableAt(
     if catalog and extra != "iceberg":
         raise OptionError("catalog: only Iceberg tables are in one")
     try:
-        if extra == "iceberg":
-            from natsbroker.spark.tables.iceberg import IcebergTable
-
-            return IcebergTable(root, catalog)
-        from natsbroker.spark.tables.delta import DeltaLakeTable
-
-        return DeltaLakeTable(root)
+        module = importlib.import_module(f"natsbroker.spark.tables.{extra}")
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("natsbroker"):
             raise
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
+    provider = getattr(module, _CLASSES[extra])
+    table: ArchiveTable = provider(root, catalog) if catalog else provider(root)
+    return table

@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import (
     Location,
     ObjectPath,
-    ParquetOutput,
     directoryOf,
     filesBelow,
     locationOf,
@@ -63,13 +63,15 @@ def test_files(place: Location) -> None:
     path = place / "data" / "a.parquet"
     assert (list(filesBelow(place, "data")), sizeOf(path)) == ([], 0)
     assert not path.exists()
-    output = ParquetOutput(path, ROWS.schema)
-    output.write(ROWS, 2)
-    assert output.close() == sizeOf(path) > 0
-    assert [each for each, _, _ in filesBelow(place, "data")] == ["data/a.parquet"]
+    writer = FileWriter(place, 1)
+    writer.add(ROWS.to_batches()[0])
+    [made] = writer.finish()
+    path = place / made.path
+    assert made.bytes == sizeOf(path) > 0
+    assert [each for each, _, _ in filesBelow(place, "data")] == [made.path]
     assert (place / "data").exists()
     file = parquetFile(path)
-    assert (file.read(), file.num_row_groups) == (ROWS, 2)
+    assert (file.read(), file.num_row_groups) == (ROWS, 1)
     path.unlink()
     path.unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError):
@@ -94,9 +96,7 @@ def test_texts(place: Location) -> None:
 
 def test_abandoned(place: Location) -> None:
     """Nothing is left of a file that is given up and deleted."""
-    path = place / "data" / "a.parquet"
-    output = ParquetOutput(path, ROWS.schema)
-    output.write(ROWS, 2)
-    output.abandon()
-    path.unlink(missing_ok=True)
+    writer = FileWriter(place, 1)
+    writer.add(pa.RecordBatch.from_pydict({"seq": range(200_000)}))
+    writer.abandon()
     assert list(filesBelow(place, "data")) == []
