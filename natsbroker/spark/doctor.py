@@ -36,9 +36,6 @@ _CONF = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    @param arguments: none, or C{--master} and where Spark runs.
-    """
     return 0 if examine(stdout, master=arguments[1] if arguments else "local[1]") else 1
 
 
@@ -46,8 +43,6 @@ def examine(
     out: TextIO, makeSession: Callable[[], Any] | None = None, master: str = "local[1]"
 ) -> bool:
     """
-    Look at what there is, try it, and say so.
-
     @param makeSession: gives the session that is tried, in place of one at C{master}.
     @param master: where to try it; at C{sc://HOST:PORT} no Java is needed here.
     @return: whether Spark can be used.
@@ -77,11 +72,8 @@ def examine(
         print(f"Query:   failed: {_firstLine(error)}", file=out)
         return False
     print(f"Worker:  Python {python}, PyArrow {arrow}, natsbroker {ours}", file=out)
-    isSame = (
-        _minor(python) == _minor(platform.python_version())
-        if isRemote
-        else (python == platform.python_version())
-    )
+    numbers = slice(2 if isRemote else 3)
+    isSame = python.split(".")[numbers] == platform.python_version().split(".")[numbers]
     if total != 499_500 or not isSame:
         print("         which is not right: workers must run the Python of the driver", file=out)
         return False
@@ -99,10 +91,6 @@ def _java(out: TextIO) -> bool:
     if java.wrapped is not None:
         print(f"         lacks a module that Spark asks for: started by {java.home}", file=out)
     return True
-
-
-def _minor(version: str) -> list[str]:
-    return version.split(".")[:2]
 
 
 def _package(out: TextIO, name: str, oldest: tuple[int, ...]) -> bool:

@@ -91,8 +91,6 @@ def isRemote(spark: Any) -> bool:
 
 def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
     """
-    A session that runs here.
-
     @param place: the master; nothing for the one of C{spark-submit}.
     """
     try:

@@ -20,9 +20,6 @@ _ID = struct.Struct(">bI")
 def framedAvro(
     opened: Callable[[bytes], tuple[Any, int]], codecOf: Callable[[Any], AvroCodec], key: Any
 ) -> FramedCodec:
-    """
-    The parameters are as for L{FramedCodec}.
-    """
     import fastavro
 
     target = codecOf(key)

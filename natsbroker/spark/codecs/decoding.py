@@ -89,9 +89,7 @@ def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | N
 
 def structsOf(rows: list[Any], kind: Any) -> tuple[Any, dict[int, str]]:
     """
-    Decoded rows as an array.
-
-    @return: it, and by its place why a row is null that Arrow does not take though it was decoded.
+    @return: an array, and by its place why a row is null that Arrow does not take.
     """
     try:
         return pa.array(rows, kind), {}

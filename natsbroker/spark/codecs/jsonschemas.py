@@ -23,8 +23,6 @@ _TEXTS = {"date": pa.date32(), "date-time": TIMESTAMP}
 
 def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None = None) -> Any:
     """
-    The columns of a schema for objects.
-
     @param references: other schemas, by what this one and they call them.
     """
     with readingSchema(name, "no JSON Schema", _MALFORMED):
@@ -46,10 +44,9 @@ class _ColumnBuilder:
         self, schema: Any, document: str, place: str, outer: tuple[str, ...]
     ) -> tuple[Any, bool]:
         """
-        The type of a value, and whether it may be null.
-
         @param document: where references begin that name none.
         @param outer: the references on the way here.
+        @return: the type of a value, and whether it may be null.
         """
         while "$ref" in schema:
             file, _, path = schema["$ref"].partition("#")

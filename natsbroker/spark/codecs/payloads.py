@@ -22,8 +22,6 @@ class BadPayload(ValueError):
 
 class Codec(Protocol):
     """
-    Reads payloads of one schema.
-
     @ivar columns: the columns of what it reads, an Arrow schema.
     """
 

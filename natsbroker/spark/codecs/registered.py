@@ -138,9 +138,8 @@ def _nameOf(file: Any, path: tuple[int, ...]) -> str:
 
 def _index(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
     """
-    Which message of a file: a count, and a number for each level; a lone 0 is the first one.
-
-    @return: it, and where the message begins.
+    @return: which message of a file, and where it begins. That is a count, and a number for each
+        level; a lone 0 is the first one.
     """
     count, place = _varint(data, place)
     if not count:

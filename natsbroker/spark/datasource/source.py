@@ -19,7 +19,7 @@ from natsbroker.spark.datasource.streaming import (
     StreamReader,
     readRange,
 )
-from natsbroker.spark.datasource.tasks import connected, logLoss, peerOf
+from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import COLUMNS, checkedColumns, ddlOf
@@ -147,7 +147,7 @@ class BatchReader(DataSourceReader):
         """
         options = self._options
         with connected(options) as connection:
-            ranges = planRanges(logsOf(connection, options), options, logLoss)
+            ranges = planRanges(logsOf(connection, options), options)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.ranges(ranges)
         pieces = split(

@@ -20,7 +20,7 @@ from natsbroker.spark.datasource.api import (
     SupportsTriggerAvailableNow,
 )
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
-from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
@@ -55,7 +55,7 @@ def readRange(
     if not isinstance(partition, RangePartition):
         raise TypeError(f"{type(partition).__name__} is no task of this source")
     freezeModules()
-    yield from batchesOf(options, columns, partition.bounds, partition.patterns, logLoss)
+    yield from batchesOf(options, columns, partition.bounds, partition.patterns)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -112,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # What Spark asks for.
 
     def initialOffset(self) -> dict[str, Any]:
-        ranges = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
+        ranges = self._patiently(lambda logs: planStarts(logs, self._options))
         target = self._target
         if target and any(x.stream in target and target[x.stream].stop < x.start for x in ranges):
             # The newest messages came after the end of the query was set.
@@ -128,11 +128,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """
-        How far the next micro-batch goes.
-
-        @raise DataLoss: if a stream is gone, or is another one.
-        """
         if not isinstance(limit, (ReadMaxRows, ReadMaxBytes, ReadAllAvailable)):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
         return self._next(start, getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0))

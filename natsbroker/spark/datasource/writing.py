@@ -52,8 +52,7 @@ _STORE_FAILED = 10077
 @dataclass
 class Written(WriterCommitMessage):
     """
-    @ivar stored: how many rows the stream has.
-    @ivar duplicates: how many of them it had already.
+    @ivar duplicates: how many of the rows it had already.
     @ivar dead: the files with the rows that it did not take.
     @ivar write: which write, or streaming query, the task was of.
     """

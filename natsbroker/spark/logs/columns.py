@@ -32,9 +32,7 @@ NANOSECONDS = pa.timestamp("ns", tz="UTC")
 
 class MessageRows:
     """
-    Messages of one stream, column by column, as the server spells them.
-
-    @ivar seqs: their sequences, ascending.
+    @ivar seqs: ascending.
     @ivar times: in RFC 3339, with up to nine digits behind the second.
     @ivar heads: what their publishers put in the header block, from the first CRLF on.
     """

@@ -104,7 +104,7 @@ class ExportReader:
         bounds: SequenceRange,
         options: ReadOptions,
         columns: Sequence[str],
-        onLoss: OnLoss,
+        onLoss: OnLoss | None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._logs = logs
@@ -179,7 +179,7 @@ class ExportReader:
             try:
                 headerLength, body = logs.connection.answer(reply, subject)
             except ApiError as error:
-                raise logs.explained(error, bounds.stream, subject) from None
+                raise logs.explained(error, self._what, subject) from None
             data = body[headerLength:]
             if data.startswith(b"{"):
                 self._refused(data)
@@ -205,21 +205,13 @@ class ExportReader:
         if frame.damaged:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""
-            self._lose(
-                f"{self._what}: sequences {listed}{more} are damaged in the store",
-                *((each, each + 1) for each in frame.damaged),
-            )
+            text = f"{self._what}: sequences {listed}{more} are damaged in the store"
+            lose(text, self._onLoss, *((each, each + 1) for each in frame.damaged))
         for start, stop in gapsOf(frame) if place.first > place.start else ():
             if place.first > start:
                 last = min(stop, place.first) - 1
-                self._lose(
-                    f"{self._what}: sequences {start} to {last} are not stored any more"
-                    " (expired or trimmed)",
-                    (start, last + 1),
-                )
-
-    def _lose(self, text: str, *ranges: tuple[int, int]) -> None:
-        lose(text, None if self._options.failsOnLoss else self._onLoss, *ranges)
+                text = f"{self._what}: sequences {start} to {last} are not stored any more"
+                lose(f"{text} (expired or trimmed)", self._onLoss, (start, last + 1))
 
 
 def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.logs.channels import RFC3339, StreamExports, nanoseconds
-from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
+from natsbroker.spark.logs.reading import SequenceRange, logLoss, lose
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
@@ -62,15 +62,15 @@ def rfc3339(text: str, option: str) -> str:
     return text
 
 
-def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
+def planRanges(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
     if options["endingTimestamp"] and options["endingOffsets"] != "latest":
         raise OptionError("endingTimestamp and endingOffsets exclude each other")
-    begun = _begin(logs, options, onLoss, ("earliest",))
+    begun = _begin(logs, options, ("earliest",))
     names = [state.name for state, _ in begun]
     stops = _perStream("endingOffsets", options["endingOffsets"], names, ("latest",))
     ranges = []
     for state, start in begun:
-        stop = _stop(logs, state, stops[state.name], options)
+        stop = _place(logs, state, stops[state.name], options, "ending")
         if start > stop:
             raise OptionError(
                 f"{logs.word} {state.name}: the read would begin at {start} and stop at {stop}"
@@ -79,15 +79,14 @@ def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[S
     return ranges
 
 
-def planStarts(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
-    begun = _begin(logs, options, onLoss, ("earliest", "latest"), True)
+def planStarts(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
+    begun = _begin(logs, options, ("earliest", "latest"), True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
 
 def _begin(
     logs: Logs,
     options: Mapping[str, Any],
-    onLoss: OnLoss,
     words: tuple[str, ...],
     mayBeNone: bool = False,
 ) -> list[tuple[StreamState, int]]:
@@ -108,7 +107,12 @@ def _begin(
     for name in names:
         state = logs.state(name)
         checkReadable(logs, state, options)
-        begun.append((state, _start(logs, state, starts[name], options, onLoss)))
+        start = _place(logs, state, starts[name], options, "starting")
+        if start < state.first:
+            gone = f"sequences {start} to {state.first - 1} are not stored any more"
+            onLoss = None if options["failOnDataLoss"] else logLoss
+            lose(f"{logs.word} {name}: {gone}", onLoss, (start, state.first))
+        begun.append((state, max(start, state.first)))
     return begun
 
 
@@ -166,46 +170,25 @@ def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> i
     return int(text)
 
 
-def _time(wanted: int | str, options: Mapping[str, Any], option: str) -> str:
-    """
-    A position in time, by an option for all streams or by what is wanted of one; empty if it is
-    none.
-    """
-    if options[option]:
-        return rfc3339(options[option], option)
-    return wanted if isinstance(wanted, str) and _DATE.match(wanted) else ""
-
-
-def _start(
-    logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any], onLoss: OnLoss
+def _place(
+    logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any], end: str
 ) -> int:
-    time = _time(wanted, options, "startingTimestamp")
+    """
+    @param end: C{starting} or C{ending}: what the names of its options begin with.
+    """
+    time = wanted if isinstance(wanted, str) and _DATE.match(wanted) else ""
+    if options[f"{end}Timestamp"]:
+        time = rfc3339(options[f"{end}Timestamp"], f"{end}Timestamp")
     if time:
         found = logs.firstSince(state.name, time)
-        if found is None and options["startingOffsetsByTimestampStrategy"] == "error":
+        mayFail = end == "starting" and options["startingOffsetsByTimestampStrategy"] == "error"
+        if found is None and mayFail:
             raise OptionError(f"{logs.word} {state.name} has no message from {time} on")
         return state.stop if found is None else min(found, state.stop)
     if isinstance(wanted, str):
         return state.first if wanted == "earliest" else state.stop
     if wanted > state.stop:
-        raise OptionError(f"startingOffsets: {logs.word} {state.name} ends before {state.stop}")
-    if wanted < state.first:
-        gone = f"sequences {wanted} to {state.first - 1} are not stored any more"
-        mayLose = None if options["failOnDataLoss"] else onLoss
-        lose(f"{logs.word} {state.name}: {gone}", mayLose, (wanted, state.first))
-        return state.first
-    return wanted
-
-
-def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any]) -> int:
-    time = _time(wanted, options, "endingTimestamp")
-    if time:
-        found = logs.firstSince(state.name, time)
-        return state.stop if found is None else min(found, state.stop)
-    if isinstance(wanted, str):
-        return state.stop
-    if wanted > state.stop:
-        raise OptionError(f"endingOffsets: {logs.word} {state.name} ends before {state.stop}")
+        raise OptionError(f"{end}Offsets: {logs.word} {state.name} ends before {state.stop}")
     return wanted
 
 

@@ -9,6 +9,7 @@ that nothing is stored there.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from bisect import bisect_left
@@ -113,6 +114,10 @@ def lose(text: str, onLoss: OnLoss | None, *ranges: tuple[int, int]) -> None:
     onLoss(loss)
 
 
+def logLoss(loss: Loss) -> None:
+    logging.getLogger("natsbroker.spark").warning("%s", loss)
+
+
 @dataclass(frozen=True)
 class SequenceRange:
     """
@@ -133,20 +138,16 @@ class ReadOptions:
     @ivar fetchBytes: how much to ask for at once.
     @ivar batchRows: how many messages, at most.
     @ivar patience: how long replicas may lag, in seconds.
-    @ivar failsOnLoss: whether a loss is an error, or said to C{onLoss}.
     """
 
     patterns: tuple[str, ...] = ()
     fetchBytes: int = 4 << 20
     batchRows: int = 32_768
     patience: float = 10.0
-    failsOnLoss: bool = True
 
 
 def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
     """
-    The state of a stream that must still be the one that it was.
-
     @raise DataLoss: if it was deleted, or deleted and made again.
     """
     try:
@@ -169,7 +170,7 @@ class RangeReader:
         streams: StreamApi,
         bounds: SequenceRange,
         options: ReadOptions,
-        onLoss: OnLoss,
+        onLoss: OnLoss | None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._streams = streams
@@ -255,9 +256,7 @@ class RangeReader:
 
     def _verified(self, cursor: int, rows: MessageRows) -> int:
         """
-        How far the messages are all that are stored.
-
-        @return: where the first gap begins that is none, or behind the last message.
+        @return: up to where the messages are all that are stored.
         """
         gaps = []
         for seq in rows.seqs:
@@ -300,4 +299,4 @@ class RangeReader:
             f"stream {self._bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"
         )
-        lose(text, None if self._options.failsOnLoss else self._onLoss, (start, stop))
+        lose(text, self._onLoss, (start, stop))

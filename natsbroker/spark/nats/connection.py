@@ -37,10 +37,9 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
 
     @param first: which to begin with, so that many workers do not all ask the same.
     """
-    count = len(peer.addresses)
+    first %= len(peer.addresses)
     failures = []
-    for place in range(count):
-        address = peer.addresses[(first + place) % count]
+    for address in peer.addresses[first:] + peer.addresses[:first]:
         try:
             return BlockingConnection(peer, address)
         except (ConnectionFailed, TimedOut) as error:
@@ -214,7 +213,7 @@ class BlockingConnection:
         self, subject: bytes, payload: bytes, headers: bytes, reply: bytes = b""
     ) -> tuple[bytes, list[bytes]]:
         """
-        A request that L{send} sends, so that many go out together.
+        A request for L{send}, so that many go out together.
 
         @param reply: where its answer comes, an L{inbox}; one of its own if it is not given.
         @return: what its answer is known by, and its bytes.
@@ -231,7 +230,7 @@ class BlockingConnection:
 
     def inbox(self, name: str) -> bytes:
         """
-        A subject of ours besides those of answers; what comes there is among L{anyMessage}.
+        A subject of ours besides those of answers.
 
         @param name: one token, and no number.
         """

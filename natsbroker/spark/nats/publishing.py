@@ -74,11 +74,20 @@ class Publisher:
         Publish one message; waits while too many are on their way.
 
         @param msgId: what the stream knows a repetition by.
-        @param onStored: called when it is acknowledged.
-        @param onRefused: called in place of an error if it is refused.
+        @param onRefused: called in place of an error.
         @raise BadMessage: if it cannot be published; then it was not sent.
         """
-        block = self.block(subject, data, headers, msgId)
+        pairs = list(headers)
+        try:
+            block = self._block(pairs, msgId) if pairs or msgId else self._plain
+        except ValueError as error:
+            raise BadMessage(f"{self.what}: {error}") from None
+        size = len(block) + len(data)
+        if 0 < self._limit < size:
+            raise BadMessage(
+                f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
+                f" the server takes {self._limit}"
+            )
         self.take(Publication(subject, data, block, onStored, onRefused))
 
     def take(self, one: Publication) -> None:
@@ -93,25 +102,6 @@ class Publisher:
 
     def finish(self) -> None:
         self.pipeline.finish()
-
-    def block(
-        self, subject: str, data: bytes, headers: Iterable[tuple[str, str]], msgId: str | None
-    ) -> bytes:
-        """
-        The headers of a message, with those that it needs here.
-        """
-        pairs = list(headers)
-        try:
-            block = self._block(pairs, msgId) if pairs or msgId else self._plain
-        except ValueError as error:
-            raise BadMessage(f"{self.what}: {error}") from None
-        size = len(block) + len(data)
-        if 0 < self._limit < size:
-            raise BadMessage(
-                f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
-                f" the server takes {self._limit}"
-            )
-        return block
 
     def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:
         """

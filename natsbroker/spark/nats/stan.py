@@ -25,8 +25,6 @@ from natsbroker.streaming.protocol import (
 
 class StanClient:
     """
-    A client of NATS Streaming.
-
     @ivar connId: tells it from another one of that name.
     @ivar answer: what the cluster said when it was let in.
     """

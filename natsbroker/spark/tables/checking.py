@@ -91,8 +91,6 @@ _RowGroup = tuple[int, int, str, Callable[[], Any]]
 
 def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[Difference]]]:
     """
-    What files of an archive have.
-
     @return: tables in the order of sequences, with the columns L{STORED}, and what is wrong: with
         their rows, or with those that could not be read.
     """

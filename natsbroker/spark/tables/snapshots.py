@@ -61,8 +61,6 @@ class File:
 @dataclass(frozen=True)
 class Tile:
     """
-    A range of sequences with the files that have its messages.
-
     @ivar files: empty where no message was stored; more than one if their ranges overlap.
     """
 

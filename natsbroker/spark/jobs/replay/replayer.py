@@ -357,7 +357,7 @@ def _direct(
     reader = RangeReader(
         streams,
         SequenceRange(state.name, state.created, *bounds),
-        ReadOptions(failsOnLoss=False),
+        ReadOptions(),
         lambda loss: None,
     )
     for rows in reader.read():
