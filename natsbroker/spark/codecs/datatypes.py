@@ -126,10 +126,8 @@ def checkNames(fields: Sequence[Any], place: str = "") -> None:
         seen.add(each.name.lower())
         kind = each.type
         while pa.types.is_list(kind) or pa.types.is_map(kind):
-            isList = pa.types.is_list(kind)
-            kind, name = (
-                (kind.value_type, f"{name}[]") if isList else (kind.item_type, f"{name}{{}}")
-            )
+            name += "[]" if pa.types.is_list(kind) else "{}"
+            kind = kind.value_type if pa.types.is_list(kind) else kind.item_type
         if pa.types.is_struct(kind):
             checkNames(list(kind), f"{name}.")
 

@@ -107,7 +107,7 @@ def codecOf(mapping: PayloadMapping) -> Codec:
         number = int(files["id"])
         return registered(SchemaRegistry(mapping.registry), number, message, mapping.isUnknownBad)
     from natsbroker.spark.codecs import avrocodec
-    from natsbroker.spark.codecs.avroschemas import readAvro
+    from natsbroker.spark.codecs.avrocodec import readAvro
 
     if mapping.kind == "avro":
         return readAvro(files[mapping.what], mapping.what)

@@ -12,10 +12,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from natsbroker.spark.codecs.avrocodec import framedAvro, numbered
-from natsbroker.spark.codecs.avroschemas import AvroCodec, readAvro
-from natsbroker.spark.codecs.jsoncodec import JSONCodec
-from natsbroker.spark.codecs.jsonschemas import jsonColumns
+from natsbroker.spark.codecs.avrocodec import AvroCodec, framedAvro, numbered, readAvro
+from natsbroker.spark.codecs.jsoncodec import JSONCodec, jsonColumns
 from natsbroker.spark.codecs.payloads import BadPayload, Codec, FramedCodec
 from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
 from natsbroker.spark.codecs.registry import RegisteredSchema, SchemaRegistry

@@ -19,14 +19,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.datasource.api import DataSourceStreamArrowWriter
-from natsbroker.spark.datasource.atomic import AtomicPublisher
 from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
 from natsbroker.spark.logs.channels import checkedChannel
 from natsbroker.spark.logs.selection import isPattern
 from natsbroker.spark.logs.streams import StreamApi, StreamState, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.nats.publishing import AtomicPublisher, Publisher
 from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import File
 from natsbroker.subjects.grammar import isValidLiteral, matches

@@ -12,7 +12,7 @@ from typing import Any
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Pipeline
 from natsbroker.streaming.protocol import (
     CloseRequest,
     ConnectRequest,

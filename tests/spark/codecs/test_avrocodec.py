@@ -12,8 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.spark.codecs.avrocodec import byFingerprint, confluent, singleObjects
-from natsbroker.spark.codecs.avroschemas import AvroCodec, readAvro
+from natsbroker.spark.codecs.avrocodec import (
+    AvroCodec,
+    byFingerprint,
+    confluent,
+    readAvro,
+    singleObjects,
+)
 from natsbroker.spark.codecs.decoding import structsOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError

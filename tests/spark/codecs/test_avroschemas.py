@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.codecs.avroschemas import readAvro
+from natsbroker.spark.codecs.avrocodec import readAvro
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from natsbroker.spark.errors import DataSourceError, TimedOut
-from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Pipeline
 
 
 class Echo:

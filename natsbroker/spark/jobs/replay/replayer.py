@@ -25,8 +25,7 @@ from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedg
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.pipelining import Pipeline
-from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.nats.publishing import Pipeline, Publisher
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.renaming import numbered
 from natsbroker.subjects.transforms import SubjectTransform

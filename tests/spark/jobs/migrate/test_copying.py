@@ -24,7 +24,7 @@ from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Pipeline
 from natsbroker.spark.tables.snapshots import Log
 from natsbroker.spark.tables.table import FORMATS
 from tests.interop.conftest import StartServer
