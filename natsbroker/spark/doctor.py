@@ -69,7 +69,8 @@ def examine(
         [(python, arrow, ours)] = inSpark(spark)(_seenByWorker, [0])
     except Exception as error:
         # Whatever is wrong with Spark or Java is what this is here to show.
-        print(f"Query:   failed: {_firstLine(error)}", file=out)
+        [said, *_] = (str(error).strip() or type(error).__name__).splitlines()
+        print(f"Query:   failed: {said}", file=out)
         return False
     print(f"Worker:  Python {python}, PyArrow {arrow}, natsbroker {ours}", file=out)
     numbers = slice(2 if isRemote else 3)
@@ -112,7 +113,3 @@ def _seenByWorker(_: int) -> tuple[str, str, str]:
     import natsbroker
 
     return platform.python_version(), pyarrow.__version__, natsbroker.__version__
-
-
-def _firstLine(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

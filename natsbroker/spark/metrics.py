@@ -13,10 +13,6 @@ from natsbroker.spark.errors import DataSourceError, OptionError
 
 
 class ProgressMetrics:
-    """
-    @ivar registry: what the endpoint shows.
-    """
-
     def __init__(self) -> None:
         try:
             from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -47,9 +43,6 @@ class ProgressMetrics:
         self._counters[name].labels(job).inc(total - before if total >= before else total)
 
     def take(self, progress: Any) -> None:
-        """
-        @param progress: of a streaming query, as listeners receive it.
-        """
         job = progress.name or str(progress.id)
         self._counters["rows"].labels(job).inc(progress.numInputRows or 0)
         for place, source in enumerate(progress.sources):

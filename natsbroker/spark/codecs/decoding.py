@@ -55,9 +55,6 @@ def withDecoded(
 
 
 def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[Any, Any]:
-    """
-    @return: an array of values, and one of what is wrong with those that are null.
-    """
     codec = codecOf(mapping)
     values: list[Any] = []
     errors: list[str | None] = []

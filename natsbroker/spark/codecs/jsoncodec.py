@@ -198,9 +198,6 @@ class _ColumnBuilder:
 
 
 def _guessed(schema: Any) -> str:
-    """
-    The type of a schema that names none: of objects, or of a choice of texts.
-    """
     if "properties" in schema:
         return "object"
     values = schema.get("enum") or [schema.get("const")]

@@ -98,11 +98,11 @@ def rangesBetween(start: _Places, end: _Places, word: str = "stream") -> list[Se
     ranges = []
     for name, (created, seq) in start.items():
         other, stop = end[name]
-        if other != created:
-            raise DataLoss(f"{word} {name} was deleted and made again: its sequences are others")
         if stop < seq:
             raise DataLoss(
                 f"{word} {name} ends before {stop}, and the query has read up to {seq - 1}"
             )
+        if other != created:
+            raise DataLoss(f"{word} {name} was deleted and made again: its sequences are others")
         ranges.append(SequenceRange(name, created, seq, stop))
     return ranges

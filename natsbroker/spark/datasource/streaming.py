@@ -49,11 +49,7 @@ class RangePartition(InputPartition):
         self.patterns = patterns
 
 
-def readRange(
-    options: dict[str, Any], columns: tuple[str, ...], partition: InputPartition
-) -> Iterator[Any]:
-    if not isinstance(partition, RangePartition):
-        raise TypeError(f"{type(partition).__name__} is no task of this source")
+def readRange(options: dict[str, Any], columns: tuple[str, ...], partition: Any) -> Iterator[Any]:
     freezeModules()
     yield from batchesOf(options, columns, partition.bounds, partition.patterns)
 

@@ -68,13 +68,10 @@ class StanClient:
         return True
 
     def close(self) -> None:
-        """
-        Tell the cluster that this client ends, which it also finds out by itself.
-        """
         subject = self.answer.closeRequests
         if subject:
             request = CloseRequest(clientID=self.id).SerializeToString()
-            with suppress(ApiError, ConnectionFailed, TimedOut):
+            with suppress(ApiError, ConnectionFailed, TimedOut):  # It finds that out by itself.
                 self.connection.request(subject, request)
 
 

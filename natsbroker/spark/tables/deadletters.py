@@ -31,9 +31,6 @@ _ROWS = 1024
 
 class DeadLetterTable(DeltaLakeTable):
     def __init__(self, root: Location, columns: Any) -> None:
-        """
-        @param columns: those that are written, an Arrow schema.
-        """
         super().__init__(root)
         written = (pa.field(each.name, nullable(each.type)) for each in columns)
         self.schema = pa.schema([*written, *REASONS])

@@ -166,9 +166,6 @@ class DeltaLakeTable(ArchiveTable):
         )
 
     def _synced(self, version: int, commit: Callable[[], object]) -> bool:
-        """
-        @param version: the one that the commit was made for.
-        """
         done = self._committed(commit)
         if done:
             self._sync(version + 1)
@@ -287,9 +284,6 @@ def _write(
 
 
 def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:
-    """
-    Numbers that a commit changes.
-    """
     before, found = _numbers(base), _numbers(after)
     now = int(time.time() * 1000)
     return [Transaction(x, each, now) for x, each in found.items() if before.get(x) != each]
@@ -310,7 +304,7 @@ def added(root: Location, file: File, isNew: bool = True) -> AddAction:
 
 def _statistics(path: Location) -> dict[str, Any]:
     """
-    Delta's statistics of a file, from the file's own: of numbers and times.
+    Delta's statistics of a file: of numbers and times.
     """
     metadata = parquetFile(path).metadata
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]

@@ -120,9 +120,6 @@ Location = Path | ObjectPath
 
 
 def locationOf(text: str | os.PathLike[str] | ObjectPath) -> Location:
-    """
-    @raise TableError: if it is in a store of a kind that is not known.
-    """
     if isinstance(text, ObjectPath):
         return text
     spelled = os.fspath(text)
