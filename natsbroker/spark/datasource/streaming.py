@@ -105,8 +105,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None, "_states": {}, "_target": None}
 
-    # What Spark asks for.
-
     def initialOffset(self) -> dict[str, Any]:
         ranges = self._patiently(lambda logs: planStarts(logs, self._options))
         target = self._target
@@ -177,17 +175,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return readRange(self._options, self._columns, partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """
-        Nothing: servers keep nothing about a query.
-        """
-
     def stop(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    # What servers say.
 
     def _current(self) -> dict[str, StreamState]:
         """

@@ -178,9 +178,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._record(messages, batchId)
 
     def _place(self) -> tuple[str, int, int]:
-        context = TaskContext.get()
-        if context is None:
-            raise DataSourceError("the writer of a streaming query works in tasks of Spark")
+        context: Any = TaskContext.get()
         query, epoch = (context.getLocalProperty(each) for each in (_QUERY, _EPOCH))
         if query is None or epoch is None:
             raise DataSourceError("Spark does not say of which micro-batch a task is")

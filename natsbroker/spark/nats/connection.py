@@ -84,8 +84,6 @@ class BlockingConnection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Letting us in.
-
     def _login(self, deadline: float) -> None:
         peer = self._peer
         if peer.tlsFirst:
@@ -127,8 +125,6 @@ class BlockingConnection:
             raise TimedOut(f"{self._address}: TLS did not begin in time") from None
         except OSError as error:
             raise ConnectionFailed(f"{self._address}: TLS: {_reason(error)}") from None
-
-    # Bytes.
 
     def send(self, *pieces: bytes) -> None:
         try:
@@ -194,8 +190,6 @@ class BlockingConnection:
         self.close()
         said = f" ({self._lastWord})" if self._lastWord else ""
         return ConnectionFailed(f"{self._address}: {text}{said}")
-
-    # Requests.
 
     def publish(
         self, subject: str, payload: bytes, reply: bytes = b"", headers: bytes = b""

@@ -101,18 +101,12 @@ class DeltaLakeTable(ArchiveTable):
             return
         self._sync(0)
 
-    def _append(
-        self,
-        table: Any,
-        found: TableSnapshot,
-        after: TableSnapshot,
-        new: Sequence[File],
-        said: dict[str, str],
-    ) -> None:
+    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         # The library compacts newest first, in this order: what follows stays together.
-        actions = [added(self.root, each) for each in reversed(new)]
-        _write(table, found, actions, _transactions(found, after), said)
-        self._sync(found.version + 1)
+        actions = [added(self.root, each) for each in reversed(after.files)]
+        said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
+        _write(table, base, actions, _transactions(base, after), said)
+        self._sync(base.version + 1)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         history = table.history(table.version() - version)

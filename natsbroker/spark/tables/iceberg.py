@@ -119,17 +119,11 @@ class IcebergTable(ArchiveTable):
             if self.latest() is None:
                 raise self._failed(error) from None
 
-    def _append(
-        self,
-        table: Any,
-        found: TableSnapshot,
-        after: TableSnapshot,
-        new: Sequence[File],
-        said: dict[str, str],
-    ) -> None:
+    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        paths = [f"{self._place.location}/{each.path}" for each in new]
+        paths = [f"{self._place.location}/{each.path}" for each in after.files]
+        said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
             # That none is there already was checked, and holds for the same snapshot.

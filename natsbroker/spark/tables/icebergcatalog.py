@@ -44,13 +44,10 @@ class _SyncedStream(io.BufferedWriter):
             syncDirectory(Path(str(self.name)).parent)
 
 
-class _ObjectFile(PyArrowFile):
-    def create(self, overwrite: bool = False) -> Any:
-        return ObjectOutput(super().create(overwrite))
-
-
 class _File(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:
+        if self.location.partition(":")[0] in SCHEMES:
+            return ObjectOutput(super().create(overwrite))
         path = Path(self._path)
         path.parent.mkdir(parents=True, exist_ok=True)
         return _SyncedStream(io.FileIO(path, "w" if overwrite else "x"))
@@ -64,9 +61,7 @@ class SyncedFileIO(PyArrowFileIO):
     @staticmethod
     def parse_location(location: str, properties: Any = EMPTY_DICT) -> tuple[str, str, str]:
         scheme, host, path = PyArrowFileIO.parse_location(location, properties)
-        if scheme in SCHEMES:
-            return scheme, host, path.removeprefix(f"{host}/")
-        return scheme, host, path
+        return scheme, host, path.removeprefix(f"{host}/") if scheme in SCHEMES else path
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> Any:
         if scheme in SCHEMES:
@@ -75,10 +70,8 @@ class SyncedFileIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> PyArrowFile:
         made = super().new_output(location)
-        if location.startswith(("file:", "/")):
+        if location.startswith(("file:", "/")) or location.partition(":")[0] in SCHEMES:
             return _File(made.location, made._path, made._filesystem, made._buffer_size)
-        if location.partition(":")[0] in SCHEMES:
-            return _ObjectFile(made.location, made._path, made._filesystem)
         return made
 
 

@@ -121,11 +121,11 @@ class ArchiveTable(ABC):
         if found is None or found.table != base.table:
             raise TableError(f"{self.root}: there is no archive")
         token = uuid.uuid4().hex
-        said = {"natsbroker.commit": token, "natsbroker.stop": str(stop)}
+        everLost = joined([*found.lost, *lost])
+        after = replace(found, stop=stop, lost=everLost, files=tuple(files))
         try:
             if found.stop == base.stop:
-                after = replace(found, stop=stop, lost=joined([*found.lost, *lost]))
-                self._append(table, found, after, files, said)
+                self._append(table, found, after, token)
                 return True
         except self.errors as error:
             # It may hold all the same.
@@ -138,17 +138,10 @@ class ArchiveTable(ABC):
         return False
 
     @abstractmethod
-    def _append(
-        self,
-        table: Any,
-        found: TableSnapshot,
-        after: TableSnapshot,
-        new: Sequence[File],
-        said: dict[str, str],
-    ) -> None:
+    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         """
-        @param after: where the table is to start and stop, and all that it ever lost.
-        @param said: the metadata of the commit.
+        @param after: where the table starts and stops then, all that it ever lost, the new files.
+        @param token: what the commit says as C{natsbroker.commit}.
         """
 
     @abstractmethod
