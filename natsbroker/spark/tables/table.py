@@ -141,7 +141,7 @@ class ArchiveTable(ABC):
     def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         """
         @param after: where the table starts and stops then, all that it ever lost, the new files.
-        @param token: what the commit says as C{natsbroker.commit}.
+        @param token: the value of C{natsbroker.commit} in the commit.
         """
 
     @abstractmethod
@@ -175,7 +175,10 @@ class ArchiveTable(ABC):
         @return: how many files gave way to others.
         """
         gone = 0
-        for run in _runs(self.require().tiles, target):
+        base = self.require()
+        # Other programs may have put files elsewhere, which then have no day that is known.
+        tiles = [x for x in base.tiles if all(each.day or not base.partition for each in x.files)]
+        for run in _runs(tiles, target):
             old = [file for tile in run for file in tile.files]
             new = joinFiles(self.root, old, old[0].day)
             if self._replace(old, new):
