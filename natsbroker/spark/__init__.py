@@ -8,22 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from natsbroker.spark.sessions import registerIn, session
+
 __all__ = ["makeStream", "register", "session"]
-
-
-def session(
-    master: str | None = None, conf: Mapping[str, str] | None = None, appName: str = "natsbroker"
-) -> Any:
-    """
-    A C{SparkSession} on whatever Java there is: see L{natsbroker.spark.sessions}.
-
-    @param master: where Spark runs, C{sc://HOST:PORT} for Spark Connect; by default what
-        C{spark.master} or C{spark-submit} says, else C{local[*]}.
-    @param conf: more of Spark's own settings.
-    """
-    from natsbroker.spark.sessions import session
-
-    return session(master, conf, appName)
 
 
 def register(spark: Any) -> None:
@@ -32,7 +19,6 @@ def register(spark: Any) -> None:
     given this package with C{--py-files}, or one of Spark Connect that L{session} did not make.
     """
     from natsbroker.spark.datasource.source import NatsBrokerSource
-    from natsbroker.spark.sessions import registerIn
 
     registerIn(spark, NatsBrokerSource)
 

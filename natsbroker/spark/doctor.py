@@ -36,9 +36,6 @@ _CONF = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    @param arguments: none, or C{--master} and where Spark runs.
-    """
     return 0 if examine(stdout, master=arguments[1] if arguments else "local[1]") else 1
 
 
@@ -46,8 +43,6 @@ def examine(
     out: TextIO, makeSession: Callable[[], Any] | None = None, master: str = "local[1]"
 ) -> bool:
     """
-    Look at what there is, try it, and say so.
-
     @param makeSession: gives the session that is tried, in place of one at C{master}.
     @param master: where to try it; at C{sc://HOST:PORT} no Java is needed here.
     @return: whether Spark can be used.
@@ -74,14 +69,12 @@ def examine(
         [(python, arrow, ours)] = inSpark(spark, _seenByWorker, [0])
     except Exception as error:
         # Whatever is wrong with Spark or Java is what this is here to show.
-        print(f"Query:   failed: {_firstLine(error)}", file=out)
+        [said, *_] = (str(error).strip() or type(error).__name__).splitlines()
+        print(f"Query:   failed: {said}", file=out)
         return False
     print(f"Worker:  Python {python}, PyArrow {arrow}, natsbroker {ours}", file=out)
-    isSame = (
-        _minor(python) == _minor(platform.python_version())
-        if isRemote
-        else (python == platform.python_version())
-    )
+    numbers = slice(2 if isRemote else 3)
+    isSame = python.split(".")[numbers] == platform.python_version().split(".")[numbers]
     if total != 499_500 or not isSame:
         print("         which is not right: workers must run the Python of the driver", file=out)
         return False
@@ -99,10 +92,6 @@ def _java(out: TextIO) -> bool:
     if java.wrapped is not None:
         print(f"         lacks a module that Spark asks for: started by {java.home}", file=out)
     return True
-
-
-def _minor(version: str) -> list[str]:
-    return version.split(".")[:2]
 
 
 def _package(out: TextIO, name: str, oldest: tuple[int, ...]) -> bool:
@@ -124,7 +113,3 @@ def _seenByWorker(_: int) -> tuple[str, str, str]:
     import natsbroker
 
     return platform.python_version(), pyarrow.__version__, natsbroker.__version__
-
-
-def _firstLine(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -4,17 +4,6 @@ What can go wrong between Spark and a NATS server. What reads, writes or asks se
 
 from __future__ import annotations
 
-__all__ = [
-    "ApiError",
-    "BadMessage",
-    "ConnectionFailed",
-    "DataLoss",
-    "DataSourceError",
-    "JavaMissing",
-    "OptionError",
-    "TimedOut",
-]
-
 
 class DataSourceError(Exception):
     """

@@ -109,10 +109,8 @@ def _output(program: Path, argument: str) -> str:
             [program, argument],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
             errors="replace",
             timeout=_PATIENCE,
-            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -11,14 +11,8 @@ from typing import Any, TextIO
 
 from natsbroker.spark.errors import DataSourceError, OptionError
 
-_HOST = "127.0.0.1"
-
 
 class ProgressMetrics:
-    """
-    @ivar registry: what the endpoint shows.
-    """
-
     def __init__(self) -> None:
         try:
             from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -26,13 +20,10 @@ class ProgressMetrics:
             raise OptionError("metrics need: pip install 'natsbroker[metrics]'") from None
         self.registry = CollectorRegistry()
         labels, registry = ["job"], self.registry
+        texts = {"rows": "Rows.", "bytes": "Bytes.", "reconnects": "Connections lost."}
         self._counters = {
             name: Counter(f"natsbroker_spark_{name}", text, labels, registry=registry)
-            for name, text in (
-                ("rows", "Rows."),
-                ("bytes", "Bytes."),
-                ("reconnects", "Connections lost."),
-            )
+            for name, text in texts.items()
         }
         self._lag = Gauge(
             "natsbroker_spark_lag", "Sequences behind.", [*labels, "stream"], registry=registry
@@ -52,9 +43,6 @@ class ProgressMetrics:
         self._counters[name].labels(job).inc(total - before if total >= before else total)
 
     def take(self, progress: Any) -> None:
-        """
-        @param progress: of a streaming query, as listeners receive it.
-        """
         job = progress.name or str(progress.id)
         self._counters["rows"].labels(job).inc(progress.numInputRows or 0)
         for place, source in enumerate(progress.sources):
@@ -73,8 +61,6 @@ class ProgressMetrics:
 @contextmanager
 def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
     """
-    Have an endpoint.
-
     @param where: a port, or a host and a port with a colon between them; 0 is any port.
     @return: the port.
     """
@@ -85,7 +71,7 @@ def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
         raise OptionError(f"metrics: not a port, or HOST:PORT: {where!r}")
     try:
         server, thread = start_http_server(
-            int(port), host.strip("[]") or _HOST, registry=metrics.registry
+            int(port), host.strip("[]") or "127.0.0.1", registry=metrics.registry
         )
     except OSError as error:
         raise DataSourceError(f"metrics: {where}: {error.strerror or error}") from None
@@ -111,8 +97,6 @@ def queryMetrics(spark: Any, where: str) -> Iterator[int]:
 
     class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None: ...
-
-        def onQueryIdle(self, event: Any) -> None: ...
 
         def onQueryTerminated(self, event: Any) -> None: ...
 

@@ -5,7 +5,6 @@ server.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import socket
 import sys
@@ -44,10 +43,11 @@ def session(
     master: str | None = None, conf: Mapping[str, str] | None = None, appName: str = "natsbroker"
 ) -> Any:
     """
-    The running session, or a new one.
+    The running C{SparkSession}, or a new one, on whatever Java there is.
 
-    @param master: where Spark runs; by default C{conf}'s, else that of C{spark-submit} or
-        C{SPARK_REMOTE} does, else C{local[*]}. For a session that runs already it is not looked at.
+    @param master: where Spark runs, C{sc://HOST:PORT} for Spark Connect; by default C{conf}'s, else
+        that of C{spark-submit} or C{SPARK_REMOTE}, else C{local[*]}. For a session that runs
+        already it is not looked at.
     @param conf: more of Spark's own settings, by their names.
     @raise JavaMissing: if there is no Java for it.
     """
@@ -91,8 +91,6 @@ def isRemote(spark: Any) -> bool:
 
 def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
     """
-    A session that runs here.
-
     @param place: the master; nothing for the one of C{spark-submit}.
     """
     try:
@@ -127,9 +125,11 @@ def versionOf(package: str) -> str | None:
     """
     The version that every Python process here finds, not just one with its own path.
     """
+    from importlib import metadata  # It takes long, and workers do not need it.
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
         return None
 
 

@@ -25,7 +25,7 @@ import deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.tables.locations import Location, locationOf, namesIn
+from natsbroker.spark.tables.locations import Location, filesBelow, locationOf
 from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.objectstore import (
@@ -196,7 +196,7 @@ def counted(root: Location) -> dict[str, Any]:
     seen = [row["seq"] for row in rows]
     lost = {seq for start, stop in snapshot.lost for seq in range(start, stop)}
     listed = {each.path for each in snapshot.files}
-    orphans = sum(1 for x in namesIn(root / "data") if f"data/{x}" not in listed)
+    orphans = sum(path not in listed for path, _, _ in filesBelow(root, "data"))
     return {
         "start": snapshot.start,
         "stop": snapshot.stop,

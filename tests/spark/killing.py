@@ -238,7 +238,7 @@ class Logs:
             with connect(self.station.peer) as connection:
                 state = StreamApi(connection).state(name)
                 bounds = SequenceRange(name, state.created, 1, state.stop)
-                for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), print).read():
+                for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), None).read():
                     for head in rows.heads:
                         ids.add(head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])
                     data.update(rows.payloads)

@@ -99,7 +99,7 @@ def counted(station: Station) -> dict[str, Any]:
     bounds = SequenceRange("OUT", state.created, 1, state.stop)
     seen: list[int] = []
     with connect(station.peer) as connection:
-        for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), print).read():
+        for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), None).read():
             seen += [int(each) for each in rows.payloads]
     return {"copied": len(seen), "different": len(set(seen)), "inOrder": seen == sorted(seen)}
 

@@ -1,82 +1,267 @@
 """
 Payloads in Avro: bare, as single objects, or behind the five bytes of Confluent's serializers.
+
+fastavro believes payloads: of eight bytes it makes an array of as many nulls as they say. So arrays
+of items of zero bytes are refused, and of all others a payload has no more than its bytes.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
+import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
+import pyarrow as pa
+
+from natsbroker.spark.codecs.datatypes import DIGITS, TIMESTAMP, checkNames, readingSchema
 from natsbroker.spark.codecs.payloads import BadPayload, FramedCodec
 from natsbroker.spark.errors import OptionError
 
-_MARK = b"\xc3\x01"
-_ID = struct.Struct(">bI")
+#: The logical type by which fastavro reads a record without fields as true.
+_THERE = "natsbroker-there"
+
 
 #: What fastavro raises for bytes that are no value, or beyond what times of Python can be.
 _BAD = (EOFError, ValueError, IndexError, ArithmeticError)
 
 
+@dataclass
 class AvroCodec:
-    def __init__(self, schema: AvroSchema) -> None:
-        self.schema = schema
-        self.columns = schema.columns
+    """
+    @ivar parsed: as it is given, for fingerprints and for what another schema wrote.
+    @ivar reading: another schema of the same bytes, by which fastavro makes values for Arrow.
+    @ivar columns: of its values: the fields of a record; anything else is one column C{value}.
+    @ivar hasChoices: whether there are unions of several types.
+    """
+
+    parsed: Any
+    reading: Any
+    columns: Any
+    isRecord: bool
+    hasChoices: bool
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         import fastavro
 
         source = io.BytesIO(data)
         try:
-            value = fastavro.schemaless_reader(source, self.schema.reading, None)
+            value = fastavro.schemaless_reader(source, self.reading, None)
         except _BAD as error:
             raise BadPayload(f"it is no value of its schema: {error!r}") from None
         place = source.tell()
         if place < len(data):
             raise BadPayload(f"{len(data) - place} bytes follow the value, from byte {place} on")
-        if not self.schema.isRecord:
+        if not self.isRecord:
             return {"value": value}
         # A record without fields is read as its being there.
         return value if isinstance(value, dict) else {}
 
 
+@dataclass(frozen=True)
+class _Node:
+    """
+    @ivar kind: what values of a type become.
+    @ivar reading: as in L{AvroCodec}.
+    @ivar isEmpty: whether one may have zero bytes.
+    """
+
+    kind: Any
+    reading: Any
+    isEmpty: bool = False
+
+
+_SIMPLE = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "null": pa.bool_(),
+}
+
+#: What else logical types are; the others are as the types beneath.
+_TIMES = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): TIMESTAMP,
+    ("long", "timestamp-micros"): TIMESTAMP,
+    ("long", "local-timestamp-millis"): pa.timestamp("us"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+}
+
+#: Unions of numbers that one column holds without loss.
+_NUMBERS = {frozenset(("int", "long")): pa.int64(), frozenset(("float", "double")): pa.float64()}
+
+
+def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCodec:
+    """
+    @param references: the schemas whose names it uses, each behind those that it uses itself.
+    """
+    try:
+        from fastavro.read import LOGICAL_READERS
+        from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+    except ImportError:
+        raise OptionError("Avro needs fastavro: pip install 'natsbroker[avro]'") from None
+    LOGICAL_READERS[f"record-{_THERE}"] = lambda *given: True
+    malformed = (SchemaParseException, UnknownType, ValueError, KeyError, TypeError)
+    with readingSchema(name, "no Avro schema", malformed):
+        builder = _SchemaBuilder()
+        named: dict[str, Any] = {}
+        rewritten: dict[str, Any] = {}
+        for each in (*references, data):
+            parsed = parse_schema(json.loads(each), named)
+            root = builder.node(parsed, "")
+            reading = parse_schema(root.reading, rewritten)
+        isRecord = isinstance(parsed, dict) and parsed["type"] in ("record", "error")
+        if isRecord:
+            columns = pa.schema(list(root.kind) if pa.types.is_struct(root.kind) else [])
+        else:
+            columns = pa.schema([pa.field("value", root.kind)])
+        checkNames(columns)
+    return AvroCodec(parsed, reading, columns, isRecord, builder.hasChoices)
+
+
+class _SchemaBuilder:
+    def __init__(self) -> None:
+        self.hasChoices = False
+        self._members = itertools.count()
+        self._named: dict[str, _Node | None] = {}
+
+    def node(self, schema: Any, place: str) -> _Node:
+        if isinstance(schema, list):
+            return self._union(schema, place)
+        if isinstance(schema, str):
+            if schema in _SIMPLE:
+                return _Node(_SIMPLE[schema], schema, schema == "null")
+            known = self._named[schema]
+            if known is None:
+                what = f"{place or schema}: {schema} has itself in it"
+                raise OptionError(f"{what}, and no columns for that")
+            return _Node(known.kind, schema, known.isEmpty)
+        word = schema["type"]
+        if word == "array":
+            item = self.node(schema["items"], f"{place}[]")
+            if item.isEmpty:
+                raise OptionError(f"{place}[]: no column is for items of zero bytes")
+            kind = pa.list_(pa.field("element", item.kind))
+            return _Node(kind, {"type": "array", "items": item.reading})
+        if word == "map":
+            item = self.node(schema["values"], f"{place}{{}}")
+            kind = pa.map_(pa.string(), item.kind)
+            return _Node(kind, {"type": "map", "values": item.reading})
+        if word in ("record", "error", "enum", "fixed"):
+            return self._new(word, schema, place)
+        node = self.node(word, place)
+        return _logical(node, word, schema, place) if isinstance(word, str) else node
+
+    def _new(self, word: str, schema: Mapping[str, Any], place: str) -> _Node:
+        name = schema["name"]
+        self._named[name] = None
+        new = {"type": word, "name": name}
+        if word == "enum":
+            node = _Node(pa.string(), {**new, "symbols": schema["symbols"]})
+        elif word == "fixed":
+            size = schema["size"]
+            node = _Node(pa.binary(), {**new, "size": size}, not size)
+            node = _logical(node, word, schema, place)
+        else:
+            node = self._record(new, schema["fields"], place)
+        self._named[name] = node
+        return node
+
+    def _record(self, new: dict[str, Any], fields: list[Any], place: str) -> _Node:
+        inside = f"{place}." if place else ""
+        nodes = {each["name"]: self.node(each["type"], inside + each["name"]) for each in fields}
+        if not nodes:
+            return _Node(pa.bool_(), {**new, "fields": [], "logicalType": _THERE}, True)
+        kind = pa.struct([pa.field(name, node.kind) for name, node in nodes.items()])
+        read = [{"name": name, "type": node.reading} for name, node in nodes.items()]
+        isEmpty = all(node.isEmpty for node in nodes.values())
+        return _Node(kind, {**new, "fields": read}, isEmpty)
+
+    def _union(self, branches: list[Any], place: str) -> _Node:
+        """
+        One branch beside null is that type; several are a struct with a field for each, as which
+        fastavro reads records of one field: they have the bytes of the field.
+        """
+        nodes = [self.node(each, place) for each in branches]
+        members = [x for x, each in zip(nodes, branches, strict=True) if each != "null"]
+        words = frozenset(each for each in branches if isinstance(each, str) and each != "null")
+        if len(members) <= 1 or (len(words) == len(members) and words in _NUMBERS):
+            kind = _NUMBERS.get(words) or next((x.kind for x in members), pa.bool_())
+            return _Node(kind, [each.reading for each in nodes])
+        self.hasChoices = True
+        fields: list[Any] = []
+        readings: list[Any] = []
+        for each, node in zip(branches, nodes, strict=True):
+            reading = node.reading
+            if each != "null":
+                field = pa.field(f"member{len(fields)}", node.kind)
+                fields.append(field)
+                name = f"natsbroker.Member{next(self._members)}"
+                inside = [{"name": field.name, "type": reading}]
+                reading = {"type": "record", "name": name, "fields": inside}
+            readings.append(reading)
+        return _Node(pa.struct(fields), readings)
+
+
+def _logical(node: _Node, word: str, schema: Mapping[str, Any], place: str) -> _Node:
+    """
+    What a logical type makes of another; those that are not known, or make no sense, nothing.
+    """
+    logical = schema.get("logicalType")
+    kind = _TIMES.get((word, logical)) if isinstance(logical, str) else None
+    found = {"logicalType": logical}
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if logical == "decimal" and word in ("bytes", "fixed") and precision:
+        if precision > DIGITS:
+            raise OptionError(f"{place}: decimals have {DIGITS} digits at most, not {precision}")
+        kind = pa.decimal128(precision, scale)
+        found.update(precision=precision, scale=scale)
+    if kind is None:
+        return node
+    beneath = {"type": node.reading} if isinstance(node.reading, str) else node.reading
+    return _Node(kind, {**beneath, **found}, node.isEmpty)
+
+
+_MARK = b"\xc3\x01"
+_ID = struct.Struct(">bI")
+
+
 def framedAvro(
-    opened: Callable[[bytes], tuple[Any, int]], schemaOf: Callable[[Any], AvroSchema], key: Any
+    opened: Callable[[bytes], tuple[Any, int]], codecOf: Callable[[Any], AvroCodec], key: Any
 ) -> FramedCodec:
-    """
-    @param schemaOf: gives the schema that payloads call so, or raises an error.
-    @param key: the one whose columns are made.
-    """
-    target = AvroCodec(schemaOf(key))
-
-    def brought(other: Any, data: bytes) -> Mapping[str, Any]:
-        return target.decode(_resolved(schemaOf(other), target.schema, data, f"{other} to {key}"))
-
-    return FramedCodec(opened, lambda other: AvroCodec(schemaOf(other)), key, brought)
-
-
-def _resolved(writer: AvroSchema, reader: AvroSchema, data: bytes, which: str) -> bytes:
     import fastavro
 
-    if writer.hasChoices or reader.hasChoices:
-        raise BadPayload(f"it does not go from schema {which}: they have unions of several types")
-    written = io.BytesIO()
-    try:
-        value = fastavro.schemaless_reader(io.BytesIO(data), writer.parsed, reader.parsed)
-        fastavro.schemaless_writer(written, reader.parsed, value)
-    except Exception as error:
-        # Schemas that do not go together, and values beyond what Python's times can be.
-        raise BadPayload(f"it does not go from schema {which}: {error}") from None
-    return written.getvalue()
+    target = codecOf(key)
+
+    def brought(other: Any, writer: Any, data: bytes) -> Mapping[str, Any]:
+        which, written = f"{other} to {key}", io.BytesIO()
+        if writer.hasChoices or target.hasChoices:
+            raise BadPayload(
+                f"it does not go from schema {which}: they have unions of several types"
+            )
+        try:
+            value = fastavro.schemaless_reader(io.BytesIO(data), writer.parsed, target.parsed)
+            fastavro.schemaless_writer(written, target.parsed, value)
+        except Exception as error:
+            # Schemas that do not go together, and values beyond what Python's times can be.
+            raise BadPayload(f"it does not go from schema {which}: {error}") from None
+        return target.decode(written.getvalue())
+
+    return FramedCodec(opened, codecOf, key, brought)
 
 
 def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
     """
     What reads values behind a zero byte and the number of a schema in four.
     """
-    schemas: dict[Any, AvroSchema] = {}
+    schemas: dict[Any, AvroCodec] = {}
     for name, data in files.items():
         stem = name.removesuffix(".avsc")
         if not stem.isascii() or not stem.isdigit() or int(stem) >> 32:
@@ -84,16 +269,7 @@ def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
         schemas[int(stem)] = readAvro(data, name)
     if not number.isdigit() or int(number) not in schemas:
         raise OptionError(f"there is no schema {number}.avsc")
-    return framedAvro(numbered, _among(schemas), int(number))
-
-
-def _among(schemas: Mapping[Any, AvroSchema]) -> Callable[[Any], AvroSchema]:
-    def schemaOf(key: Any) -> AvroSchema:
-        if key not in schemas:
-            raise BadPayload(f"its schema, {key}, is not known")
-        return schemas[key]
-
-    return schemaOf
+    return framedAvro(numbered, schemas.__getitem__, int(number))
 
 
 def numbered(data: bytes) -> tuple[int, int]:
@@ -112,10 +288,10 @@ def singleObjects(files: Mapping[str, bytes], name: str) -> FramedCodec:
     found = {byFingerprint(schema): schema for schema in schemas.values()}
     key = byFingerprint(schemas[name])
     found[key] = schemas[name]
-    return framedAvro(_printed, _among(found), key)
+    return framedAvro(_printed, found.__getitem__, key)
 
 
-def byFingerprint(schema: AvroSchema) -> str:
+def byFingerprint(schema: AvroCodec) -> str:
     """
     What single objects call a schema: its CRC-64-AVRO as it is written, in hexadecimal digits.
     """

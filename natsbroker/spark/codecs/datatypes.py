@@ -63,8 +63,8 @@ _TOKEN = re.compile(
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.A)
 
-#: The most digits of a decimal.
-_DIGITS = 38
+#: The most digits of decimals in Spark and Arrow.
+DIGITS = 38
 
 
 class Clash(Exception):
@@ -103,7 +103,6 @@ def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) 
 
     @param kind: what the text of such an error says: C{no Avro schema}.
     @param malformed: what its reader raises for one that is none.
-    @raise OptionError: for each of these errors.
     """
     try:
         yield
@@ -125,7 +124,12 @@ def checkNames(fields: Sequence[Any], place: str = "") -> None:
         if each.name.lower() in seen:
             raise OptionError(f"schema: column {name} is there twice, or in upper and lower case")
         seen.add(each.name.lower())
-        _checkInside(each.type, name)
+        kind = each.type
+        while pa.types.is_list(kind) or pa.types.is_map(kind):
+            name += "[]" if pa.types.is_list(kind) else "{}"
+            kind = kind.value_type if pa.types.is_list(kind) else kind.item_type
+        if pa.types.is_struct(kind):
+            checkNames(list(kind), f"{name}.")
 
 
 def merged(old: Sequence[Any], new: Sequence[Any], place: str = "") -> list[Any]:
@@ -160,15 +164,6 @@ def _together(old: Any, new: Any, place: str) -> Any:
     if new == old or old in _WIDER.get(new, ()):
         return old
     raise Clash(f"column {place} is {_typeText(old)} in the table and {_typeText(new)} now")
-
-
-def _checkInside(kind: Any, name: str) -> None:
-    if pa.types.is_struct(kind):
-        checkNames(list(kind), f"{name}.")
-    elif pa.types.is_list(kind):
-        _checkInside(kind.value_type, f"{name}[]")
-    elif pa.types.is_map(kind):
-        _checkInside(kind.item_type, f"{name}{{}}")
 
 
 def _column(field: Any, between: str) -> str:
@@ -255,7 +250,7 @@ class _ColumnParser:
             if self._has(","):
                 scale = int(self._next("a number of digits", "number"))
             self._expect(")")
-        if not 1 <= precision <= _DIGITS or scale > precision:
+        if not 1 <= precision <= DIGITS or scale > precision:
             raise OptionError(f"schema: there is no DECIMAL({precision}, {scale})")
         return pa.decimal128(precision, scale)
 

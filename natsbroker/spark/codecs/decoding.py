@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import ddlText, nullable, readSchema
+from natsbroker.spark.codecs.datatypes import ddlText, nullable
 from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf, readMappings
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.codecs.registry import RegistryAccess
@@ -33,8 +33,8 @@ def withDecoded(
     @param schema: C{KIND:WHAT}, as C{natsbroker spark decode --schema PATTERN=KIND:WHAT} has it.
     @param registry: where schemas of the kind C{registry} are.
     @param column: the one with the payloads, C{BINARY} or C{STRING}.
-    @param to: what the column is called that is added, a C{STRUCT}; it is null where the payload
-        is bad, and C{to_error} says why.
+    @param to: the name of the column that is added, a C{STRUCT}; it is null where the payload is
+        bad, and C{to_error} says why.
     @param isUnknownBad: whether fields that the schema has not make a payload bad.
     """
     names = {each.lower() for each in frame.columns}
@@ -46,7 +46,6 @@ def withDecoded(
     there = [f"`{x.replace('`', '``')}` {type}" for x, type in frame.dtypes]
 
     def decoded(batches: Iterator[Any]) -> Iterator[Any]:
-        kind = readSchema(added).field(0).type
         for batch in batches:
             found = decodedArrays(mapping, kind, batch.column(column))
             named = [*batch.schema.names, to, f"{to}_error"]
@@ -56,9 +55,6 @@ def withDecoded(
 
 
 def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[Any, Any]:
-    """
-    @return: an array of values, and one of what is wrong with those that are null.
-    """
     codec = codecOf(mapping)
     values: list[Any] = []
     errors: list[str | None] = []
@@ -90,9 +86,7 @@ def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | N
 
 def structsOf(rows: list[Any], kind: Any) -> tuple[Any, dict[int, str]]:
     """
-    Decoded rows as an array.
-
-    @return: it, and by its place why a row is null that Arrow does not take though it was decoded.
+    @return: an array, and by its place why a row is null that Arrow does not take.
     """
     try:
         return pa.array(rows, kind), {}

@@ -7,7 +7,7 @@ A mapping is C{PATTERN=KIND:WHAT}. The first one whose pattern matches a message
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,11 +18,9 @@ from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
 
-#: What the name of a table of dead letters ends with.
-DLQ = "__dlq"
-
-#: The table of dead letters whose subject no mapping matches begins with this.
-OTHERS = "others"
+#: What the name of a table of dead letters ends with, and what it begins with if their subject
+#: matches no mapping.
+DLQ, OTHERS = "__dlq", "others"
 
 KINDS = ("json", "avro", "avro-single", "avro-confluent", "protobuf", "registry")
 
@@ -66,7 +64,7 @@ def readMappings(
         if not isValidSubject(pattern.encode("utf-8", "surrogateescape")):
             raise OptionError(f"schema: {pattern!r} is no subject")
         try:
-            what, files = _FILES[kind](parts["what"])
+            what, files = _contents(kind, parts["what"])
         except OSError as error:
             raise OptionError(f"{error.filename}: {error.strerror or error}") from None
         table = names.get(pattern) or _named(pattern)
@@ -109,10 +107,10 @@ def codecOf(mapping: PayloadMapping) -> Codec:
         number = int(files["id"])
         return registered(SchemaRegistry(mapping.registry), number, message, mapping.isUnknownBad)
     from natsbroker.spark.codecs import avrocodec
-    from natsbroker.spark.codecs.avroschemas import readAvro
+    from natsbroker.spark.codecs.avrocodec import readAvro
 
     if mapping.kind == "avro":
-        return avrocodec.AvroCodec(readAvro(files[mapping.what], mapping.what))
+        return readAvro(files[mapping.what], mapping.what)
     if mapping.kind == "avro-single":
         return avrocodec.singleObjects(files, mapping.what)
     return avrocodec.confluent(files, mapping.what)
@@ -142,39 +140,29 @@ def _checkTables(mappings: Sequence[PayloadMapping], names: Mapping[str, str]) -
         seen[name.lower()] = each.pattern
 
 
-_Files = tuple[tuple[str, bytes], ...]
-
-
-def _json(what: str) -> tuple[str, _Files]:
+def _contents(kind: str, what: str) -> tuple[str, tuple[tuple[str, bytes], ...]]:
     """
-    Columns in quotes, or a file that has them.
+    @return: the columns, or which of the schemas or messages, and the files that are needed.
     """
-    if len(what) > 1 and what[0] == what[-1] and what[0] in "\"'":
-        return what[1:-1], ()
-    try:
-        return Path(what).read_text("utf-8"), ()
-    except UnicodeDecodeError:
-        raise OptionError(f"{what}: it is no text") from None
-
-
-def _one(what: str) -> tuple[str, _Files]:
-    path = Path(what)
-    return path.name, ((path.name, path.read_bytes()),)
-
-
-def _split(what: str, form: str) -> tuple[str, str]:
-    place, mark, which = what.rpartition("#")
-    if not mark or not place or not which:
+    if kind == "registry":
+        return what, ()
+    if kind == "json":
+        if len(what) > 1 and what[0] == what[-1] and what[0] in "\"'":
+            return what[1:-1], ()
+        try:
+            return Path(what).read_text("utf-8"), ()
+        except UnicodeDecodeError:
+            raise OptionError(f"{what}: it is no text") from None
+    if kind == "avro" or (kind == "avro-single" and "#" not in what):
+        path = Path(what)
+        return path.name, ((path.name, path.read_bytes()),)
+    place, _, which = what.rpartition("#")
+    if not place or not which:
+        form = "FILE#MESSAGE" if kind == "protobuf" else "DIRECTORY#SCHEMA"
         raise OptionError(f"schema: {what!r} is not {form}")
-    return place, which
-
-
-def _directory(what: str) -> tuple[str, _Files]:
-    """
-    A directory of schemas, and which of them is the table's.
-    """
-    directory, which = _split(what, "DIRECTORY#SCHEMA")
-    paths = sorted(each for each in Path(directory).iterdir() if each.suffix == ".avsc")
+    paths = [Path(place)]
+    if kind != "protobuf":
+        paths = sorted(each for each in paths[0].iterdir() if each.suffix == ".avsc")
     return which, tuple((each.name, each.read_bytes()) for each in paths)
 
 
@@ -186,21 +174,3 @@ def _pinned(mapping: PayloadMapping, access: RegistryAccess) -> PayloadMapping:
         raise OptionError(f"schema: {mapping.text} needs a registry")
     number = SchemaRegistry(access).latest(mapping.what.partition("#")[0])
     return replace(mapping, files=(("id", b"%d" % number),), registry=access)
-
-
-def _message(what: str) -> tuple[str, _Files]:
-    """
-    A descriptor set, and which of its messages.
-    """
-    path, name = _split(what, "FILE#MESSAGE")
-    return name, _one(path)[1]
-
-
-_FILES: dict[str, Callable[[str], tuple[str, _Files]]] = {
-    "json": _json,
-    "avro": _one,
-    "avro-single": lambda what: _directory(what) if "#" in what else _one(what),
-    "avro-confluent": _directory,
-    "protobuf": _message,
-    "registry": lambda what: (what, ()),
-}

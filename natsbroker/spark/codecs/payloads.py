@@ -22,8 +22,6 @@ class BadPayload(ValueError):
 
 class Codec(Protocol):
     """
-    Reads payloads of one schema.
-
     @ivar columns: the columns of what it reads, an Arrow schema.
     """
 
@@ -31,8 +29,6 @@ class Codec(Protocol):
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         """
-        Read one payload.
-
         @return: the values by the names of the columns; those that are missing are null.
         """
 
@@ -48,13 +44,14 @@ class FramedCodec:
         opened: Callable[[bytes], tuple[Any, int]],
         codecOf: Callable[[Any], Codec],
         key: Any,
-        brought: Callable[[Any, bytes], Mapping[str, Any]],
+        brought: Callable[[Any, Codec, bytes], Mapping[str, Any]],
     ) -> None:
         """
         @param opened: what a payload calls its schema, and where its value begins.
-        @param codecOf: the codec of a schema that is called so, or an error.
+        @param codecOf: the codec of a schema that is called so; C{KeyError} if there is none.
         @param key: what the schema is called whose columns are made.
-        @param brought: reads what another schema wrote, given what it is called and the value.
+        @param brought: reads what another schema wrote, given what it is called, its codec and the
+            value.
         """
         self._opened = opened
         self._codecOf = lru_cache(_MOST)(codecOf)
@@ -68,5 +65,7 @@ class FramedCodec:
             codec = self._codecOf(key)
         except OptionError as error:
             raise BadPayload(str(error)) from None
+        except KeyError:
+            raise BadPayload(f"its schema, {key}, is not known") from None
         found = codec.decode(data[place:])
-        return found if key == self._key else self._brought(key, data[place:])
+        return found if key == self._key else self._brought(key, codec, data[place:])

@@ -18,7 +18,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames, readingSchema
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 
@@ -55,22 +55,16 @@ class ProtobufCodec:
         if api_implementation.Type() == "python":
             # It does not tell of unknown fields by sizes, nor of texts that are none.
             raise OptionError("Protobuf needs the compiled form of Google's library: protobuf")
-        try:
-            descriptor = _pool(data).FindMessageTypeByName(message)
-            self._class = message_factory.GetMessageClass(descriptor)
-        except KeyError:
-            raise OptionError(f"{name}: it has no message {message}") from None
-        except (DecodeError, TypeError) as error:
-            raise OptionError(f"{name}: it is no set of descriptors: {error}") from None
-        except OptionError as error:
-            raise OptionError(f"{name}: {error}") from None
         self._isUnknownBad = isUnknownBad
-        try:
+        with readingSchema(name, "no set of descriptors", (DecodeError, TypeError)):
+            try:
+                descriptor = _pool(data).FindMessageTypeByName(message)
+            except KeyError:
+                raise OptionError(f"it has no message {message}") from None
+            self._class = message_factory.GetMessageClass(descriptor)
             kind, self._read = _message(descriptor, "", ())
             self.columns = pa.schema(list(kind) if pa.types.is_struct(kind) else [])
             checkNames(self.columns)
-        except OptionError as error:
-            raise OptionError(f"{name}: {error}") from None
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         message: Any = self._class()
@@ -188,11 +182,7 @@ def _single(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reade
         return pa.string(), _enum(field.enum_type, place)
     isBinary = field.type == FieldDescriptor.TYPE_BYTES
     kind = pa.binary() if isBinary else _SCALARS[field.cpp_type]
-    return kind, _READERS.get(kind, _same)
-
-
-def _same(value: Any) -> Any:
-    return value
+    return kind, _READERS.get(kind, lambda value: value)
 
 
 def _text(value: str | bytes) -> str:
@@ -206,15 +196,12 @@ _READERS: dict[Any, _Reader] = {_DECIMAL: Decimal, pa.string(): _text}
 
 
 def _enum(descriptor: Any, place: str) -> _Reader:
-    names: dict[int, str] = {
-        number: each.name for number, each in descriptor.values_by_number.items()
-    }
+    names = {number: each.name for number, each in descriptor.values_by_number.items()}
 
     def read(number: int) -> str:
-        found = names.get(number)
-        if found is None:
+        if number not in names:
             raise BadPayload(f"{place}: {number} is none of {descriptor.full_name}")
-        return found
+        return str(names[number])
 
     return read
 

@@ -12,16 +12,14 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from natsbroker.spark.codecs.avrocodec import framedAvro, numbered
-from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
-from natsbroker.spark.codecs.jsoncodec import JSONCodec
-from natsbroker.spark.codecs.jsonschemas import jsonColumns
+from natsbroker.spark.codecs.avrocodec import AvroCodec, framedAvro, numbered, readAvro
+from natsbroker.spark.codecs.jsoncodec import JSONCodec, jsonColumns
 from natsbroker.spark.codecs.payloads import BadPayload, Codec, FramedCodec
 from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
 from natsbroker.spark.codecs.registry import RegisteredSchema, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 
-#: How many schemas are kept, and the most parts of a message's index.
+#: How many files of Protobuf are kept, and the most parts of a message's index.
 _MOST, _DEEPEST = 256, 32
 
 
@@ -38,100 +36,91 @@ def registered(
     try:
         kind = registry.schema(number).kind
         if kind == "AVRO":
-            return framedAvro(numbered, lru_cache(_MOST)(partial(_avro, registry)), number)
+            return framedAvro(numbered, partial(_avro, registry), number)
         if kind == "PROTOBUF":
-            return _protobuf(_ProtobufFiles(registry), number, message, isUnknownBad)
+            return _protobuf(registry, number, message, isUnknownBad)
         if kind == "JSON":
             codecOf = partial(_json, registry, isUnknownBad)
             lenient = JSONCodec(codecOf(number).columns, False)
-            return FramedCodec(numbered, codecOf, number, lambda _, data: lenient.decode(data))
+            return FramedCodec(numbered, codecOf, number, lambda *other: lenient.decode(other[-1]))
     except BadPayload as error:
         raise OptionError(str(error)) from None
     raise OptionError(f"registry: schema {number} is {kind}: AVRO, PROTOBUF and JSON are supported")
 
 
-def _avro(registry: SchemaRegistry, number: int) -> AvroSchema:
+def _avro(registry: SchemaRegistry, number: int) -> AvroCodec:
     text, named = _texts(registry, number, "AVRO")
-    return readAvro(text, f"schema {number}", list(named.values()))
+    return readAvro(text.encode(), f"schema {number}", [each.encode() for each in named.values()])
 
 
 def _json(registry: SchemaRegistry, isUnknownBad: bool, number: int) -> JSONCodec:
     text, named = _texts(registry, number, "JSON")
-    return JSONCodec(jsonColumns(text, f"schema {number}", named), isUnknownBad)
+    others = {name: each.encode() for name, each in named.items()}
+    return JSONCodec(jsonColumns(text.encode(), f"schema {number}", others), isUnknownBad)
 
 
-def _protobuf(files: _ProtobufFiles, number: int, message: str, isUnknownBad: bool) -> FramedCodec:
-    wanted = message or _nameOf(files.of(number)[1], (0,))
+def _protobuf(
+    registry: SchemaRegistry, number: int, message: str, isUnknownBad: bool
+) -> FramedCodec:
+    files = lru_cache(_MOST)(partial(_files, registry))
+    wanted = message or _nameOf(files(number)[1], (0,))
 
     def opened(data: bytes) -> tuple[tuple[int, str], int]:
         other, place = numbered(data)
         path, place = _index(data, place)
-        return (other, _nameOf(files.of(other)[1], path)), place
+        return (other, _nameOf(files(other)[1], path)), place
 
     def codecOf(key: tuple[int, str], isUnknownBad: bool = isUnknownBad) -> ProtobufCodec:
         other, name = key
         if name != wanted:
             raise BadPayload(f"it is a {name} and not a {wanted}")
-        return ProtobufCodec(files.of(other)[0], f"schema {other}", name, isUnknownBad)
+        return ProtobufCodec(files(other)[0], f"schema {other}", name, isUnknownBad)
 
     key = (number, wanted)
     lenient = codecOf(key, False)
-    return FramedCodec(opened, codecOf, key, lambda _, data: lenient.decode(data))
+    return FramedCodec(opened, codecOf, key, lambda *other: lenient.decode(other[-1]))
 
 
-def _texts(registry: SchemaRegistry, number: int, kind: str) -> tuple[bytes, dict[str, bytes]]:
+def _texts(registry: SchemaRegistry, number: int, kind: str) -> tuple[str, dict[str, str]]:
     """
-    A schema, and those that it uses by their names.
+    A schema, and those that it uses by their names, each behind those that it uses itself.
     """
-    schema = registry.schema(number)
+    isProtobuf, named = kind == "PROTOBUF", {}
+    schema = registry.schema(number, isProtobuf)
     if schema.kind != kind:
         raise BadPayload(f"its schema, {number}, is {schema.kind} and not {kind}")
-    named: dict[str, bytes] = {}
-    _refer(registry, schema, named)
-    return schema.text.encode(), named
+
+    def refer(schema: RegisteredSchema) -> None:
+        for name, subject, version in schema.references:
+            if name not in named:
+                other = registry.version(subject, version, isProtobuf)
+                refer(other)
+                named[name] = other.text
+
+    refer(schema)
+    return schema.text, named
 
 
-def _refer(registry: SchemaRegistry, schema: RegisteredSchema, found: dict[str, bytes]) -> None:
-    for name, subject, version in schema.references:
-        if name not in found:
-            other = registry.version(subject, version)
-            _refer(registry, other, found)
-            found[name] = other.text.encode()
+def _files(registry: SchemaRegistry, number: int) -> tuple[bytes, Any]:
+    """
+    @return: the set of descriptors that is a schema, and the file of it that is the schema's.
+    """
+    text, named = _texts(registry, number, "PROTOBUF")
+    root = _file(f"schema-{number}.proto", text)
+    files = [root, *(_file(*each) for each in named.items())]
+    return descriptor_pb2.FileDescriptorSet(file=files).SerializeToString(), root
 
 
-class _ProtobufFiles:
-    def __init__(self, registry: SchemaRegistry) -> None:
-        self._registry = registry
-        self.of = lru_cache(_MOST)(self._found)
-
-    def _found(self, number: int) -> tuple[bytes, Any]:
-        """
-        @return: the set of descriptors that is a schema, and the file of it that is the schema's.
-        """
-        schema = self._registry.schema(number, True)
-        if schema.kind != "PROTOBUF":
-            raise BadPayload(f"its schema, {number}, is {schema.kind} and not PROTOBUF")
-        found: dict[str, Any] = {}
-        root = self._file(schema, f"schema-{number}.proto", found)
-        every = descriptor_pb2.FileDescriptorSet(file=found.values())
-        return every.SerializeToString(), root
-
-    def _file(self, schema: RegisteredSchema, name: str, found: dict[str, Any]) -> Any:
-        try:
-            file = descriptor_pb2.FileDescriptorProto.FromString(
-                base64.b64decode(schema.text, validate=True)
-            )
-        except (ValueError, DecodeError):
-            raise OptionError(
-                f"{name}: the registry does not give files of Protobuf as descriptors, which is"
-                " format=serialized"
-            ) from None
-        file.name = name
-        found[name] = file
-        for each, subject, version in schema.references:
-            if each not in found:
-                self._file(self._registry.version(subject, version, True), each, found)
-        return file
+def _file(name: str, text: str) -> Any:
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (ValueError, DecodeError):
+        raise OptionError(
+            f"{name}: the registry does not give files of Protobuf as descriptors, which is"
+            " format=serialized"
+        ) from None
+    file.name = name
+    return file
 
 
 def _nameOf(file: Any, path: tuple[int, ...]) -> str:
@@ -147,9 +136,8 @@ def _nameOf(file: Any, path: tuple[int, ...]) -> str:
 
 def _index(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
     """
-    Which message of a file: a count, and a number for each level; a lone 0 is the first one.
-
-    @return: it, and where the message begins.
+    @return: which message of a file, and where it begins. That is a count, and a number for each
+        level; a lone 0 is the first one.
     """
     count, place = _varint(data, place)
     if not count:

@@ -126,9 +126,7 @@ class SchemaRegistry:
     def _found(self, path: str) -> RegisteredSchema:
         if self._unknown.get(path, 0.0) > time.monotonic():
             raise BadPayload(f"registry {self._url}: there is no {path}")
-        return self._read(self._asked(path))
-
-    def _read(self, fields: Any) -> RegisteredSchema:
+        fields = self._asked(path)
         try:
             references = tuple(
                 (str(x["name"]), str(x["subject"]), int(x["version"]))

@@ -4,8 +4,6 @@ What PySpark's data source API has since 4.1 or 4.2, with stand-ins for earlier 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamReader,
@@ -29,29 +27,6 @@ class _StreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     """
 
 
-class _Nothing:
-    pass
-
-
-class _Limit:
-    pass
-
-
-@dataclass
-class _AllAvailable(_Limit):
-    pass
-
-
-@dataclass
-class _MaxRows(_Limit):
-    max_rows: int
-
-
-@dataclass
-class _MaxBytes(_Limit):
-    max_bytes: int
-
-
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 except ImportError:
@@ -66,8 +41,7 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ModuleNotFoundError:
-    ReadLimit, SupportsTriggerAvailableNow = _Limit, _Nothing
-    ReadAllAvailable, ReadMaxRows, ReadMaxBytes = _AllAvailable, _MaxRows, _MaxBytes
+    ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = SupportsTriggerAvailableNow = object
 
 
 def passesStart() -> bool:

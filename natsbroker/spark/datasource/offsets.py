@@ -26,8 +26,6 @@ def readOffset(
     offset: Mapping[str, Any], names: Sequence[str] | None, word: str = "stream"
 ) -> dict[str, tuple[str, int]]:
     """
-    What Spark kept.
-
     @param names: the streams that the query reads now; C{None} for any: those that match patterns.
     """
     try:
@@ -49,11 +47,7 @@ def readOffset(
 
 
 def advance(
-    places: _Places,
-    states: Mapping[str, StreamState],
-    rows: int,
-    size: int,
-    word: str = "stream",
+    places: _Places, states: Mapping[str, StreamState], rows: int, size: int, word: str = "stream"
 ) -> _Places:
     """
     How far the next micro-batch goes. One that was not there before begins with its oldest message,
@@ -104,6 +98,10 @@ def rangesBetween(start: _Places, end: _Places, word: str = "stream") -> list[Se
     ranges = []
     for name, (created, seq) in start.items():
         other, stop = end[name]
+        if stop < seq:
+            raise DataLoss(
+                f"{word} {name} ends before {stop}, and the query has read up to {seq - 1}"
+            )
         if other != created:
             raise DataLoss(f"{word} {name} was deleted and made again: its sequences are others")
         ranges.append(SequenceRange(name, created, seq, stop))

@@ -19,16 +19,10 @@ from natsbroker.spark.datasource.streaming import (
     StreamReader,
     readRange,
 )
-from natsbroker.spark.datasource.tasks import connected, logLoss, peerOf
+from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.logs.columns import (
-    COLUMNS,
-    HEADERS,
-    METADATA,
-    checkedColumns,
-    ddlOf,
-)
+from natsbroker.spark.logs.columns import COLUMNS, checkedColumns, ddlOf
 from natsbroker.spark.logs.planning import checkedPatterns, planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.logs.selection import checkedNames, logsOf
@@ -74,9 +68,7 @@ class PushedFilters:
 
     def patterns(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
         """
-        What is left of some filters.
-
-        @return: C{None} if no subject is left.
+        @return: what is left of some filters; C{None} if no subject is.
         """
         if "subject" not in self.names:
             return patterns
@@ -91,9 +83,6 @@ class PushedFilters:
         return tuple(kept) or None
 
 
-_NAME = "natsbroker"
-
-
 class NatsBrokerSource(DataSource):
     """
     JetStream streams, or channels of NATS Streaming, as rows.
@@ -106,14 +95,13 @@ class NatsBrokerSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return _NAME
+        return "natsbroker"
 
     def schema(self) -> str:
         options = readOptions(self.options, None)
-        added = (HEADERS if options["includeHeaders"] else ()) + (
-            METADATA if options["includeMetadata"] else ()
-        )
-        return ddlOf([each for each in COLUMNS if each in added or each not in HEADERS + METADATA])
+        left = [] if options["includeHeaders"] else ["headers"]
+        left += [] if options["includeMetadata"] else ["stream", "time_ns"]
+        return ddlOf([each for each in COLUMNS if each not in left])
 
     def reader(self, schema: Any) -> DataSourceReader:
         options = self._read("read")
@@ -155,11 +143,11 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """
-        Plan the tasks; at least one, because Spark takes none for one without a range.
+        @return: at least one, because Spark takes none for one without a range.
         """
         options = self._options
         with connected(options) as connection:
-            ranges = planRanges(logsOf(connection, options), options, logLoss)
+            ranges = planRanges(logsOf(connection, options), options)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.ranges(ranges)
         pieces = split(
@@ -179,8 +167,6 @@ class PushingReader(BatchReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """
-        Take what limits the read.
-
         @return: all of them: Spark tests every row again.
         """
         for each in filters:

@@ -20,7 +20,7 @@ from natsbroker.spark.datasource.api import (
     SupportsTriggerAvailableNow,
 )
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
-from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss, peerOf
+from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
@@ -38,10 +38,8 @@ from natsbroker.spark.nats.connection import BlockingConnection
 
 _Result = TypeVar("_Result")
 
-#: Codes while JetStream or the channels are not there yet: nobody responds, and 10008.
-_NOT_YET = (503, 10008)
-
-_PAUSE = 0.25
+#: Codes while JetStream or the channels are not there yet, and the seconds until the next request.
+_NOT_YET, _PAUSE = (503, 10008), 0.25
 
 
 class RangePartition(InputPartition):
@@ -51,13 +49,9 @@ class RangePartition(InputPartition):
         self.patterns = patterns
 
 
-def readRange(
-    options: dict[str, Any], columns: tuple[str, ...], partition: InputPartition
-) -> Iterator[Any]:
-    if not isinstance(partition, RangePartition):
-        raise TypeError(f"{type(partition).__name__} is no task of this source")
+def readRange(options: dict[str, Any], columns: tuple[str, ...], partition: Any) -> Iterator[Any]:
     freezeModules()
-    yield from batchesOf(options, columns, partition.bounds, partition.patterns, logLoss)
+    yield from batchesOf(options, columns, partition.bounds, partition.patterns)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -111,10 +105,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None, "_states": {}, "_target": None}
 
-    # What Spark asks for.
-
     def initialOffset(self) -> dict[str, Any]:
-        ranges = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
+        ranges = self._patiently(lambda logs: planStarts(logs, self._options))
         target = self._target
         if target and any(x.stream in target and target[x.stream].stop < x.start for x in ranges):
             # The newest messages came after the end of the query was set.
@@ -130,17 +122,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """
-        How far the next micro-batch goes.
-
-        @raise DataLoss: if a stream is gone, or is another one.
-        """
-        places = self._placesIn(start)
-        states = self._target if self._target is not None else self._current()
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
-        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
         if not isinstance(limit, (ReadMaxRows, ReadMaxBytes, ReadAllAvailable)):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
+        return self._next(start, getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0))
+
+    def _next(self, start: dict[str, Any], rows: int, size: int) -> dict[str, Any]:
+        places = self._placesIn(start)
+        states = self._target if self._target is not None else self._current()
         reached = advance(places, states, rows, size, self._word)
         lag = sum(states[name].stop - seq for name, (_, seq) in places.items())
         if self._waits(lag):
@@ -173,9 +161,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**ends, "lag": lags, "bytes": self._bytes, "reconnects": self._reconnects}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """
-        What is stored now is all that the query reads.
-        """
         self._target = self._current()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -190,17 +175,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return readRange(self._options, self._columns, partition)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """
-        Nothing: servers keep nothing about a query.
-        """
-
     def stop(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    # What servers say.
 
     def _current(self) -> dict[str, StreamState]:
         """
@@ -276,17 +254,13 @@ class EarlierStreamReader(StreamReader):
             states = self._current()
             self._place = self._offset({x.name: (x.created, x.stop) for x in states.values()})
         else:
-            self._place = super().latestOffset(self._place, self.getDefaultReadLimit())
+            options = self._options
+            rows, size = options["maxOffsetsPerTrigger"], options["maxBytesPerTrigger"]
+            self._place = self._next(self._place, rows, size)
         return self._place
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        stops = self._placesIn(end)
-        for name, (_, seq) in self._placesIn(start).items():
-            if stops[name][1] < seq:
-                raise DataLoss(
-                    f"{self._word} {name} ends before {stops[name][1]}, and the query has read up"
-                    f" to {seq - 1}"
-                )
+        found = super().partitions(start, end)
         if self._place is not None:
             self._place = end
-        return super().partitions(start, end)
+        return found

@@ -5,7 +5,6 @@ PySpark.
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -21,6 +20,7 @@ from natsbroker.spark.logs.reading import (
     ReadOptions,
     SequenceRange,
     checkStream,
+    logLoss,
 )
 from natsbroker.spark.logs.selection import logsOf
 from natsbroker.spark.logs.streams import StreamApi, StreamState
@@ -33,17 +33,13 @@ def batchesOf(
     columns: tuple[str, ...],
     bounds: SequenceRange,
     patterns: tuple[str, ...] = (),
-    onLoss: OnLoss = lambda loss: None,
+    onLoss: OnLoss | None = logLoss,
 ) -> Iterator[Any]:
     if bounds.start >= bounds.stop:
         return
-    reading = ReadOptions(
-        patterns,
-        options["fetchBytes"],
-        options["batchRows"],
-        options["requestTimeout"],
-        options["failOnDataLoss"],
-    )
+    sizes = options["fetchBytes"], options["batchRows"]
+    reading = ReadOptions(patterns, *sizes, options["requestTimeout"])
+    onLoss = None if options["failOnDataLoss"] else onLoss
     first = zlib.crc32(f"{bounds.stream}:{bounds.start}".encode())
     with connected(options, first) as connection:
         logs = logsOf(connection, options)
@@ -63,9 +59,6 @@ def batchesOf(
 
 
 def connected(options: dict[str, Any], first: int = 0) -> BlockingConnection:
-    """
-    @param first: as for L{connect}.
-    """
     return connect(peerOf(options), first)
 
 
@@ -87,7 +80,3 @@ def peerOf(options: dict[str, Any]) -> ServerAccess:
         name="natsbroker.spark",
         **{name: options[name] for name in names},
     )
-
-
-def logLoss(text: str) -> None:
-    logging.getLogger("natsbroker.spark").warning("%s", text)

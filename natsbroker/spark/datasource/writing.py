@@ -19,14 +19,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.datasource.api import DataSourceStreamArrowWriter
-from natsbroker.spark.datasource.atomic import AtomicPublisher
 from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
 from natsbroker.spark.logs.channels import checkedChannel
 from natsbroker.spark.logs.selection import isPattern
 from natsbroker.spark.logs.streams import StreamApi, StreamState, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.nats.publishing import AtomicPublisher, Publisher
 from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import File
 from natsbroker.subjects.grammar import isValidLiteral, matches
@@ -52,8 +51,7 @@ _STORE_FAILED = 10077
 @dataclass
 class Written(WriterCommitMessage):
     """
-    @ivar stored: how many rows the stream has.
-    @ivar duplicates: how many of them it had already.
+    @ivar duplicates: how many of the rows it had already.
     @ivar dead: the files with the rows that it did not take.
     @ivar write: which write, or streaming query, the task was of.
     """
@@ -160,13 +158,8 @@ class _Writer:
         from natsbroker.spark.nats.stan import ChannelPublisher
 
         options = self._options
-        publisher = ChannelPublisher(
-            connection,
-            self._channel,
-            options["clusterId"],
-            options["discoverPrefix"],
-            options["window"],
-        )
+        given = (options[each] for each in ("clusterId", "discoverPrefix", "window"))
+        publisher = ChannelPublisher(connection, self._channel, *given)
         for batch in batches:
             for data in batch.column("data").to_pylist():
                 publisher.publish(_payload(data))
@@ -185,9 +178,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._record(messages, batchId)
 
     def _place(self) -> tuple[str, int, int]:
-        context = TaskContext.get()
-        if context is None:
-            raise DataSourceError("the writer of a streaming query works in tasks of Spark")
+        context: Any = TaskContext.get()
         query, epoch = (context.getLocalProperty(each) for each in (_QUERY, _EPOCH))
         if query is None or epoch is None:
             raise DataSourceError("Spark does not say of which micro-batch a task is")
@@ -196,8 +187,6 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 class _RowWriter:
     """
-    Publishes the rows of one task.
-
     @ivar dead: takes the rows that the stream does not; without it such a row is an error.
     """
 
@@ -255,12 +244,8 @@ class _RowWriter:
         server is away.
         """
         isOurs = any(matches(x.encode(), subject.encode()) for x in self._state.subjects)
-        isFull = "maximum" in str(error)
-        if (
-            error.code in _PASSING
-            or (error.code == _NOBODY and isOurs)
-            or (error.code == _STORE_FAILED and not isFull)
-        ):
+        isPassing = error.code in _PASSING or (error.code == _NOBODY and isOurs)
+        if isPassing or (error.code == _STORE_FAILED and "maximum" not in str(error)):
             raise error
         self.dead.add(row, error.code, str(error))
 

@@ -6,13 +6,13 @@ C{$NB.API.>}.
 from __future__ import annotations
 
 import datetime
-import json
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.logs.streams import StreamState, apiFields
+from natsbroker.spark.logs.streams import LogApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.columnar import VERSION
@@ -47,16 +47,13 @@ def nanoseconds(time: str) -> int:
     return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
 
 
-class ExportApi:
+class ExportApi(LogApi):
     """
-    What a broker of ours answers about logs of one kind, over one connection.
-
-    @ivar word: what the logs are called.
+    What a broker of ours answers about streams, or about channels.
     """
 
-    def __init__(self, connection: BlockingConnection, word: str, realm: str) -> None:
-        self.connection = connection
-        self.word = word
+    def __init__(self, connection: BlockingConnection, realm: str) -> None:
+        super().__init__(connection)
         self._realm = realm
 
     @property
@@ -69,24 +66,13 @@ class ExportApi:
         return f"$NB.API.{self.word.upper()}.{verb}.{self._realm}{tail}"
 
     def call(self, verb: str, name: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
-        subject = self.subject(verb, name)
-        payload = json.dumps(question).encode() if question else b""
-        try:
-            answer = self.connection.request(subject, payload)
-        except ApiError as error:
-            raise self.explained(error, name, subject) from None
-        return apiFields(answer, self._about(name))
-
-    def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
-        return error
-
-    def _about(self, name: str) -> str:
-        return f"{self.word} {name}" if name else f"{self.word}s"
+        what = f"{self.word} {name}" if name else f"{self.word}s"
+        return self.ask(self.subject(verb, name), question, what)
 
 
 class StreamExports(ExportApi):
     def __init__(self, connection: BlockingConnection, domain: str) -> None:
-        super().__init__(connection, "stream", domain or connection.info.get("domain") or "_")
+        super().__init__(connection, domain or connection.info.get("domain") or "_")
 
     def identity(self, name: str) -> str | None:
         """
@@ -104,23 +90,21 @@ class StreamExports(ExportApi):
 
 
 class ChannelApi(ExportApi):
+    word = "channel"
+
     def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
         if not isValidLiteral(clusterId.encode("utf-8", "replace")) or "/" in clusterId:
             raise OptionError(f"clusterId: no cluster can have the id {clusterId!r}")
-        super().__init__(connection, "channel", clusterId)
+        super().__init__(connection, clusterId)
+        self.absent = f"no broker of ours serves NATS Streaming with the cluster id {clusterId}"
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
         """
         The channels that there are of some names and patterns, each once; those that are named are
         in it, whether there or not.
         """
-        found: dict[str, None] = {}
-        for each in wanted:
-            if "*" in each or ">" in each:
-                found.update(dict.fromkeys(self._matching(each)))
-            else:
-                found[each] = None
-        return tuple(found)
+        found = [self._matching(x) if "*" in x or ">" in x else [x] for x in wanted]
+        return tuple(dict.fromkeys(itertools.chain(*found)))
 
     def _matching(self, pattern: str) -> list[str]:
         names: list[str] = []
@@ -157,12 +141,3 @@ class ChannelApi(ExportApi):
         except (KeyError, TypeError, ValueError):
             raise ApiError(f"channel {name}: its answer makes no sense") from None
         return found if found <= last else None
-
-    def explained(self, error: ApiError, name: str, subject: str) -> ApiError:
-        if error.code != 503:
-            return error
-        return ApiError(
-            f"{self._about(name)}: nobody answers {subject}: no broker of ours serves NATS"
-            f" Streaming with the cluster id {self._realm} there, or not for this account",
-            503,
-        )

@@ -5,11 +5,12 @@ The columns of a row, and batches of them for Arrow.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, readSchema
 from natsbroker.spark.errors import OptionError
 
 #: Every column that can be read, with its type in Spark's language.
@@ -23,27 +24,20 @@ COLUMNS = {
     "time_ns": "BIGINT",
 }
 
-#: The columns that C{includeHeaders} and C{includeMetadata} add.
-HEADERS = ("headers",)
-METADATA = ("stream", "time_ns")
-
 _TEXT = pa.string()
 _PAIR = pa.struct([pa.field("key", _TEXT), pa.field("value", _TEXT)])
 _PAIRS = pa.list_(pa.field("element", _PAIR))
-_NANOSECONDS = pa.timestamp("ns", tz="UTC")
-_MICROSECONDS = pa.timestamp("us", tz="UTC")
+NANOSECONDS = pa.timestamp("ns", tz="UTC")
 
 
 class MessageRows:
     """
-    Messages of one stream, column by column, as the server spells them.
-
-    @ivar seqs: their sequences, ascending.
+    @ivar seqs: ascending.
     @ivar times: in RFC 3339, with up to nine digits behind the second.
     @ivar heads: what their publishers put in the header block, from the first CRLF on.
     """
 
-    __slots__ = ("heads", "payloads", "seqs", "size", "subjects", "times")
+    __slots__ = ("_columns", "heads", "payloads", "seqs", "size", "subjects", "times")
 
     def __init__(self) -> None:
         self.seqs: list[int] = []
@@ -52,6 +46,8 @@ class MessageRows:
         self.heads: list[bytes] = []
         self.payloads: list[bytes] = []
         self.size = 0
+        columns = self.seqs, self.subjects, self.times, self.heads, self.payloads
+        self._columns: tuple[list[Any], ...] = columns
 
     def __len__(self) -> int:
         return len(self.seqs)
@@ -65,13 +61,12 @@ class MessageRows:
         self.size += len(subject) + len(head) + len(payload)
 
     def cut(self, count: int) -> None:
-        for column in (self.seqs, self.subjects, self.times, self.heads, self.payloads):
+        for column in self._columns:
             del column[count:]
 
     def keep(self, isKept: Sequence[bool]) -> None:
-        for name in ("seqs", "subjects", "times", "heads", "payloads"):
-            column = getattr(self, name)
-            setattr(self, name, [each for each, kept in zip(column, isKept, strict=True) if kept])
+        for column in self._columns:
+            column[:] = compress(column, isKept)
 
 
 def ddlOf(names: Sequence[str]) -> str:
@@ -107,10 +102,8 @@ def _text(data: bytes) -> str:
 
 def textsOf(values: Any) -> Any:
     """
-    An array of texts, with escapes where bytes are no UTF-8.
+    An array of texts of one of bytes, with escapes where they are no UTF-8.
     """
-    if isinstance(values, list):
-        values = pa.array(values, pa.binary())
     try:
         return values.cast(_TEXT)
     except pa.ArrowInvalid:
@@ -118,13 +111,11 @@ def textsOf(values: Any) -> Any:
 
 
 def _nanoseconds(rows: MessageRows) -> Any:
-    return pa.array(rows.times, pa.binary()).cast(_TEXT).cast(_NANOSECONDS)
+    return pa.array(rows.times, pa.binary()).cast(_TEXT).cast(NANOSECONDS)
 
 
 def pairsOf(heads: Sequence[bytes]) -> Any:
     """
-    An array of headers as pairs.
-
     @param heads: what stands between C{NATS/1.0} and the empty line at the end.
     """
     offsets, keys, values = [0], [], []
@@ -143,9 +134,9 @@ def pairsOf(heads: Sequence[bytes]) -> Any:
 
 _MAKERS: dict[str, Callable[[MessageRows, str], Any]] = {
     "seq": lambda rows, stream: pa.array(rows.seqs, pa.int64()),
-    "subject": lambda rows, stream: textsOf(rows.subjects),
+    "subject": lambda rows, stream: textsOf(pa.array(rows.subjects, pa.binary())),
     "data": lambda rows, stream: pa.array(rows.payloads, pa.binary()),
-    "time": lambda rows, stream: _nanoseconds(rows).cast(_MICROSECONDS, safe=False),
+    "time": lambda rows, stream: _nanoseconds(rows).cast(TIMESTAMP, safe=False),
     "headers": lambda rows, stream: pairsOf(rows.heads),
     "stream": lambda rows, stream: pa.array([stream] * len(rows), _TEXT),
     "time_ns": lambda rows, stream: _nanoseconds(rows).cast(pa.int64()),

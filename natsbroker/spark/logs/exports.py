@@ -17,15 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from natsbroker.spark.codecs.datatypes import TIMESTAMP
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ExportApi
-from natsbroker.spark.logs.columns import pairsOf, textsOf
+from natsbroker.spark.logs.columns import NANOSECONDS, pairsOf, textsOf
 from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, lose
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
-
-_NANOSECONDS = pa.timestamp("ns", tz="UTC")
-_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 #: C{NATS/1.0} before the headers, and the empty line behind them.
 _BEFORE, _BEHIND = 8, 4
@@ -67,7 +65,7 @@ def _repeated(subject: bytes, rows: int) -> Any:
 
 @lru_cache(maxsize=8)
 def _manyOf(subject: bytes, rows: int) -> Any:
-    return pa.repeat(textsOf([subject])[0], rows)
+    return pa.repeat(textsOf(pa.array([subject], pa.binary()))[0], rows)
 
 
 def _headers(frame: ColumnFrame, channel: str) -> Any:
@@ -78,7 +76,7 @@ def _headers(frame: ColumnFrame, channel: str) -> Any:
 
 
 def _times(frame: ColumnFrame, channel: str) -> Any:
-    return _numbers(frame, frame.timestamps, _NANOSECONDS).cast(_MICROSECONDS, safe=False)
+    return _numbers(frame, frame.timestamps, NANOSECONDS).cast(TIMESTAMP, safe=False)
 
 
 _MAKERS: dict[str, Callable[[ColumnFrame, str], Any]] = {
@@ -92,13 +90,11 @@ _MAKERS: dict[str, Callable[[ColumnFrame, str], Any]] = {
 }
 
 
-_TOO_MANY = 20005
+#: A broker that has too much to do, and the seconds until it is asked again.
+_TOO_MANY, _PAUSE = 20005, 0.2
 
 #: As much as a broker gives in one answer.
 _MOST_BYTES = 16 << 20
-
-#: Until a broker that has too much to do is asked again, in seconds.
-_PAUSE = 0.2
 
 
 class ExportReader:
@@ -108,7 +104,7 @@ class ExportReader:
         bounds: SequenceRange,
         options: ReadOptions,
         columns: Sequence[str],
-        onLoss: OnLoss,
+        onLoss: OnLoss | None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._logs = logs
@@ -160,8 +156,6 @@ class ExportReader:
     def _ask(self, cursor: int) -> bytes:
         """
         Ask for what follows, so that the broker makes it while we are busy with what is there.
-
-        @return: what the answer is known by.
         """
         bounds, logs = self._bounds, self._logs
         question: dict[str, Any] = {
@@ -185,8 +179,8 @@ class ExportReader:
             try:
                 headerLength, body = logs.connection.answer(reply, subject)
             except ApiError as error:
-                raise logs.explained(error, bounds.stream, subject) from None
-            data = body[headerLength:] if headerLength else body
+                raise logs.explained(error, self._what, subject) from None
+            data = body[headerLength:]
             if data.startswith(b"{"):
                 self._refused(data)
             try:
@@ -206,28 +200,18 @@ class ExportReader:
             raise
         raise DataSourceError(f"{self._what}: the answer makes no sense")
 
-    # Losses.
-
     def _check(self, frame: ColumnFrame) -> None:
         place = frame.place
         if frame.damaged:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""
-            self._lose(
-                f"{self._what}: sequences {listed}{more} are damaged in the store",
-                *((each, each + 1) for each in frame.damaged),
-            )
+            text = f"{self._what}: sequences {listed}{more} are damaged in the store"
+            lose(text, self._onLoss, *((each, each + 1) for each in frame.damaged))
         for start, stop in gapsOf(frame) if place.first > place.start else ():
             if place.first > start:
                 last = min(stop, place.first) - 1
-                self._lose(
-                    f"{self._what}: sequences {start} to {last} are not stored any more"
-                    " (expired or trimmed)",
-                    (start, last + 1),
-                )
-
-    def _lose(self, text: str, *ranges: tuple[int, int]) -> None:
-        lose(text, None if self._options.failsOnLoss else self._onLoss, *ranges)
+                text = f"{self._what}: sequences {start} to {last} are not stored any more"
+                lose(f"{text} (expired or trimmed)", self._onLoss, (start, last + 1))
 
 
 def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:

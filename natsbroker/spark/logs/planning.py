@@ -12,7 +12,7 @@ from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.logs.channels import RFC3339, StreamExports, nanoseconds
-from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
+from natsbroker.spark.logs.reading import SequenceRange, logLoss, lose
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
@@ -28,16 +28,14 @@ _DATE = re.compile(r"\d{4}-")
 
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
     """
-    Filters without those that another one includes.
+    @return: the filters without those that another one includes.
     """
     encoded = [each.encode("utf-8") for each in patterns]
+    kept = []
     for each in encoded:
         if not isValidSubject(each):
             raise OptionError(f"subject: not a valid subject: {each.decode()!r}")
-    kept = []
-    for place, each in enumerate(encoded):
-        others = encoded[:place] + encoded[place + 1 :]
-        if not any(isSubset(each, other) and each != other for other in others):
+        if not any(isSubset(each, other) and each != other for other in encoded):
             kept.append(each.decode())
     return () if ">" in kept else tuple(kept)
 
@@ -64,14 +62,15 @@ def rfc3339(text: str, option: str) -> str:
     return text
 
 
-def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
-    _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
-    begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
+def planRanges(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
+    if options["endingTimestamp"] and options["endingOffsets"] != "latest":
+        raise OptionError("endingTimestamp and endingOffsets exclude each other")
+    begun = _begin(logs, options, ("earliest",))
     names = [state.name for state, _ in begun]
-    stops = _perStream("endingOffsets", options["endingOffsets"], names, "latest", ("latest",))
+    stops = _perStream("endingOffsets", options["endingOffsets"], names, ("latest",))
     ranges = []
     for state, start in begun:
-        stop = _stop(logs, state, stops[state.name], options)
+        stop = _place(logs, state, stops[state.name], options, "ending")
         if start > stop:
             raise OptionError(
                 f"{logs.word} {state.name}: the read would begin at {start} and stop at {stop}"
@@ -80,36 +79,40 @@ def planRanges(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[S
     return ranges
 
 
-def planStarts(logs: Logs, options: Mapping[str, Any], onLoss: OnLoss) -> list[SequenceRange]:
-    begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
+def planStarts(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
+    begun = _begin(logs, options, ("earliest", "latest"), True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
 
 def _begin(
     logs: Logs,
     options: Mapping[str, Any],
-    onLoss: OnLoss,
-    usual: str,
     words: tuple[str, ...],
     mayBeNone: bool = False,
 ) -> list[tuple[StreamState, int]]:
     """
-    The streams or channels, and where to begin in each.
-
+    @param words: what may stand there, the default last.
     @param mayBeNone: whether patterns may match nothing yet.
+    @return: the streams or channels, and where to begin in each.
     """
-    _checkTimes("startingTimestamp", "startingOffsets", "", options)
+    if options["startingTimestamp"] and options["startingOffsets"]:
+        raise OptionError("startingTimestamp and startingOffsets exclude each other")
     names = logs.names(namesGiven(options))
     if not names and not mayBeNone:
         wanted = options["streamPattern"] or ", ".join(namesGiven(options))
         raise ApiError(f"no {logs.word} matches {wanted}")
-    text = options["startingOffsets"] or usual
-    starts = _perStream("startingOffsets", text, names, usual, words)
+    text = options["startingOffsets"] or words[-1]
+    starts = _perStream("startingOffsets", text, names, words)
     begun = []
     for name in names:
         state = logs.state(name)
         checkReadable(logs, state, options)
-        begun.append((state, _start(logs, state, starts[name], options, onLoss)))
+        start = _place(logs, state, starts[name], options, "starting")
+        if start < state.first:
+            gone = f"sequences {start} to {state.first - 1} are not stored any more"
+            onLoss = None if options["failOnDataLoss"] else logLoss
+            lose(f"{logs.word} {name}: {gone}", onLoss, (start, state.first))
+        begun.append((state, max(start, state.first)))
     return begun
 
 
@@ -127,18 +130,12 @@ def checkReadable(logs: Logs, state: StreamState, options: Mapping[str, Any]) ->
         )
 
 
-def _checkTimes(time: str, offsets: str, usual: str, options: Mapping[str, Any]) -> None:
-    if options[time] and options[offsets] != usual:
-        raise OptionError(f"{time} and {offsets} exclude each other")
-
-
 def _perStream(
-    option: str, text: str, names: Sequence[str], usual: str, words: tuple[str, ...]
+    option: str, text: str, names: Sequence[str], words: tuple[str, ...]
 ) -> dict[str, int | str]:
     """
-    The value of an option for each stream: one of the words, a sequence, or in JSON a time.
-
-    @param usual: what holds for a stream that JSON does not name.
+    The value of an option for each stream: one of the words, a sequence, or in JSON a time. One
+    that JSON does not name has the last word.
     """
     if not text.lstrip().startswith("{"):
         return dict.fromkeys(names, _offset(option, words, text, len(names)))
@@ -149,13 +146,14 @@ def _perStream(
     unknown = [each for each in given if each not in names]
     if unknown:
         raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
-    return {name: _inJSON(option, words, name, given.get(name, usual)) for name in names}
-
-
-def _inJSON(option: str, words: tuple[str, ...], name: str, value: object) -> int | str:
-    if isinstance(value, str) and _DATE.match(value):
-        return rfc3339(value, f"{option}: {name}")
-    return _offset(f"{option}: {name}", (*words, "a time"), value, 1)
+    found: dict[str, int | str] = {}
+    for name in names:
+        value, what = given.get(name, words[-1]), f"{option}: {name}"
+        isTime = isinstance(value, str) and _DATE.match(value)
+        found[name] = (
+            rfc3339(value, what) if isTime else _offset(what, (*words, "a time"), value, 1)
+        )
+    return found
 
 
 def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> int | str:
@@ -172,50 +170,25 @@ def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> i
     return int(text)
 
 
-def _time(wanted: int | str, options: Mapping[str, Any], option: str) -> str:
-    """
-    A position in time, by an option for all streams or by what is wanted of one; empty if it is
-    none.
-    """
-    if options[option]:
-        return rfc3339(options[option], option)
-    return wanted if isinstance(wanted, str) and _DATE.match(wanted) else ""
-
-
-def _start(
-    logs: Logs,
-    state: StreamState,
-    wanted: int | str,
-    options: Mapping[str, Any],
-    onLoss: OnLoss,
+def _place(
+    logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any], end: str
 ) -> int:
-    time = _time(wanted, options, "startingTimestamp")
+    """
+    @param end: C{starting} or C{ending}: what the names of its options begin with.
+    """
+    time = wanted if isinstance(wanted, str) and _DATE.match(wanted) else ""
+    if options[f"{end}Timestamp"]:
+        time = rfc3339(options[f"{end}Timestamp"], f"{end}Timestamp")
     if time:
         found = logs.firstSince(state.name, time)
-        if found is None and options["startingOffsetsByTimestampStrategy"] == "error":
+        mayFail = end == "starting" and options["startingOffsetsByTimestampStrategy"] == "error"
+        if found is None and mayFail:
             raise OptionError(f"{logs.word} {state.name} has no message from {time} on")
         return state.stop if found is None else min(found, state.stop)
     if isinstance(wanted, str):
         return state.first if wanted == "earliest" else state.stop
     if wanted > state.stop:
-        raise OptionError(f"startingOffsets: {logs.word} {state.name} ends before {state.stop}")
-    if wanted < state.first:
-        gone = f"sequences {wanted} to {state.first - 1} are not stored any more"
-        mayLose = None if options["failOnDataLoss"] else onLoss
-        lose(f"{logs.word} {state.name}: {gone}", mayLose, (wanted, state.first))
-        return state.first
-    return wanted
-
-
-def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any]) -> int:
-    time = _time(wanted, options, "endingTimestamp")
-    if time:
-        found = logs.firstSince(state.name, time)
-        return state.stop if found is None else min(found, state.stop)
-    if isinstance(wanted, str):
-        return state.stop
-    if wanted > state.stop:
-        raise OptionError(f"endingOffsets: {logs.word} {state.name} ends before {state.stop}")
+        raise OptionError(f"{end}Offsets: {logs.word} {state.name} ends before {state.stop}")
     return wanted
 
 

@@ -9,10 +9,13 @@ that nothing is stored there.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.columns import MessageRows
@@ -21,8 +24,8 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.headers import Headers
 
-_NOT_FOUND = 404
-_END = 204
+#: Statuses: of the end of an answer, of no message, and of a request that nobody answers.
+_END, _NOT_FOUND, _NOBODY = 204, 404, 503
 
 _LINES = (
     rb"\r\nNats-Stream: [^\r\n]*\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
@@ -35,41 +38,31 @@ _METADATA = re.compile(rb"NATS/1\.0(?P<own>.*)%b" % _LINES, re.S)
 _BARE = re.compile(rb"NATS/1\.0(?P<own>)%b" % _LINES)
 
 
-@dataclass(frozen=True)
-class DirectGet:
+def fetch(
+    connection: BlockingConnection,
+    subject: str,
+    start: int,
+    count: int,
+    size: int,
+    pattern: str = "",
+) -> tuple[MessageRows, bool]:
     """
-    @ivar size: how many bytes, roughly: the message that goes beyond it is the last.
-    @ivar pattern: which subjects; all if empty.
+    @param size: how many bytes, roughly: the message that goes beyond it is the last.
+    @param pattern: which subjects; all if empty.
+    @return: messages, and whether the stream ends behind them.
     """
-
-    seq: int
-    count: int
-    size: int
-    pattern: str = ""
-
-    def payload(self) -> bytes:
-        fields = {"seq": self.seq, "batch": self.count, "max_bytes": self.size}
-        return json.dumps(
-            fields | ({"next_by_subj": self.pattern} if self.pattern else {})
-        ).encode()
-
-
-@dataclass(frozen=True)
-class DirectGetAnswer:
-    rows: MessageRows
-    isEnd: bool
-
-
-def fetch(connection: BlockingConnection, subject: str, request: DirectGet) -> DirectGetAnswer:
     rows = MessageRows()
-    reply = connection.ask(subject, request.payload())
-    last = request.seq - 1
+    fields: dict[str, Any] = {"seq": start, "batch": count, "max_bytes": size}
+    if pattern:
+        fields["next_by_subj"] = pattern
+    reply = connection.ask(subject, json.dumps(fields).encode())
+    last = start - 1
     while True:
         headerLength, body = connection.answer(reply, subject)
         head = body[:headerLength]
         found = _BARE.fullmatch(head) or _METADATA.fullmatch(head)
         if found is None:
-            return DirectGetAnswer(rows, _isEnd(head, subject))
+            return rows, _isEnd(head, subject)
         own, name, digits, time = found.groups()
         seq = int(digits)
         if seq <= last:
@@ -92,9 +85,6 @@ def _isEnd(head: bytes, subject: str) -> bool:
     raise ApiError(f"{subject}: {status} {headers.description}", status)
 
 
-#: The status of a request that nobody answers.
-_NOBODY = 503
-
 #: The most gaps in one answer that are asked for one by one; more take one question for all.
 _FEW = 16
 
@@ -110,7 +100,6 @@ class Loss(str):
     ranges: tuple[tuple[int, int], ...] = ()
 
 
-#: Told what is lost.
 OnLoss = Callable[[Loss], object]
 
 
@@ -125,12 +114,15 @@ def lose(text: str, onLoss: OnLoss | None, *ranges: tuple[int, int]) -> None:
     onLoss(loss)
 
 
+def logLoss(loss: Loss) -> None:
+    logging.getLogger("natsbroker.spark").warning("%s", loss)
+
+
 @dataclass(frozen=True)
 class SequenceRange:
     """
-    A half-open range of sequences of one stream.
-
     @ivar created: which stream of that name; see L{StreamState}.
+    @ivar stop: the first sequence behind it.
     """
 
     stream: str
@@ -146,20 +138,16 @@ class ReadOptions:
     @ivar fetchBytes: how much to ask for at once.
     @ivar batchRows: how many messages, at most.
     @ivar patience: how long replicas may lag, in seconds.
-    @ivar failsOnLoss: whether a loss is an error, or said to C{onLoss}.
     """
 
     patterns: tuple[str, ...] = ()
     fetchBytes: int = 4 << 20
     batchRows: int = 32_768
     patience: float = 10.0
-    failsOnLoss: bool = True
 
 
 def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
     """
-    The state of a stream that must still be the one that it was.
-
     @raise DataLoss: if it was deleted, or deleted and made again.
     """
     try:
@@ -182,7 +170,7 @@ class RangeReader:
         streams: StreamApi,
         bounds: SequenceRange,
         options: ReadOptions,
-        onLoss: OnLoss,
+        onLoss: OnLoss | None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._streams = streams
@@ -198,39 +186,42 @@ class RangeReader:
         bounds = self._bounds
         if bounds.start >= bounds.stop:
             return
-        state = checkStream(self._streams, bounds.stream, bounds.created)
         start = bounds.start
-        if state.first > start:
-            gone = min(state.first, bounds.stop)
+        gone = min(self._check().first, bounds.stop)
+        if gone > start:
             self._lose(start, gone)
             start = gone
-        patterns: Sequence[str] = self._options.patterns or ("",)
-        for place, pattern in enumerate(patterns):
+        before: list[bytes] = []
+        for pattern in self._options.patterns or ("",):
             for rows in self._readFiltered(start, pattern):
-                if place:
-                    _dropMatched(rows, patterns[:place])
+                if before:
+                    rows.keep([not any(matches(x, each) for x in before) for each in rows.subjects])
                 if len(rows):
                     yield rows
-        checkStream(self._streams, bounds.stream, bounds.created)
+            before.append(pattern.encode("utf-8"))
+        self._check()
 
     def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
         bounds, options = self._bounds, self._options
         deadline = time.monotonic() + options.patience
         while cursor < bounds.stop:
             count = min(bounds.stop - cursor, options.batchRows)
-            request = DirectGet(cursor, count, options.fetchBytes, pattern)
-            answer = self._fetched(request)
-            rows = answer.rows
+            rows, isEnd = self._fetched(cursor, count, options.fetchBytes, pattern)
             reached = rows.seqs[-1] + 1 if rows else cursor
-            good = self._untrimmed(cursor, reached) if pattern else self._verified(cursor, rows)
-            if good == reached and answer.isEnd:
+            good = reached if pattern else self._verified(cursor, rows)
+            # What a filter passes over cannot be told from what is not stored any more. So nothing
+            # may have gone from where the answer began.
+            if pattern and (first := self._check().first) > cursor:
+                self._lose(cursor, min(first, bounds.stop))
+            if good == reached and isEnd:
                 good = self._end(reached, pattern)
-            isLagging = good < (reached if not answer.isEnd else bounds.stop)
-            _cutAt(rows, min(good, bounds.stop))
+            isLagging = good < (bounds.stop if isEnd else reached)
+            stop = min(good, bounds.stop)
+            rows.cut(bisect_left(rows.seqs, stop))
             if len(rows):
                 yield rows
                 deadline = time.monotonic() + options.patience
-            cursor = max(cursor, min(good, bounds.stop))
+            cursor = max(cursor, stop)
             if isLagging and cursor < bounds.stop:
                 if time.monotonic() > deadline:
                     raise DataSourceError(
@@ -239,16 +230,16 @@ class RangeReader:
                     )
                 self._sleep(_PAUSE)
 
-    def _fetched(self, request: DirectGet) -> DirectGetAnswer:
-        """
-        Ask a replica. That none answers is how it is seen that a stream was deleted.
-        """
+    def _fetched(self, start: int, count: int, size: int, pattern: str) -> tuple[MessageRows, bool]:
         try:
-            return fetch(self._streams.connection, self._subject, request)
+            return fetch(self._streams.connection, self._subject, start, count, size, pattern)
         except ApiError as error:
             if error.code == _NOBODY:
-                checkStream(self._streams, self._bounds.stream, self._bounds.created)
+                self._check()  # A stream that was deleted does not answer.
             raise
+
+    def _check(self) -> StreamState:
+        return checkStream(self._streams, self._bounds.stream, self._bounds.created)
 
     def _end(self, cursor: int, pattern: str) -> int:
         """
@@ -263,23 +254,9 @@ class RangeReader:
             return self._bounds.stop
         return cursor
 
-    def _untrimmed(self, cursor: int, reached: int) -> int:
-        """
-        What a filter passes over cannot be told from what is not stored any more. So nothing may
-        have gone from where the answer began.
-
-        @return: C{reached}.
-        """
-        state = checkStream(self._streams, self._bounds.stream, self._bounds.created)
-        if state.first > cursor:
-            self._lose(cursor, min(state.first, self._bounds.stop))
-        return reached
-
     def _verified(self, cursor: int, rows: MessageRows) -> int:
         """
-        How far the messages are all that are stored.
-
-        @return: where the first gap begins that is none, or behind the last message.
+        @return: up to where the messages are all that are stored.
         """
         gaps = []
         for seq in rows.seqs:
@@ -311,26 +288,15 @@ class RangeReader:
         """
         if not gaps:
             return
-        state = checkStream(self._streams, self._bounds.stream, self._bounds.created)
-        for start, stop in gaps:
-            if state.first >= min(stop, self._bounds.stop):
-                self._lose(start, min(stop, self._bounds.stop))
+        first = self._check().first
+        for start, end in gaps:
+            stop = min(end, self._bounds.stop)
+            if first >= stop:
+                self._lose(start, stop)
 
     def _lose(self, start: int, stop: int) -> None:
         text = (
             f"stream {self._bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"
         )
-        lose(text, None if self._options.failsOnLoss else self._onLoss, (start, stop))
-
-
-def _cutAt(rows: MessageRows, stop: int) -> None:
-    count = len(rows)
-    while count and rows.seqs[count - 1] >= stop:
-        count -= 1
-    rows.cut(count)
-
-
-def _dropMatched(rows: MessageRows, patterns: Sequence[str]) -> None:
-    encoded = [each.encode("utf-8") for each in patterns]
-    rows.keep([not any(matches(each, subject) for each in encoded) for subject in rows.subjects])
+        lose(text, self._onLoss, (start, stop))

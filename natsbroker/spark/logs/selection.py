@@ -14,7 +14,6 @@ from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, checkedName
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import matches
 
-#: Streams or channels, over one connection.
 Logs = StreamApi | ChannelApi
 
 
@@ -43,8 +42,6 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False) -> str:
     """
-    The name of the only log that options name.
-
     @param purpose: what it is wanted for, after a space.
     @param isWhole: whether it is wanted with all its subjects.
     """

@@ -28,8 +28,6 @@ def checkedName(name: str) -> str:
 @dataclass(frozen=True)
 class StreamState:
     """
-    A stream as its leader knows it.
-
     @ivar created: when it was made, as the server spells it; one that was deleted and made again
         has another.
     @ivar first: the first sequence that is stored; C{stop} if none is.
@@ -61,8 +59,39 @@ class StreamState:
         return any(each not in self.deleted for each in range(max(start, self.first), stop))
 
 
-class StreamApi:
+class LogApi:
+    """
+    Requests about logs of one kind, over one connection.
+
+    @cvar word: what the logs are called.
+    @ivar absent: why none of the requests is answered.
+    """
+
     word = "stream"
+    absent = ""
+
+    def __init__(self, connection: BlockingConnection) -> None:
+        self.connection = connection
+
+    def ask(
+        self, subject: str, question: dict[str, Any] | None, what: str, said: str = ""
+    ) -> dict[str, Any]:
+        payload = json.dumps(question).encode() if question else b""
+        try:
+            answer = self.connection.request(subject, payload)
+        except ApiError as error:
+            raise self.explained(error, what, subject) from None
+        return apiFields(answer, what, said)
+
+    def explained(self, error: ApiError, what: str, subject: str) -> ApiError:
+        if error.code != 503 or not self.absent:
+            return error
+        why = f"{self.absent} there, or not for this account"
+        return ApiError(f"{what}: nobody answers {subject}: {why}", 503)
+
+
+class StreamApi(LogApi):
+    absent = "JetStream is not enabled"
 
     def __init__(self, connection: BlockingConnection, domain: str = "", pattern: str = "") -> None:
         """
@@ -70,13 +99,13 @@ class StreamApi:
         """
         if domain and _NAME.fullmatch(domain) is None:
             raise OptionError(f"domain: no domain can be called {domain!r}")
-        self.connection = connection
+        super().__init__(connection)
         self._pattern = pattern
         self.prefix = f"$JS.{domain}.API." if domain else "$JS.API."
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
         """
-        The streams that there are of the pattern, if there is one; else those that are wanted.
+        The streams of the pattern, if there is one; else those that are wanted.
         """
         if not self._pattern:
             return tuple(wanted)
@@ -145,18 +174,7 @@ class StreamApi:
             raise ApiError(f"stream {name}: its answer makes no sense") from None
 
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
-        payload = json.dumps(question).encode() if question else b""
-        try:
-            answer = self.connection.request(self.prefix + call, payload)
-        except ApiError as error:
-            if error.code == 503:
-                raise ApiError(
-                    f"stream {name}: nobody answers {self.prefix}{call}: JetStream is not enabled"
-                    " there, or not for this account",
-                    error.code,
-                ) from None
-            raise
-        return apiFields(answer, f"stream {name}", f" to {call}")
+        return self.ask(self.prefix + call, question, f"stream {name}", f" to {call}")
 
 
 def apiFields(answer: bytes, what: str, question: str = "") -> dict[str, Any]:

@@ -63,25 +63,20 @@ class ServerAccess:
         return replace(self, user=address.user, password=address.password)
 
     def context(self) -> ssl.SSLContext:
+        reading = f"tlsCa {self.tlsCa}"
         try:
             context = ssl.create_default_context(cafile=self.tlsCa or None)
-        except (OSError, ssl.SSLError) as error:
-            raise OptionError(f"tlsCa {self.tlsCa}: {_reason(error)}") from None
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        if self.tlsCert:
-            try:
+            if self.tlsCert:
+                reading = f"tlsCert {self.tlsCert}"
                 context.load_cert_chain(self.tlsCert, self.tlsKey or None, password=_refuse)
-            except (OSError, ssl.SSLError) as error:
-                raise OptionError(f"tlsCert {self.tlsCert}: {_reason(error)}") from None
+        except OSError as error:
+            raise OptionError(f"{reading}: {error.strerror or error}") from None
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context
 
 
 def _refuse() -> str:
     raise OptionError("a private key with a passphrase is not supported")
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
 
 
 def readAddresses(text: str) -> tuple[RemoteURL, ...]:
@@ -132,9 +127,7 @@ def readCredentials(path: str) -> tuple[str, bytes]:
 
 def readSeed(text: str, path: str) -> bytes:
     """
-    The 32 secret bytes of a user's nkey.
-
-    @param path: where the text was found, for the error.
+    @return: the 32 secret bytes of a user's nkey.
     """
     lines = [each.strip() for each in text.splitlines()]
     seeds = [each for each in lines if each and not each.startswith("#")]

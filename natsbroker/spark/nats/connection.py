@@ -18,13 +18,7 @@ from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
 from natsbroker.spark.nats.addresses import ServerAccess, connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
-from natsbroker.wire.serverside import (
-    Frame,
-    ServerDecoder,
-    connectLine,
-    publishLine,
-    subscribeLine,
-)
+from natsbroker.wire.serverside import Frame, ServerDecoder, connectLine, publishLine, subscribeLine
 
 _CHUNK = 1 << 18
 _INBOX = b"1"
@@ -43,10 +37,9 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
 
     @param first: which to begin with, so that many workers do not all ask the same.
     """
-    count = len(peer.addresses)
+    first %= len(peer.addresses)
     failures = []
-    for place in range(count):
-        address = peer.addresses[(first + place) % count]
+    for address in peer.addresses[first:] + peer.addresses[:first]:
         try:
             return BlockingConnection(peer, address)
         except (ConnectionFailed, TimedOut) as error:
@@ -91,8 +84,6 @@ class BlockingConnection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Letting us in.
-
     def _login(self, deadline: float) -> None:
         peer = self._peer
         if peer.tlsFirst:
@@ -134,8 +125,6 @@ class BlockingConnection:
             raise TimedOut(f"{self._address}: TLS did not begin in time") from None
         except OSError as error:
             raise ConnectionFailed(f"{self._address}: TLS: {_reason(error)}") from None
-
-    # Bytes.
 
     def send(self, *pieces: bytes) -> None:
         try:
@@ -202,8 +191,6 @@ class BlockingConnection:
         said = f" ({self._lastWord})" if self._lastWord else ""
         return ConnectionFailed(f"{self._address}: {text}{said}")
 
-    # Requests.
-
     def publish(
         self, subject: str, payload: bytes, reply: bytes = b"", headers: bytes = b""
     ) -> None:
@@ -220,7 +207,7 @@ class BlockingConnection:
         self, subject: bytes, payload: bytes, headers: bytes, reply: bytes = b""
     ) -> tuple[bytes, list[bytes]]:
         """
-        A request that L{send} sends, so that many go out together.
+        A request for L{send}, so that many go out together.
 
         @param reply: where its answer comes, an L{inbox}; one of its own if it is not given.
         @return: what its answer is known by, and its bytes.
@@ -237,7 +224,7 @@ class BlockingConnection:
 
     def inbox(self, name: str) -> bytes:
         """
-        A subject of ours besides those of answers; what comes there is among L{anyMessage}.
+        A subject of ours besides those of answers.
 
         @param name: one token, and no number.
         """

@@ -1,19 +1,122 @@
 """
-Publishing to a stream, with many messages on their way at once and each acknowledged.
+Publishing to a stream: with many messages on their way at once and each acknowledged, or in atomic
+batches; and the loop that sends them, requests over one connection that must each be answered.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
+import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, cast
+from functools import partial
+from typing import NamedTuple
 
-from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError
+from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, TimedOut
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.pipelining import Pipeline
 from natsbroker.wire.headers import Headers
+from natsbroker.wire.serverside import publishLine
+
+#: How many bytes are collected before they are sent.
+_CHUNK = 1 << 17
+
+
+#: Told how many bytes of an answer are headers, and the bytes.
+OnAnswer = Callable[[int, bytes], object]
+
+
+class Pipeline:
+    def __init__(
+        self,
+        connection: BlockingConnection,
+        window: int,
+        onOther: Callable[[bytes, bytes, bytes], object] = lambda subject, reply, body: None,
+        keyOf: Callable[[bytes, bytes], bytes] = lambda subject, body: subject,
+    ) -> None:
+        """
+        @param window: how many requests may wait for their answers.
+        @param onOther: told the subject, the reply subject and the bytes of whatever else comes.
+        @param keyOf: what request an answer belongs to, by its subject and its bytes.
+        """
+        self._connection = connection
+        self._window = window
+        self._onOther = onOther
+        self._keyOf = keyOf
+        self._waiting: dict[bytes, tuple[str, OnAnswer]] = {}
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def send(
+        self,
+        what: str,
+        onAnswer: OnAnswer,
+        subject: bytes,
+        payload: bytes,
+        headers: bytes = b"",
+        reply: bytes = b"",
+        key: bytes = b"",
+    ) -> None:
+        """
+        Send a request; waits while too many are on their way.
+
+        @param what: what it is about, for errors.
+        @param reply: where the answer comes; a subject of its own if it is not given.
+        @param key: what C{keyOf} knows the answer by; by default its subject.
+        """
+        ownSubject, pieces = self._connection.composed(subject, payload, headers, reply)
+        self._waiting[key or ownSubject] = what, onAnswer
+        self._pieces += pieces
+        self._size += len(headers) + len(payload)
+        if self._size >= _CHUNK:
+            self.flush()
+        if len(self._waiting) >= self._window:
+            self._collect(self._window // 2)
+
+    def finish(self) -> None:
+        self._collect(0)
+
+    def rest(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """
+        Send nothing new for so long; answers and what the server asks are taken.
+        """
+        self.flush()
+        deadline = clock() + seconds
+        while clock() < deadline:
+            try:
+                self._take(deadline)
+            except TimedOut:
+                return
+
+    def flush(self) -> None:
+        if self._pieces:
+            self._connection.send(*self._pieces)
+            self._pieces.clear()
+            self._size = 0
+
+    def _collect(self, left: int) -> None:
+        self.flush()
+        while len(self._waiting) > left:
+            try:
+                self._take(None)
+            except TimedOut as error:
+                what, _ = next(iter(self._waiting.values()))
+                count = len(self._waiting)
+                raise TimedOut(f"{what}: {count} messages were not acknowledged: {error}") from None
+
+    def _take(self, deadline: float | None) -> None:
+        subject, reply, headerLength, body = self._connection.anyMessage(deadline)
+        found = self._waiting.pop(self._keyOf(subject, body), None)
+        if found is None:
+            self._onOther(subject, reply, body)
+        else:
+            found[1](headerLength, body)
+
 
 #: Told the sequence that a message has, and whether the stream had it already.
 Stored = Callable[[int, bool], object]
@@ -24,7 +127,7 @@ Refused = Callable[[ApiError], object]
 
 class Publication(NamedTuple):
     """
-    A message that is to be published, with its headers as a block.
+    @ivar block: its headers.
     """
 
     subject: str
@@ -36,8 +139,6 @@ class Publication(NamedTuple):
 
 class Publisher:
     """
-    Publishes to one stream.
-
     @ivar stored: how many messages the stream has acknowledged, those that it had included.
     @ivar duplicates: how many of them it had already.
     """
@@ -75,29 +176,8 @@ class Publisher:
         Publish one message; waits while too many are on their way.
 
         @param msgId: what the stream knows a repetition by.
-        @param onStored: called when it is acknowledged.
-        @param onRefused: called in place of an error if it is refused.
+        @param onRefused: called in place of an error.
         @raise BadMessage: if it cannot be published; then it was not sent.
-        """
-        block = self.block(subject, data, headers, msgId)
-        self.take(Publication(subject, data, block, onStored, onRefused))
-
-    def take(self, one: Publication) -> None:
-        try:
-            self.pipeline.send(self, one, one.subject.encode("utf-8"), one.data, one.block)
-        except ValueError as error:
-            if isinstance(error, DataSourceError):
-                raise
-            raise BadMessage(f"{self.what}: {error}") from None
-
-    def finish(self) -> None:
-        self.pipeline.finish()
-
-    def block(
-        self, subject: str, data: bytes, headers: Iterable[tuple[str, str]], msgId: str | None
-    ) -> bytes:
-        """
-        The headers of a message, with those that it needs here.
         """
         pairs = list(headers)
         try:
@@ -110,7 +190,20 @@ class Publisher:
                 f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
                 f" the server takes {self._limit}"
             )
-        return block
+        self.take(Publication(subject, data, block, onStored, onRefused))
+
+    def take(self, one: Publication) -> None:
+        try:
+            onAnswer = partial(self._answered, one)
+            subject = one.subject.encode("utf-8")
+            self.pipeline.send(self.what, onAnswer, subject, one.data, one.block)
+        except ValueError as error:
+            if isinstance(error, DataSourceError):
+                raise
+            raise BadMessage(f"{self.what}: {error}") from None
+
+    def finish(self) -> None:
+        self.pipeline.finish()
 
     def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:
         """
@@ -123,20 +216,23 @@ class Publisher:
             ours.append(("Nats-Msg-Id", msgId))
         return Headers(ours + pairs).block()
 
-    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        one = cast("Publication", tag)
+    def _answered(self, one: Publication, headerLength: int, body: bytes) -> None:
         try:
-            self._answered(one, headerLength, body)
+            sequence, isDuplicate = self._acknowledged(one, headerLength, body)
         except ApiError as error:
             if one.onRefused is None:
                 raise
             one.onRefused(error)
+            return
+        self.stored += 1
+        self.duplicates += isDuplicate
+        if one.onStored is not None:
+            one.onStored(sequence, isDuplicate)
 
-    def _answered(self, one: Publication, headerLength: int, body: bytes) -> None:
+    def _acknowledged(self, one: Publication, headerLength: int, body: bytes) -> tuple[int, bool]:
         plain = self._answer.fullmatch(body, headerLength)
         if plain is not None:
-            self._stored(int(plain[1]), plain[2] is not None, one.onStored)
-            return
+            return int(plain[1]), plain[2] is not None
         what = f"{self.what}: a message to {one.subject} was not stored"
         if headerLength and headerLength == len(body):
             raise ApiError(f"{what}: no stream takes its subject", 503)
@@ -146,10 +242,94 @@ class Publisher:
             raise ApiError(f"{what} there: {taker!r} took it")
         if not isinstance(sequence, int):
             raise ApiError(f"{what}: the answer makes no sense")
-        self._stored(sequence, answer.get("duplicate") is True, one.onStored)
+        return sequence, answer.get("duplicate") is True
 
-    def _stored(self, sequence: int, isDuplicate: bool, onStored: Stored | None) -> None:
-        self.stored += 1
-        self.duplicates += isDuplicate
-        if onStored is not None:
-            onStored(sequence, isDuplicate)
+
+#: The most messages of a batch, which is the limit of servers, and about how many bytes.
+_MOST, _BYTES = 1000, 4 << 20
+
+#: What servers say when a message with an id of the batch is stored, and when too many batches of
+#: others are open; for how many seconds a batch waits then, and how often it tries.
+_DUPLICATE, _BUSY = 10201, (10210, 10211)
+_PATIENCE, _PAUSE = 10.0, 0.1
+
+
+class AtomicPublisher(Publisher):
+    """
+    Publishes in batches that are stored together or not at all, which nats-server has since 2.12.
+    One that the stream refuses because it has some of its messages, or whose refused messages are
+    wanted, is published message by message.
+    """
+
+    def __init__(self, connection: BlockingConnection, stream: str, window: int) -> None:
+        super().__init__(connection, stream, window)
+        self._connection = connection
+        self._chunk: list[Publication] = []
+        self._size = 0
+
+    def take(self, one: Publication) -> None:
+        try:
+            publishLine(one.subject.encode("utf-8"), b"", 0, 0)
+        except ValueError as error:
+            raise BadMessage(f"{self.what}: {error}") from None
+        self._chunk.append(one)
+        self._size += len(one.block) + len(one.data)
+        if len(self._chunk) >= _MOST or self._size >= _BYTES:
+            self._commit()
+
+    def finish(self) -> None:
+        if self._chunk:
+            self._commit()
+
+    def _commit(self) -> None:
+        chunk, self._chunk, self._size = self._chunk, [], 0
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._send(chunk)
+                self.stored += len(chunk)
+                return
+            except ApiError as error:
+                if error.code in _BUSY and time.monotonic() < deadline:
+                    time.sleep(_PAUSE)
+                    continue
+                if error.code != _DUPLICATE and chunk[0].onRefused is None:
+                    raise
+                break
+        for each in chunk:
+            super().take(each)
+        super().finish()
+
+    def _send(self, chunk: list[Publication]) -> None:
+        name = secrets.token_hex(16)
+        first, last = chunk[0], chunk[-1]
+        # A stream that has no batches says so to the first message, and to the others what follows.
+        if first is not last:
+            answer = self._asked(first, _batch(name, 1))
+            if answer:
+                self._refused(answer)
+        middle: list[bytes] = []
+        for number, each in enumerate(chunk[1:-1], 2):
+            block = each.block[:-2] + _batch(name, number)
+            sizes = len(block), len(block) + len(each.data)
+            line = publishLine(each.subject.encode("utf-8"), b"", *sizes)
+            middle += (line, block, each.data, b"\r\n")
+        if middle:
+            self._connection.send(*middle)
+        answer = self._asked(last, _batch(name, len(chunk), True))
+        fields = self._refused(answer)
+        if fields.get("batch") != name or fields.get("count") != len(chunk):
+            raise DataSourceError(f"{self.what}: a batch was stored in part: {fields}")
+
+    def _asked(self, message: Publication, more: bytes) -> bytes:
+        reply = self._connection.ask(message.subject, message.data, message.block[:-2] + more)
+        _, body = self._connection.answer(reply, message.subject)
+        return body
+
+    def _refused(self, answer: bytes) -> dict[str, object]:
+        return apiFields(answer, f"{self.what}: a batch was not stored")
+
+
+def _batch(name: str, number: int, isLast: bool = False) -> bytes:
+    commit = "Nats-Batch-Commit: 1\r\n" if isLast else ""
+    return f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n".encode()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Pipeline
 from natsbroker.streaming.protocol import (
     CloseRequest,
     ConnectRequest,
@@ -24,8 +25,6 @@ from natsbroker.streaming.protocol import (
 
 class StanClient:
     """
-    A client of NATS Streaming.
-
     @ivar connId: tells it from another one of that name.
     @ivar answer: what the cluster said when it was let in.
     """
@@ -44,9 +43,8 @@ class StanClient:
         )
         self.answer = self.ask(f"{discoverPrefix}.{clusterId}", request, ConnectResponse)
         if self.answer.error:
-            raise ApiError(
-                f"channel {channel}: the cluster {clusterId} refuses: {self.answer.error}"
-            )
+            refusal = self.answer.error
+            raise ApiError(f"channel {channel}: the cluster {clusterId} refuses: {refusal}")
 
     def ask(self, subject: str, request: Any, response: Any) -> Any:
         try:
@@ -70,13 +68,10 @@ class StanClient:
         return True
 
     def close(self) -> None:
-        """
-        Tell the cluster that this client ends. What it does not hear of, it finds out by itself.
-        """
         subject = self.answer.closeRequests
         if subject:
             request = CloseRequest(clientID=self.id).SerializeToString()
-            with suppress(ApiError, ConnectionFailed, TimedOut):
+            with suppress(ApiError, ConnectionFailed, TimedOut):  # It finds that out by itself.
                 self.connection.request(subject, request)
 
 
@@ -109,10 +104,9 @@ class ChannelPublisher(StanClient):
                 f"channel {self._channel}: a message has {len(payload)} bytes with its envelope,"
                 f" and the server takes {self._limit}"
             )
+        onAnswer, reply = partial(self._answered, guid), self._acknowledgements
         key = guid.encode()
-        self._pipeline.send(
-            self, guid, self._subject, payload, reply=self._acknowledgements, key=key
-        )
+        self._pipeline.send(self.what, onAnswer, self._subject, payload, reply=reply, key=key)
 
     def finish(self) -> None:
         self._pipeline.finish()
@@ -120,8 +114,8 @@ class ChannelPublisher(StanClient):
     def _guidOf(self, subject: bytes, body: bytes) -> bytes:
         return body[2:] if subject == self._acknowledgements else subject
 
-    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
-        if body != PubAck(guid=tag).SerializeToString():
+    def _answered(self, guid: str, headerLength: int, body: bytes) -> None:
+        if body != PubAck(guid=guid).SerializeToString():
             raise self._refusal(body)
         self.stored += 1
 

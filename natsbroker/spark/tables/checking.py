@@ -6,8 +6,9 @@ whatever program rewrites the files.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +28,8 @@ CHECKSUM = "crc32"
 #: The columns of the files of archives.
 STORED = SCHEMA.append(pa.field(CHECKSUM, pa.int64()))
 
-#: How many rows a batch has.
-_ROWS = 131_072
-
-#: How many findings an error names.
-_NAMED = 5
+#: How many rows a batch has, and how many findings an error names.
+_ROWS, _NAMED = 131_072, 5
 
 
 @dataclass(frozen=True)
@@ -87,19 +85,12 @@ def checksums(rows: Any) -> Any:
     return pa.array([crc32(data or b"", crc32(head)) for head, data in parts], pa.int64())
 
 
-@dataclass(frozen=True)
-class _RowGroup:
-    file: Any
-    path: str
-    place: int
-    first: int
-    last: int
+#: The first and the last sequence of a row group, the path of its file, and what reads it.
+_RowGroup = tuple[int, int, str, Callable[[], Any]]
 
 
 def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[Difference]]]:
     """
-    What files of an archive have.
-
     @return: tables in the order of sequences, with the columns L{STORED}, and what is wrong: with
         their rows, or with those that could not be read.
     """
@@ -116,25 +107,23 @@ def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[
             text = f"has {file.metadata.num_rows} rows and not {each.rows}"
             yield STORED.empty_table(), [_of(each, text)]
     waiting = STORED.empty_table()
-    for group in sorted(groups, key=lambda each: each.first):
-        isBefore = pc.fill_null(pc.less(waiting["seq"], group.first), False)
+    for first, last, path, read in sorted(groups, key=lambda each: each[0]):
+        isBefore = pc.fill_null(pc.less(waiting["seq"], first), False)
         if pc.any(isBefore).as_py():
             yield _checked(waiting.filter(isBefore))
             waiting = waiting.filter(pc.invert(isBefore))
         try:
-            table = group.file.read_row_group(group.place, columns=STORED.names)
-            table = table.select(STORED.names).cast(STORED)
+            table = read().select(STORED.names).cast(STORED)
             waiting = pa.concat_tables([waiting, table]) if waiting.num_rows else table
         except (OSError, pa.ArrowException, KeyError) as error:
-            text = f"{group.path}: {error}"
-            yield STORED.empty_table(), [Difference("file", group.first, group.last, text)]
+            yield STORED.empty_table(), [Difference("file", first, last, f"{path}: {error}")]
     if waiting.num_rows:
         yield _checked(waiting)
 
 
 def readFiles(root: Location, files: Sequence[File]) -> Iterator[Any]:
     """
-    The messages of files that share a range, checked, as batches with L{COLUMNS} in order.
+    The messages of files that share a range, as batches with L{COLUMNS} in order.
 
     @raise ArchiveDamaged: instead of rows that are not as they were written.
     """
@@ -159,7 +148,8 @@ def _rowGroups(file: Any, named: File) -> Iterator[_RowGroup]:
         ends = metadata.row_group(place).column(column).statistics
         isKnown = ends is not None and ends.has_min_max
         first, last = (ends.min, ends.max) if isKnown else (named.first, named.last)
-        yield _RowGroup(file, named.path, place, first, last)
+        read = partial(file.read_row_group, place, columns=STORED.names)
+        yield first, last, named.path, read
 
 
 def _checked(table: Any) -> tuple[Any, list[Difference]]:

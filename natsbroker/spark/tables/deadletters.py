@@ -31,10 +31,6 @@ _ROWS = 1024
 
 class DeadLetterTable(DeltaLakeTable):
     def __init__(self, root: Location, columns: Any) -> None:
-        """
-        @param columns: those that are written, an Arrow schema.
-        @raise TableError: if there is a table with others.
-        """
         super().__init__(root)
         written = (pa.field(each.name, nullable(each.type)) for each in columns)
         self.schema = pa.schema([*written, *REASONS])
@@ -47,11 +43,9 @@ class DeadLetterTable(DeltaLakeTable):
 
     def record(self, files: Sequence[File], write: str, number: int) -> bool:
         """
-        Have files in the table.
-
-        @param write: which write, or streaming query, they are of.
+        @param write: which write, or streaming query, the files are of.
         @param number: of the micro-batch.
-        @return: whether they are: not if those of this micro-batch, or a later one, are there.
+        @return: C{False} if the files of this micro-batch, or a later one, are there.
         """
         try:
             table = deltalake.DeltaTable.create(str(self.root), self.schema, mode="ignore")

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -26,19 +25,17 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
 from natsbroker.spark.tables.checking import CHECKSUM, STORED
-from natsbroker.spark.tables.locations import Location, ObjectPath, namesIn, parquetFile, sizeOf
+from natsbroker.spark.tables.locations import Location, ObjectPath, filesBelow, parquetFile, sizeOf
 from natsbroker.spark.tables.snapshots import (
     File,
     Log,
-    Range,
     TableError,
     TableSnapshot,
+    failed,
     ordered,
     since,
 )
-from natsbroker.spark.tables.table import Addition, ArchiveTable, Vacuumed, failed
-
-_DAY = re.compile(r"(?:^|/)date=([^/]+)/")
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 #: For how long entries of the table's log stay behind a checkpoint, and for how long a checkpoint
 #: names files that were removed. Each time that a table is opened, all of them are read. To delete
@@ -62,8 +59,7 @@ class DeltaLakeTable(ArchiveTable):
         """
         Have columns in a table.
 
-        @param wanted: an Arrow schema. Those that the table has not are added, and those that it
-            has beside them stay.
+        @param wanted: an Arrow schema; what else the table has stays.
         @return: the columns of the table then.
         @raise natsbroker.spark.codecs.datatypes.Clash: if one is there with another type.
         """
@@ -105,13 +101,12 @@ class DeltaLakeTable(ArchiveTable):
             return
         self._sync(0)
 
-    def _append(self, table: Any, found: TableSnapshot, what: Addition) -> None:
-        ends = {_Names(found.log).stop: what.stop}
+    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         # The library compacts newest first, in this order: what follows stays together.
-        new = [added(self.root, each) for each in reversed(what.files)]
-        marks = _transactions(found, ends, what.lost)
-        _write(table, found, new, marks, what.said)
-        self._sync(found.version + 1)
+        actions = [added(self.root, each) for each in reversed(after.files)]
+        said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
+        _write(table, base, actions, _transactions(base, after), said)
+        self._sync(base.version + 1)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         history = table.history(table.version() - version)
@@ -129,17 +124,13 @@ class DeltaLakeTable(ArchiveTable):
             return super().compact(target)
         try:
             done = table.optimize.compact(
-                target_size=target,
-                writer_properties=deltalake.WriterProperties(compression="ZSTD"),
+                target_size=target, writer_properties=deltalake.WriterProperties(compression="ZSTD")
             )
         except CommitFailedError:
             return 0  # Somebody else has compacted the same files.
         except self.errors as error:
             raise self._failed(error) from None
         return int(done["numFilesRemoved"])
-
-    def _days(self) -> dict[str, str]:
-        return {each.path: _dayOf(each) for each in self.require().files}
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
         table = self._open()
@@ -161,16 +152,14 @@ class DeltaLakeTable(ArchiveTable):
         found = self._read(table, False)
         if (found.start, found.lost) != (base.start, base.lost):
             return False
-        changed = _transactions(found, {_Names(found.log).start: start}, since(start, found.lost))
+        after = replace(found, start=start, lost=since(start, found.lost))
+        changed = _transactions(found, after)
         properties = deltalake.CommitProperties(app_transactions=changed)
         return self._synced(
             found.version, lambda: table.delete(f"seq < {start}", commit_properties=properties)
         )
 
     def _synced(self, version: int, commit: Callable[[], object]) -> bool:
-        """
-        @param version: the one that the commit was made for.
-        """
         done = self._committed(commit)
         if done:
             self._sync(version + 1)
@@ -185,18 +174,17 @@ class DeltaLakeTable(ArchiveTable):
         self.require()
         table = self._open()
         hours = int(-(-age // 3600))
-
         vacuum = partial(table.vacuum, hours, enforce_retention_duration=False, full=True)
         try:
             files = [self.root / each for each in vacuum(True)]
             size = sum(sizeOf(each) for each in files)
-            before = len(self._entries())
+            before = self._entries()
             if not isDryRun:
                 vacuum(False)
                 table = self._open()
                 table.create_checkpoint()
                 table.cleanup_metadata()
-            versions = max(before - len(self._entries()), 0)
+            versions = max(before - self._entries(), 0)
         except self.errors as error:
             raise self._failed(error) from None
         return Vacuumed(len(files), versions, size)
@@ -222,14 +210,10 @@ class DeltaLakeTable(ArchiveTable):
             if "natsbroker.log" not in settings:
                 raise TableError(f"{self.root}: is a Delta table, and no archive")
             log = Log(**json.loads(settings["natsbroker.log"]))
-            names = _Names(log)
-            version = table.transaction_version
-            start = version(names.start) or int(settings["natsbroker.start"])
-            stop = version(names.stop) or start
-            lost = [
-                tuple(int(version(each)) for each in names.ends(place))
-                for place in range(version(names.lost) or 0)
-            ]
+            name, number = f"nb/{log.name}", table.transaction_version
+            start = number(f"{name}/start") or int(settings["natsbroker.start"])
+            stop = number(name) or start
+            places = [f"{name}/lost/{place}" for place in range(number(f"{name}/lost") or 0)]
             return TableSnapshot(
                 table.version(),
                 settings["natsbroker.table"],
@@ -237,7 +221,7 @@ class DeltaLakeTable(ArchiveTable):
                 start,
                 stop,
                 _files(table, start, stop) if hasFiles else (),
-                tuple((a, b) for a, b in lost),
+                tuple((int(number(f"{x}/start")), int(number(f"{x}/stop"))) for x in places),
                 "date" if "date" in table.metadata().partition_columns else "",
             )
         except (*self.errors, KeyError, TypeError) as error:
@@ -263,18 +247,16 @@ class DeltaLakeTable(ArchiveTable):
         except OSError as error:
             raise failed(newest, error) from None
 
-    def _entries(self) -> list[str]:
-        return [each for each in namesIn(self.root / "_delta_log") if each.endswith(".json")]
+    def _entries(self) -> int:
+        return sum(path.endswith(".json") for path, _, _ in filesBelow(self.root, "_delta_log"))
 
 
-class _Names:
-    def __init__(self, log: Log) -> None:
-        self.stop = f"nb/{log.name}"
-        self.start = f"nb/{log.name}/start"
-        self.lost = f"nb/{log.name}/lost"
-
-    def ends(self, place: int) -> tuple[str, str]:
-        return f"{self.lost}/{place}/start", f"{self.lost}/{place}/stop"
+def _numbers(snapshot: TableSnapshot) -> dict[str, int]:
+    name, lost = f"nb/{snapshot.log.name}", snapshot.lost
+    found = {name: snapshot.stop, f"{name}/start": snapshot.start, f"{name}/lost": len(lost)}
+    for place, (start, stop) in enumerate(lost):
+        found |= {f"{name}/lost/{place}/start": start, f"{name}/lost/{place}/stop": stop}
+    return found
 
 
 def _write(
@@ -295,30 +277,14 @@ def _write(
     )
 
 
-def _transactions(
-    base: TableSnapshot, found: dict[str, int], lost: Sequence[Range]
-) -> list[Transaction]:
-    """
-    Numbers that a commit sets: those that are given, and what the archive lost, where that is new.
-    """
-    names = _Names(base.log)
-    if tuple(lost) != base.lost:
-        found[names.lost] = len(lost)
-        for place, ends in enumerate(lost):
-            if base.lost[place : place + 1] != (ends,):
-                found.update(zip(names.ends(place), ends, strict=True))
+def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:
+    before, found = _numbers(base), _numbers(after)
     now = int(time.time() * 1000)
-    return [Transaction(name, number, now) for name, number in found.items()]
-
-
-def _dayOf(file: File) -> str:
-    found = _DAY.search(file.path)
-    return "" if found is None else found[1]
+    return [Transaction(x, each, now) for x, each in found.items() if before.get(x) != each]
 
 
 def _partition(file: File) -> dict[str, str | None]:
-    day = _dayOf(file)
-    return {"date": day} if day else {}
+    return {"date": file.day} if file.day else {}
 
 
 def added(root: Location, file: File, isNew: bool = True) -> AddAction:
@@ -332,7 +298,7 @@ def added(root: Location, file: File, isNew: bool = True) -> AddAction:
 
 def _statistics(path: Location) -> dict[str, Any]:
     """
-    Delta's statistics of a file, from the file's own: of numbers and times.
+    Delta's statistics of a file: of numbers and times.
     """
     metadata = parquetFile(path).metadata
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
@@ -343,20 +309,14 @@ def _statistics(path: Location) -> dict[str, Any]:
         ends = [each.column(place).statistics for each in groups]
         if "." in name or not all(each is not None and each.has_min_max for each in ends):
             continue
-        spelled = _spelling(ends[0].min)
-        if spelled is not None:
-            found["minValues"][name] = spelled(min(each.min for each in ends))
-            found["maxValues"][name] = spelled(max(each.max for each in ends))
-            found["nullCount"][name] = sum(each.null_count for each in ends)
+        least, most = min(each.min for each in ends), max(each.max for each in ends)
+        if isinstance(least, datetime) and least.tzinfo is not None:
+            least, most = (f"{each:%Y-%m-%dT%H:%M:%S.%fZ}" for each in (least, most))
+        elif type(least) is not int:
+            continue
+        found["minValues"][name], found["maxValues"][name] = least, most
+        found["nullCount"][name] = sum(each.null_count for each in ends)
     return found
-
-
-def _spelling(value: Any) -> Callable[[Any], Any] | None:
-    if type(value) is int:
-        return int
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return lambda moment: f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
-    return None
 
 
 def _files(table: Any, start: int, stop: int) -> tuple[File, ...]:

@@ -4,23 +4,30 @@ The data files of a table: written whole, and then added to its log.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from natsbroker.spark.errors import DataSourceError
+from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.checking import ArchiveDamaged, examined, withChecksums
-from natsbroker.spark.tables.locations import Location, ParquetOutput
-from natsbroker.spark.tables.snapshots import File, TableError, newPath
+from natsbroker.spark.tables.locations import Location, ObjectPath, filesystemOf, sizeOf
+from natsbroker.spark.tables.snapshots import File, failed, newPath
 
-#: How many rows make a row group.
-_GROUP = 131_072
-_GROUP_BYTES = 64 << 20
+#: How many rows, or bytes, make a row group.
+_GROUP, _GROUP_BYTES = 131_072, 64 << 20
 
 
 class FileWriter:
+    """
+    A new Parquet file, which is stored, with its name, once it was finished.
+    """
+
     def __init__(self, root: Location, start: int, day: str = "", seq: str = "seq") -> None:
         """
         @param day: of all the messages, if they go into its directory.
@@ -29,7 +36,7 @@ class FileWriter:
         self._seq = seq
         self._name = newPath(start, day)
         self._path = root / self._name
-        self._output: ParquetOutput | None = None
+        self._writer: Any = None
         self._kept: list[Any] = []
         self._waiting = self._size = 0
         self._rows = self._first = self._last = 0
@@ -44,50 +51,60 @@ class FileWriter:
             self._write()
 
     def finish(self) -> list[File]:
+        """
+        @return: the file; nothing if there were no rows.
+        """
         if self._kept:
             self._write()
-        if self._output is None:
+        if self._writer is None:
             return []
         try:
-            size = self._output.close()
+            self._writer.close()
+            if isinstance(self._path, Path):
+                with open(self._path, "rb") as file:
+                    os.fsync(file.fileno())
+                syncDirectory(self._path.parent)
         except OSError as error:
-            raise self._failed(error) from None
-        return [File(self._name, self._first, self._last, self._rows, size)]
+            raise failed(self._path, error) from None
+        return [File(self._name, self._first, self._last, self._rows, sizeOf(self._path))]
 
     def abandon(self) -> None:
-        if self._output is not None:
-            self._output.abandon()
+        if self._writer is not None:
+            with suppress(OSError, pa.ArrowException):  # It need not be finished.
+                self._writer.close()
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
         group = pa.Table.from_batches(self._kept)
         self._kept, self._waiting, self._size = [], 0, 0
-        ends = [0, 0]
-        if self._seq:
-            seqs = group.column(self._seq)
-            ends = [seqs[0].as_py(), seqs[-1].as_py()]
+        seqs = group.column(self._seq) if self._seq else [pa.scalar(0)]
         try:
-            if self._output is None:
-                self._first = ends[0]
-                self._output = ParquetOutput(self._path, group.schema)
-            self._output.write(group, _GROUP)
+            if self._writer is None:
+                self._first = seqs[0].as_py()
+                self._writer = self._opened(group.schema)
+            self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
         except OSError as error:
-            raise self._failed(error) from None
+            raise failed(self._path, error) from None
         self._rows += group.num_rows
-        self._last = ends[1]
+        self._last = seqs[-1].as_py()
 
-    def _failed(self, error: OSError) -> DataSourceError:
-        if isinstance(error, DataSourceError):
-            return error
-        return TableError(f"{self._path}: {error.strerror or error}")
+    def _opened(self, schema: Any) -> pq.ParquetWriter:
+        path, filesystem = self._path, None
+        if isinstance(path, ObjectPath):
+            filesystem = filesystemOf(path.root)
+        elif not path.parent.exists():
+            path.parent.mkdir(exist_ok=True)
+            syncDirectory(path.parent.parent)
+        sink = path.name if isinstance(path, ObjectPath) else path
+        return pq.ParquetWriter(
+            sink, schema, filesystem=filesystem, compression="zstd", write_page_checksum=True
+        )
 
 
 def writeFiles(
     root: Location, batches: Iterable[Any], start: int, isByDay: bool = False
 ) -> list[File]:
     """
-    Write the messages of a range.
-
     @param isByDay: whether another file begins where another day does, in UTC.
     @return: files that follow each other.
     """
@@ -112,9 +129,7 @@ def writeFiles(
 
 def joinFiles(root: Location, files: Sequence[File], day: str = "") -> File:
     """
-    Write the messages of several files into one.
-
-    @raise ArchiveDamaged: if one has not what was written.
+    @raise ArchiveDamaged: if a file has not what was written.
     """
     writer = FileWriter(root, files[0].first, day)
     try:

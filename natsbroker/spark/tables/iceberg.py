@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from datetime import date, timedelta
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
 
@@ -39,23 +38,13 @@ from pyiceberg.types import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
-from natsbroker.spark.tables.checking import STORED
-from natsbroker.spark.tables.icebergcatalog import IcebergLocation, nameOf, placeIn
+from natsbroker.spark.tables.icebergcatalog import nameOf, placeIn
 from natsbroker.spark.tables.locations import Location, filesBelow
-from natsbroker.spark.tables.snapshots import (
-    File,
-    Log,
-    Range,
-    TableError,
-    TableSnapshot,
-    ordered,
-    since,
-)
-from natsbroker.spark.tables.table import Addition, ArchiveTable, Vacuumed
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, since
+from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
 
-#: The columns of archives in Iceberg's words.
 _SCHEMA = Schema(
     NestedField(1, "seq", LongType()),
     NestedField(2, "subject", StringType()),
@@ -75,9 +64,6 @@ _BEHAVIOUR = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
-
-#: What partitions by days count from.
-_EPOCH = date(1970, 1, 1)
 
 #: How many snapshots stay whatever their age.
 _NEWEST = 100
@@ -100,10 +86,10 @@ class IcebergTable(ArchiveTable):
     def __init__(self, root: Location, catalog: str = "") -> None:
         """
         @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
-            empty: that of the archive that is there, or a catalog of its own in the directory.
+            empty: that of the archive that is there, or one of its own in the directory.
         """
         super().__init__(root)
-        self._place: IcebergLocation = placeIn(root, catalog)
+        self._place = placeIn(root, catalog)
 
     def make(self) -> None:
         super().make()
@@ -112,12 +98,10 @@ class IcebergTable(ArchiveTable):
         except self.errors as error:
             raise self._failed(error) from None
 
-    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
-        if columns is not STORED:
-            raise TableError(f"{self.root}: only archives are Iceberg tables")
+    def create(self, first: TableSnapshot) -> None:
         properties = {
             **_BEHAVIOUR,
-            **_said(first.start, first.start, ()),
+            **_said(first),
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
         }
@@ -135,14 +119,15 @@ class IcebergTable(ArchiveTable):
             if self.latest() is None:
                 raise self._failed(error) from None
 
-    def _append(self, table: Any, found: TableSnapshot, added: Addition) -> None:
+    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        paths = [f"{self._place.location}/{each.path}" for each in added.files]
+        paths = [f"{self._place.location}/{each.path}" for each in after.files]
+        said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
-            transaction.set_properties(_said(found.start, added.stop, added.lost))
+            transaction.set_properties(_said(after))
             # That none is there already was checked, and holds for the same snapshot.
-            transaction.add_files(paths, added.said, check_duplicate_files=False)
+            transaction.add_files(paths, said, check_duplicate_files=False)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         summaries = [each.summary for each in table.snapshots()]
@@ -153,16 +138,8 @@ class IcebergTable(ArchiveTable):
         found = self._read(table, False)
         if (found.start, found.stop, found.lost) != (base.start, base.stop, base.lost):
             return False
-        said = _said(start, found.stop, since(start, found.lost))
+        said = _said(replace(found, start=start, lost=since(start, found.lost)))
         return self._overwritten(table, [each for each in base.files if each.first < start], said)
-
-    def _days(self) -> dict[str, str]:
-        days = {}
-        for task in self._open().scan().plan_files():
-            [number] = list(task.file.partition) or [None]
-            day = "" if number is None else (_EPOCH + timedelta(days=number)).isoformat()
-            days[nameOf(task.file.file_path, self._place)] = day
-        return days
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
         return self._overwritten(self._open(), old, {}, new)
@@ -173,7 +150,7 @@ class IcebergTable(ArchiveTable):
         """
         Take files out of a table, and perhaps one in.
 
-        @return: whether that holds: not if one of them is not in the table any more.
+        @return: C{False} if one of them is not in the table any more.
         """
         gone = {each.path for each in old}
         files = [each.file for each in table.scan().plan_files()]
@@ -287,12 +264,11 @@ class IcebergTable(ArchiveTable):
         return super()._failed(error)
 
 
-def _said(start: int, stop: int, lost: Sequence[Range]) -> dict[str, str]:
-    ranges = json.dumps([list(each) for each in lost])
+def _said(snapshot: TableSnapshot) -> dict[str, str]:
     return {
-        "natsbroker.start": str(start),
-        "natsbroker.stop": str(stop),
-        "natsbroker.lost": ranges,
+        "natsbroker.start": str(snapshot.start),
+        "natsbroker.stop": str(snapshot.stop),
+        "natsbroker.lost": json.dumps(snapshot.lost),
     }
 
 

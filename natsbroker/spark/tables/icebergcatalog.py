@@ -8,12 +8,12 @@ import io
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT
 from sqlalchemy import create_engine
@@ -23,14 +23,7 @@ from sqlalchemy.pool import NullPool
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.locations import (
-    SCHEMES,
-    Location,
-    ObjectOutput,
-    filesystemOf,
-    readText,
-    writeText,
-)
+from natsbroker.spark.tables.locations import SCHEMES, Location, ObjectOutput, filesystemOf
 from natsbroker.spark.tables.snapshots import TableError
 
 #: The archive's own catalog, and the file that names another one.
@@ -51,13 +44,10 @@ class _SyncedStream(io.BufferedWriter):
             syncDirectory(Path(str(self.name)).parent)
 
 
-class _ObjectFile(PyArrowFile):
-    def create(self, overwrite: bool = False) -> Any:
-        return ObjectOutput(super().create(overwrite))
-
-
 class _File(PyArrowFile):
     def create(self, overwrite: bool = False) -> Any:
+        if self.location.partition(":")[0] in SCHEMES:
+            return ObjectOutput(super().create(overwrite))
         path = Path(self._path)
         path.parent.mkdir(parents=True, exist_ok=True)
         return _SyncedStream(io.FileIO(path, "w" if overwrite else "x"))
@@ -71,9 +61,7 @@ class SyncedFileIO(PyArrowFileIO):
     @staticmethod
     def parse_location(location: str, properties: Any = EMPTY_DICT) -> tuple[str, str, str]:
         scheme, host, path = PyArrowFileIO.parse_location(location, properties)
-        if scheme in SCHEMES:
-            return scheme, host, path.removeprefix(f"{host}/")
-        return scheme, host, path
+        return scheme, host, path.removeprefix(f"{host}/") if scheme in SCHEMES else path
 
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> Any:
         if scheme in SCHEMES:
@@ -82,10 +70,8 @@ class SyncedFileIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> PyArrowFile:
         made = super().new_output(location)
-        if location.startswith(("file:", "/")):
+        if location.startswith(("file:", "/")) or location.partition(":")[0] in SCHEMES:
             return _File(made.location, made._path, made._filesystem, made._buffer_size)
-        if location.partition(":")[0] in SCHEMES:
-            return _ObjectFile(made.location, made._path, made._filesystem)
         return made
 
 
@@ -103,61 +89,48 @@ class IcebergLocation:
     def make(self) -> None:
         if self._name:
             said = {"catalog": self._name, "table": self.identifier}
-            writeText(self._root / MARKS[1], json.dumps(said))
+            (self._root / MARKS[1]).write_text(json.dumps(said), "utf-8")
         namespace = self.identifier.rpartition(".")[0]
-        for _ in range(10):
-            try:
-                self._opened().create_namespace_if_not_exists(namespace)
-            except (IntegrityError, NamespaceAlreadyExistsError, OperationalError) as error:
-                if "exists" not in str(error) and "UNIQUE" not in str(error):
-                    raise
-                continue  # Somebody else makes the same at the same moment.
-            return
+        with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
+            self._opened().create_namespace_if_not_exists(namespace)
 
     def catalog(self) -> Any:
         """
-        The catalog; C{None} if it would have to be made.
+        @return: C{None} if it would have to be made.
         """
         if not self._name and not (self._root / MARKS[0]).exists():
             return None
         return self._opened()
 
     def _opened(self) -> Any:
-        if self._catalog is None:
-            if self._name:
-                self._catalog = load_catalog(self._name, **_WRITER)
-            else:
-                path = str(self._root / MARKS[0])
-                url = URL.create("sqlite", database=path, query={"timeout": "60"})
-                uri = url.render_as_string()
-                self._catalog = self._made(uri)
-                # So that no file stays open between two questions.
-                self._catalog.engine.dispose()
-                self._catalog.engine = create_engine(uri, poolclass=NullPool)
-        return self._catalog
-
-    def _made(self, uri: str) -> SqlCatalog:
-        for _ in range(9):
+        while self._catalog is None:
             try:
-                return SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
-            except OperationalError as error:
+                self._catalog = load_catalog(self._name, **_WRITER) if self._name else self._own()
+            except (IntegrityError, OperationalError) as error:
                 # Somebody else makes the catalog's own tables at the same moment.
                 if "already exists" not in str(error):
                     raise
-        return SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+        return self._catalog
+
+    def _own(self) -> SqlCatalog:
+        path = str(self._root / MARKS[0])
+        uri = URL.create("sqlite", database=path, query={"timeout": "60"}).render_as_string()
+        found = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+        # So that no file stays open between two questions.
+        found.engine.dispose()
+        found.engine = create_engine(uri, poolclass=NullPool)
+        return found
 
 
 def placeIn(root: Location, catalog: str) -> IcebergLocation:
     """
-    Where the table of an archive is, or is to be.
-
     @param catalog: C{CATALOG:NAMESPACE.TABLE}, or empty.
     """
     if re.search(r"[#?%]", str(root)):
         raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")
     name, identifier = "", _TABLE
     try:
-        said = json.loads(readText(root / MARKS[1]))
+        said = json.loads((root / MARKS[1]).read_text("utf-8"))
         name, identifier = said["catalog"], said["table"]
         there = f"{name}:{identifier}"
     except FileNotFoundError:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.snapshots import TableError
 
 #: The stores that deltalake knows, whose way of logging in is theirs.
@@ -56,20 +55,16 @@ class ObjectPath:
         """
         Whether there is such an object, or an object below such a prefix.
         """
-        if self._info().type != pafs.FileType.NotFound:
-            return True
-        return bool(self.names())
-
-    def names(self) -> list[str]:
         chosen = pafs.FileSelector(self.name, allow_not_found=True)
-        return [each.base_name for each in filesystemOf(self.root).get_file_info(chosen)]
+        isFile = self._info().type != pafs.FileType.NotFound
+        return isFile or bool(filesystemOf(self.root).get_file_info(chosen))
 
     def size(self) -> int:
         return self._info().size or 0
 
     def unlink(self, missing_ok: bool = False) -> None:
         """
-        @param missing_ok: as for a C{Path}. Some stores never say that nothing was there.
+        As for a C{Path}. Some stores never say that nothing was there.
         """
         try:
             filesystemOf(self.root).delete_file(self.name)
@@ -80,8 +75,14 @@ class ObjectPath:
     def input(self) -> Any:
         return filesystemOf(self.root).open_input_file(self.name)
 
-    def output(self) -> Any:
-        return filesystemOf(self.root).open_output_stream(self.name)
+    def read_text(self, encoding: str) -> str:
+        with self.input() as source:
+            return bytes(source.read()).decode(encoding)
+
+    def write_text(self, text: str, encoding: str) -> None:
+        stream = filesystemOf(self.root).open_output_stream(self.name)
+        with ObjectOutput(stream) as sink:
+            sink.write(text.encode(encoding))
 
     def _info(self) -> Any:
         return filesystemOf(self.root).get_file_info(self.name)
@@ -119,9 +120,6 @@ Location = Path | ObjectPath
 
 
 def locationOf(text: str | os.PathLike[str] | ObjectPath) -> Location:
-    """
-    @raise TableError: if it is in a store of a kind that is not known.
-    """
     if isinstance(text, ObjectPath):
         return text
     spelled = os.fspath(text)
@@ -144,46 +142,19 @@ def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
     return place
 
 
-def namesIn(place: Location) -> list[str]:
-    """
-    What is in a directory, or directly below a prefix; nothing if there is none.
-    """
-    if isinstance(place, ObjectPath):
-        return place.names()
-    return os.listdir(place) if place.exists() else []
-
-
 def sizeOf(place: Location) -> int:
     """
-    The bytes of a file; 0 if it is not there.
+    @return: 0 if it is not there.
     """
     if isinstance(place, ObjectPath):
         return place.size()
     return place.stat().st_size if place.exists() else 0
 
 
-def readText(place: Location) -> str:
-    """
-    @raise FileNotFoundError: if it is not there.
-    """
-    if isinstance(place, ObjectPath):
-        with place.input() as source:
-            return bytes(source.read()).decode("utf-8")
-    return place.read_text("utf-8")
-
-
-def writeText(place: Location, text: str) -> None:
-    if isinstance(place, ObjectPath):
-        with ObjectOutput(place.output()) as sink:
-            sink.write(text.encode("utf-8"))
-        return
-    place.write_text(text, "utf-8")
-
-
 def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]:
     """
-    @return: the path below the place, when it was written, and the bytes of each file in a
-        directory of it and in those inside.
+    The path below a place, when it was written, and the size of each file in a directory of it and
+    in those inside; none if there is no such directory.
     """
     if isinstance(place, ObjectPath):
         chosen = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
@@ -203,45 +174,3 @@ def parquetFile(place: Location) -> Any:
     """
     source = place.input() if isinstance(place, ObjectPath) else place
     return pq.ParquetFile(source, page_checksum_verification=True)
-
-
-class ParquetOutput:
-    """
-    A new Parquet file, which is stored once it was closed: on disk together with its name, or in
-    the object store.
-    """
-
-    def __init__(self, place: Location, schema: Any) -> None:
-        self._place = place
-        self._stream: Any = None
-        if isinstance(place, ObjectPath):
-            self._stream = place.output()
-        elif not place.parent.exists():
-            place.parent.mkdir(exist_ok=True)
-            syncDirectory(place.parent.parent)
-        sink = self._stream or place
-        self._writer = pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True)
-
-    def write(self, table: Any, rows: int) -> None:
-        self._writer.write_table(table.cast(self._writer.schema), row_group_size=rows)
-
-    def close(self) -> int:
-        self._writer.close()
-        if self._stream is not None:
-            self._stream.close()
-        if isinstance(self._place, Path):
-            with open(self._place, "rb") as file:
-                os.fsync(file.fileno())
-            syncDirectory(self._place.parent)
-        return sizeOf(self._place)
-
-    def abandon(self) -> None:
-        """
-        Let go of a file that is given up; that it cannot be finished is no news.
-        """
-        try:
-            self._writer.close()
-            if self._stream is not None:
-                self._stream.close()
-        except (OSError, pa.ArrowException):
-            return

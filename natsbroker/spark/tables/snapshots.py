@@ -4,6 +4,7 @@ A version of a table: which log it follows, how far, and with which files.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ class TableError(DataSourceError):
     """
     The archive cannot be read or written.
     """
+
+
+def failed(place: object, error: OSError) -> TableError:
+    return TableError(f"{place}: {error.strerror or error}")
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class File:
     """
     @ivar first: its lowest sequence; 0 in tables without sequences.
     @ivar last: its highest one.
+    @ivar day: of its messages, if they go into its directory.
     """
 
     path: str
@@ -46,12 +52,15 @@ class File:
     rows: int
     bytes: int
 
+    @property
+    def day(self) -> str:
+        found = re.search(r"(?:^|/)date=([^/]+)/", self.path)
+        return "" if found is None else found[1]
+
 
 @dataclass(frozen=True)
 class Tile:
     """
-    A range of sequences with the files that have its messages.
-
     @ivar files: empty where no message was stored; more than one if their ranges overlap.
     """
 
@@ -110,9 +119,6 @@ class TableSnapshot:
 
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """
-    The same sequences in ranges that are in order and apart.
-    """
     found: list[Range] = []
     for start, stop in sorted(ranges):
         if found and start <= found[-1][1]:
@@ -123,17 +129,12 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def since(start: int, ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """
-    What ranges have from a sequence on.
-    """
     return tuple((max(first, start), stop) for first, stop in ranges if stop > start)
 
 
 def newPath(start: int, day: str = "") -> str:
     """
     A path for a data file that nobody else uses.
-
-    @param day: of all its messages, if that is known: C{2026-11-20}.
     """
     folder = f"data/date={day}" if day else "data"
     return f"{folder}/{start:020}-{uuid.uuid4().hex}.parquet"

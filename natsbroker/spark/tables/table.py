@@ -13,12 +13,11 @@ import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.filing import discard, joinFiles
 from natsbroker.spark.tables.locations import Location, ObjectPath, directoryOf, locationOf
 from natsbroker.spark.tables.snapshots import (
@@ -27,20 +26,16 @@ from natsbroker.spark.tables.snapshots import (
     TableError,
     TableSnapshot,
     Tile,
+    failed,
     joined,
 )
 
-#: The module and class of each format, and what tells that a directory has it.
-_PROVIDERS = {
-    "delta": ("natsbroker.spark.tables.delta", "DeltaLakeTable", ("_delta_log",)),
-    "iceberg": (
-        "natsbroker.spark.tables.iceberg",
-        "IcebergTable",
-        ("catalog.db", "_nb_catalog.json"),
-    ),
-}
+#: What tells that a directory has a table of a format, and the class of such tables, whose module
+#: imports this one.
+_MARKS = {"delta": ("_delta_log",), "iceberg": ("catalog.db", "_nb_catalog.json")}
+_CLASSES = {"delta": "DeltaLakeTable", "iceberg": "IcebergTable"}
 
-FORMATS = tuple(_PROVIDERS)
+FORMATS = tuple(_MARKS)
 
 #: What an archive of Parquet files with manifests of our own has, as earlier versions made them.
 FORMER = "_nb"
@@ -51,21 +46,6 @@ class Vacuumed:
     files: int = 0
     versions: int = 0
     bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Addition:
-    """
-    What a commit adds.
-
-    @ivar lost: all that was ever lost.
-    @ivar said: the metadata of the commit.
-    """
-
-    files: Sequence[File]
-    lost: tuple[Range, ...]
-    stop: int
-    said: dict[str, str]
 
 
 class ArchiveTable(ABC):
@@ -83,9 +63,6 @@ class ArchiveTable(ABC):
 
     @property
     def directory(self) -> Path:
-        """
-        @raise TableError: if the table is in an object store.
-        """
         return directoryOf(self.root)
 
     def make(self) -> None:
@@ -100,8 +77,7 @@ class ArchiveTable(ABC):
         """
         The version that holds; C{None} if there is none yet.
 
-        @param hasFiles: whether the snapshot lists its files: the more there are, the longer it
-            takes.
+        @param hasFiles: whether the snapshot lists its files, which takes the longer the more.
         """
         table = self._open()
         return None if table is None else self._read(table, hasFiles)
@@ -116,7 +92,7 @@ class ArchiveTable(ABC):
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
 
     @abstractmethod
-    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
+    def create(self, first: TableSnapshot) -> None:
         """
         Make the first version; or somebody else does at the same moment.
         """
@@ -125,12 +101,10 @@ class ArchiveTable(ABC):
         self, base: TableSnapshot, files: Sequence[File], lost: Iterable[Range], stop: int
     ) -> bool:
         """
-        Account for the sequences up to one.
-
-        @param files: new ones, with the messages from where that stops.
-        @param lost: ranges in there that were not stored any more.
-        @return: whether it does: not if somebody else went on from there meanwhile. Then the files
-            are deleted.
+        @param files: new ones, with the messages from where the base stops.
+        @param lost: ranges of them that were not stored any more.
+        @param stop: up to where the table accounts for sequences then.
+        @return: C{False} if somebody else went on from there meanwhile. Then the files are deleted.
         """
         cursor = base.stop
         for each in files:
@@ -147,11 +121,11 @@ class ArchiveTable(ABC):
         if found is None or found.table != base.table:
             raise TableError(f"{self.root}: there is no archive")
         token = uuid.uuid4().hex
-        said = {"natsbroker.commit": token, "natsbroker.stop": str(stop)}
+        everLost = joined([*found.lost, *lost])
+        after = replace(found, stop=stop, lost=everLost, files=tuple(files))
         try:
             if found.stop == base.stop:
-                everLost = joined([*found.lost, *lost])
-                self._append(table, found, Addition(files, everLost, stop, said))
+                self._append(table, found, after, token)
                 return True
         except self.errors as error:
             # It may hold all the same.
@@ -164,9 +138,10 @@ class ArchiveTable(ABC):
         return False
 
     @abstractmethod
-    def _append(self, table: Any, found: TableSnapshot, added: Addition) -> None:
+    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         """
-        As L{append}, in one commit.
+        @param after: where the table starts and stops then, all that it ever lost, the new files.
+        @param token: the value of C{natsbroker.commit} in the commit.
         """
 
     @abstractmethod
@@ -177,7 +152,7 @@ class ArchiveTable(ABC):
 
     def _committed(self, commit: Callable[[], object]) -> bool:
         """
-        @return: whether a commit holds: not if somebody else's came first.
+        @return: C{False} if somebody else's commit came first.
         """
         try:
             commit()
@@ -200,11 +175,12 @@ class ArchiveTable(ABC):
         @return: how many files gave way to others.
         """
         gone = 0
-        days = self._days()
-        tiles = [x for x in self.require().tiles if all(each.path in days for each in x.files)]
-        for run in _runs(tiles, target, days):
+        base = self.require()
+        # Other programs may have put files elsewhere, which then have no day that is known.
+        tiles = [x for x in base.tiles if all(each.day or not base.partition for each in x.files)]
+        for run in _runs(tiles, target):
             old = [file for tile in run for file in tile.files]
-            new = joinFiles(self.root, old, days[old[0].path])
+            new = joinFiles(self.root, old, old[0].day)
             if self._replace(old, new):
                 gone += len(old)
             else:
@@ -212,17 +188,11 @@ class ArchiveTable(ABC):
         return gone
 
     @abstractmethod
-    def _days(self) -> dict[str, str]:
-        """
-        The day of the messages of each file, by its path; empty if they are not of one.
-        """
-
-    @abstractmethod
     def _replace(self, old: Sequence[File], new: File) -> bool:
         """
         Have a file take the place of others with the same messages.
 
-        @return: whether it does: not if one of them is not in the table any more.
+        @return: C{False} if one of them is not in the table any more.
         """
 
     @abstractmethod
@@ -231,7 +201,7 @@ class ArchiveTable(ABC):
         Give up the messages before a sequence at which a tile begins. Their files stay until they
         are vacuumed.
 
-        @return: whether the archive begins there now: not if somebody else changed it meanwhile.
+        @return: C{False} if somebody else changed the archive meanwhile.
         """
 
     @abstractmethod
@@ -249,7 +219,7 @@ class ArchiveTable(ABC):
         return found
 
 
-def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list[Tile]]:
+def _runs(tiles: Sequence[Tile], target: int) -> list[list[Tile]]:
     """
     Tiles that follow each other and whose files can become one.
     """
@@ -257,21 +227,17 @@ def _runs(tiles: Sequence[Tile], target: int, days: dict[str, str]) -> list[list
     for each in tiles:
         files = [file for tile in (*runs[-1], each) for file in tile.files]
         size = sum(file.bytes for file in files)
-        if runs[-1] and (size > target or len({days[file.path] for file in files}) > 1):
+        if runs[-1] and (size > target or len({file.day for file in files}) > 1):
             runs.append([])
         runs[-1].append(each)
     return [each for each in runs if sum(len(x.files) for x in each) > 1]
-
-
-def failed(path: Path, error: OSError) -> TableError:
-    return TableError(f"{path}: {error.strerror or error}")
 
 
 def formOf(root: Location) -> str:
     """
     The format of the archive in a directory; empty if there is none.
     """
-    for form, (_, _, marks) in _PROVIDERS.items():
+    for form, marks in _MARKS.items():
         if any((root / each).exists() for each in marks):
             return form
     if (root / FORMER).exists():
@@ -286,9 +252,7 @@ def tableAt(
     place: str | os.PathLike[str] | ObjectPath, form: str = "", catalog: str = ""
 ) -> ArchiveTable:
     """
-    The archive in a directory.
-
-    @param form: its format; empty: that of the archive that is there, C{delta} if none is.
+    @param form: the format; empty: that of the archive that is there, C{delta} if none is.
     @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
         its own in the directory.
     """
@@ -297,14 +261,14 @@ def tableAt(
     if form and there and form != there:
         raise OptionError(f"{root} is an archive of the format {there}, not {form}")
     extra = form or there or ("iceberg" if catalog else "delta")
-    module, name, _ = _PROVIDERS[extra]
+    if catalog and extra != "iceberg":
+        raise OptionError("catalog: only Iceberg tables are in one")
     try:
-        provider = getattr(importlib.import_module(module), name)
+        module = importlib.import_module(f"natsbroker.spark.tables.{extra}")
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("natsbroker"):
             raise
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
-    if catalog and extra != "iceberg":
-        raise OptionError("catalog: only Iceberg tables are in one")
+    provider = getattr(module, _CLASSES[extra])
     table: ArchiveTable = provider(root, catalog) if catalog else provider(root)
     return table

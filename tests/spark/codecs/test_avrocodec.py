@@ -12,8 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.spark.codecs.avrocodec import AvroCodec, byFingerprint, confluent, singleObjects
-from natsbroker.spark.codecs.avroschemas import readAvro
+from natsbroker.spark.codecs.avrocodec import (
+    AvroCodec,
+    byFingerprint,
+    confluent,
+    readAvro,
+    singleObjects,
+)
 from natsbroker.spark.codecs.decoding import structsOf
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
@@ -23,7 +28,7 @@ from tests.spark.codecs.schemas import record
 
 def codecOf(schema: Any) -> AvroCodec:
     """What reads bare values."""
-    return AvroCodec(readAvro(schemaText(schema), "a.avsc"))
+    return readAvro(schemaText(schema), "a.avsc")
 
 
 def seen(codec: Any, data: bytes) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.codecs.avrocodec import AvroCodec
-from natsbroker.spark.codecs.avroschemas import readAvro
+from natsbroker.spark.codecs.avrocodec import readAvro
 from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
@@ -129,7 +128,7 @@ class TestValues:
 
     def read(self, schema: Any, data: bytes) -> Any:
         """A value, as Arrow gives it back."""
-        codec = AvroCodec(readAvro(schemaText(schema), "a.avsc"))
+        codec = readAvro(schemaText(schema), "a.avsc")
         [found] = pa.array([codec.decode(data)], pa.struct(list(codec.columns))).to_pylist()
         return found["value"]
 

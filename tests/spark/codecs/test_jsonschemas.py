@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from natsbroker.spark.codecs.datatypes import ddlText
-from natsbroker.spark.codecs.jsonschemas import jsonColumns
+from natsbroker.spark.codecs.jsoncodec import jsonColumns
 from natsbroker.spark.errors import OptionError
 
 ITEM = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}

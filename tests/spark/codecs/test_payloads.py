@@ -17,6 +17,8 @@ class Counted:
     """A codec of payloads that are as many as its number of bytes."""
 
     def __init__(self, size: int) -> None:
+        if size > 8:
+            raise KeyError(size)
         if size > 5:
             raise OptionError(f"no schema is as long as {size}")
         self.columns = ["count"]
@@ -37,7 +39,9 @@ def test_framed() -> None:
         made.append(size)
         return Counted(size)
 
-    codec = FramedCodec(lambda data: (data[0], 1), codecOf, 3, lambda key, data: {f"{key}": data})
+    codec = FramedCodec(
+        lambda data: (data[0], 1), codecOf, 3, lambda key, _, data: {f"{key}": data}
+    )
     assert codec.columns == ["count"]
     assert codec.decode(b"\x03abc") == {"own": b"abc"}
     assert codec.decode(b"\x02ab") == {"2": b"ab"}
@@ -47,3 +51,5 @@ def test_framed() -> None:
         codec.decode(b"\x02abc")
     with pytest.raises(BadPayload, match="no schema is as long as 6"):
         codec.decode(b"\x06abcdef")
+    with pytest.raises(BadPayload, match="its schema, 9, is not known"):
+        codec.decode(b"\x09")

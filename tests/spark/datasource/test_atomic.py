@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.datasource.atomic import AtomicPublisher
 from natsbroker.spark.errors import ApiError, BadMessage
+from natsbroker.spark.nats.publishing import AtomicPublisher
 from tests.spark.support import BrokerStation, Station
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.datasource.tasks import logLoss, peerOf
+from natsbroker.spark.datasource.tasks import peerOf
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.settings import readOptions
 
@@ -27,9 +27,3 @@ def test_onePeerHasOneIdentity(other: str) -> None:
     """Two kinds of credentials exclude each other."""
     with pytest.raises(OptionError, match=f"user and {other} exclude each other"):
         peerOf(readOptions({**OPTIONS, "user": "a", other: "x"}))
-
-
-def test_logLoss(caplog: pytest.LogCaptureFixture) -> None:
-    """What is passed over stands in the log."""
-    logLoss("sequences 1 to 4 are gone")
-    assert caplog.messages == ["sequences 1 to 4 are gone"]

@@ -4,18 +4,28 @@ One direct-get request, as nats-server 2.15 answers it, and answers that it neve
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import pytest
 
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.logs.reading import DirectGet, DirectGetAnswer, fetch
+from natsbroker.spark.logs.columns import MessageRows
+from natsbroker.spark.logs.reading import fetch
 from tests.spark.support import Station, Stream
 
 
-def got(station: Station, stream: Stream, request: DirectGet) -> DirectGetAnswer:
+class Got(NamedTuple):
+    """An answer."""
+
+    rows: MessageRows
+    isEnd: bool
+
+
+def got(station: Station, stream: Stream, *request: Any) -> Got:
     """
     @return: what the server answers.
     """
-    return fetch(station.connection, f"$JS.API.DIRECT.GET.{stream.name}", request)
+    return Got(*fetch(station.connection, f"$JS.API.DIRECT.GET.{stream.name}", *request))
 
 
 class TestServer:
@@ -25,7 +35,7 @@ class TestServer:
         """Messages in order with subject, time and payload; the end is seen."""
         stream = station.stream()
         stream.fill([b"a", b"", b"\r\n"])
-        answer = got(station, stream, DirectGet(1, 10, 1 << 20))
+        answer = got(station, stream, 1, 10, 1 << 20)
         assert answer.isEnd
         assert (answer.rows.seqs, answer.rows.payloads) == ([1, 2, 3], [b"a", b"", b"\r\n"])
         assert answer.rows.subjects == [f"{stream.name}.x".encode()] * 3
@@ -35,14 +45,14 @@ class TestServer:
         """Fewer than there are, if fewer were asked for; then it is no end."""
         stream = station.stream()
         stream.fill([b"a"] * 5)
-        answer = got(station, stream, DirectGet(2, 2, 1 << 20))
+        answer = got(station, stream, 2, 2, 1 << 20)
         assert (answer.rows.seqs, answer.isEnd) == ([2, 3], False)
 
     def test_size(self, station: Station) -> None:
         """No more than one message behind the size that was asked for."""
         stream = station.stream()
         stream.fill([b"x" * 600] * 5)
-        answer = got(station, stream, DirectGet(1, 100, 1024))
+        answer = got(station, stream, 1, 100, 1024)
         assert (answer.rows.seqs, answer.isEnd) == ([1, 2], False)
 
     def test_pattern(self, station: Station) -> None:
@@ -50,15 +60,15 @@ class TestServer:
         stream = station.stream()
         for subject in ("a.b", "c", "a.d"):
             stream.add(subject, b"")
-        answer = got(station, stream, DirectGet(1, 10, 1 << 20, f"{stream.name}.a.*"))
+        answer = got(station, stream, 1, 10, 1 << 20, f"{stream.name}.a.*")
         assert (answer.rows.seqs, answer.isEnd) == ([1, 3], True)
 
     def test_behindTheEnd(self, station: Station) -> None:
         """Behind the end there is nothing, which is an end."""
         stream = station.stream()
-        assert got(station, stream, DirectGet(1, 10, 1 << 20)).isEnd
+        assert got(station, stream, 1, 10, 1 << 20).isEnd
         stream.fill([b"x"])
-        assert not got(station, stream, DirectGet(2, 10, 1 << 20)).rows
+        assert not got(station, stream, 2, 10, 1 << 20).rows
 
     def test_forgedMetadata(self, station: Station) -> None:
         """A publisher cannot say what a message's sequence or subject is, nor end the answer."""
@@ -74,7 +84,7 @@ class TestServer:
         stream.add("x", b"1", forged)
         stream.add("x", b"2", b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n\r\n")
         stream.add("x", b"3", {"Mine": "yes"})
-        rows = got(station, stream, DirectGet(1, 10, 1 << 20)).rows
+        rows = got(station, stream, 1, 10, 1 << 20).rows
         assert (rows.seqs, rows.payloads) == ([1, 2, 3], [b"1", b"2", b"3"])
         assert rows.subjects == [f"{stream.name}.x".encode()] * 3
         assert rows.heads[0].startswith(b"\r\nNats-Stream: OTHER\r\n")
@@ -84,7 +94,7 @@ class TestServer:
         """A request that the server refuses is an error with what it said."""
         stream = station.stream()
         with pytest.raises(ApiError, match="408 Empty Request"):
-            got(station, stream, DirectGet(0, 1, 1024))
+            got(station, stream, 0, 1, 1024)
 
 
 class Script:
@@ -118,7 +128,7 @@ def test_outOfOrder(seqs: tuple[int, ...]) -> None:
     """A sequence that was passed already is an error, not a second row."""
     script = Script(*map(message, seqs))
     with pytest.raises(DataSourceError, match=f"gave sequence {seqs[-1]} after"):
-        fetch(script, "s", DirectGet(2, 10, 1024))  # type: ignore[arg-type]
+        fetch(script, "s", 2, 10, 1024)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -127,4 +137,4 @@ def test_outOfOrder(seqs: tuple[int, ...]) -> None:
 def test_strangeAnswer(said: bytes) -> None:
     """An answer that is neither a message nor an end is an error."""
     with pytest.raises(ApiError):
-        fetch(Script(message(2), said), "s", DirectGet(2, 10, 1024))  # type: ignore[arg-type]
+        fetch(Script(message(2), said), "s", 2, 10, 1024)  # type: ignore[arg-type]

@@ -39,10 +39,8 @@ def readerOf(
     columns: tuple[str, ...] = COLUMNS,
 ) -> ExportReader:
     """A reader that does not really wait."""
-    said = losses if losses is not None else []
-    return ExportReader(
-        channels, bounds, options or ReadOptions(), columns, said.append, lambda _: None
-    )
+    onLoss = None if losses is None else losses.append
+    return ExportReader(channels, bounds, options or ReadOptions(), columns, onLoss, lambda _: None)
 
 
 def rowsOf(reader: ExportReader) -> list[tuple[int, bytes]]:
@@ -84,7 +82,7 @@ class TestBroker:
         with pytest.raises(DataLoss, match=f"{text}; failOnDataLoss=false goes on without them"):
             rowsOf(readerOf(broker.channels, bounds))
         losses: list[str] = []
-        rows = rowsOf(readerOf(broker.channels, bounds, ReadOptions(failsOnLoss=False), losses))
+        rows = rowsOf(readerOf(broker.channels, bounds, losses=losses))
         assert [seq for seq, _ in rows] == [6, 7, 8, 9, 10]
         assert losses == [
             "channel c: sequences 3 to 5 are not stored any more (expired or trimmed)"
@@ -92,18 +90,14 @@ class TestBroker:
 
     def test_gone(self, broker: BrokerStation) -> None:
         """A channel that is not there any more is a loss in any case."""
-        reader = readerOf(
-            broker.channels, SequenceRange("gone", "0" * 16, 1, 5), ReadOptions(failsOnLoss=False)
-        )
+        reader = readerOf(broker.channels, SequenceRange("gone", "0" * 16, 1, 5), losses=[])
         with pytest.raises(DataLoss, match="channel gone is gone"):
             rowsOf(reader)
 
     def test_madeAgain(self, broker: BrokerStation) -> None:
         """So is one that was deleted and made again: its sequences are others."""
         name = broker.channel([b"x"])
-        reader = readerOf(
-            broker.channels, SequenceRange(name, "0" * 16, 1, 2), ReadOptions(failsOnLoss=False)
-        )
+        reader = readerOf(broker.channels, SequenceRange(name, "0" * 16, 1, 2), losses=[])
         with pytest.raises(DataLoss, match="was deleted and made again"):
             rowsOf(reader)
 
@@ -160,6 +154,7 @@ class Scripted:
         return 0, self._coming.pop(0)
 
     explained = ChannelApi.explained
+    absent = "no broker"
 
 
 def frame(
@@ -191,8 +186,8 @@ def scripted(
 ) -> tuple[Callable[[], list[int]], list[str], Scripted]:
     """The reader, its losses, and the broker."""
     channels, losses = Scripted(*answers), list[str]()
-    options = ReadOptions(failsOnLoss=fails)
-    reader = readerOf(channels, SequenceRange("c", "id", 1, stop), options, losses)
+    given = None if fails else losses
+    reader = readerOf(channels, SequenceRange("c", "id", 1, stop), losses=given)
     return lambda: [seq for seq, _ in rowsOf(reader)], losses, channels
 
 
@@ -326,7 +321,7 @@ class TestStreams:
         stream = broker.stream(allow_direct=False)
         stream.fill([b"a", b"b"])
         options = readOptions({"servers": broker.url, "stream": stream.name})
-        [bounds] = planRanges(StreamApi(broker.connection), options, lambda _: None)
+        [bounds] = planRanges(StreamApi(broker.connection), options)
         assert (bounds.start, bounds.stop) == (1, 3)
         assert [row["data"] for row in self.read(broker, stream)] == [b"a", b"b"]
 
@@ -352,7 +347,7 @@ class TestStreams:
         bounds = SequenceRange(stream.name, state.created, 2, 9)
         for patterns in ((), (f"{stream.name}.x",)):
             with pytest.raises(DataLoss, match=f"stream {stream.name}: sequences 2 to 3 are not"):
-                list(batchesOf(options, COLUMNS, bounds, patterns, str))
+                list(batchesOf(options, COLUMNS, bounds, patterns))
 
     def test_notAllowed(self, startServer: StartServer) -> None:
         """A user who may not ask for frames has direct gets."""
@@ -375,6 +370,6 @@ class TestStreams:
         )
         with connected(options) as connection:
             assert StreamExports(connection, "").identity("S") is None
-            [bounds] = planRanges(StreamApi(connection), options, lambda _: None)
+            [bounds] = planRanges(StreamApi(connection), options)
         batches = batchesOf(options, COLUMNS, bounds)
         assert [row for each in batches for row in each.to_pylist()] == [{"seq": 1, "data": b"a"}]

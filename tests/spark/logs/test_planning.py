@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError
+from natsbroker.spark.logs import planning
 from natsbroker.spark.logs.planning import checkedPatterns, planRanges, rfc3339, split
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
@@ -25,7 +26,9 @@ def planned(station: Station, *streams: Stream, **options: str) -> list[tuple[in
     names = ",".join(each.name for each in streams)
     values = readOptions({"servers": station.url, "stream": names, **options})
     losses: list[str] = []
-    ranges = planRanges(station.streams, values, losses.append)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "logLoss", losses.append)
+        ranges = planRanges(station.streams, values)
     assert [each.stream for each in ranges] == [each.name for each in streams]
     assert bool(losses) == (options.get("failOnDataLoss") == "false")
     return [(each.start, each.stop) for each in ranges]
@@ -91,7 +94,7 @@ class TestOffsets:
         """Offsets that make no sense are refused."""
         values = readOptions({"servers": "h", "stream": stream.name, **options})
         with pytest.raises(OptionError, match=why):
-            planRanges(station.streams, values, print)
+            planRanges(station.streams, values)
 
     def test_timePerStream(self, station: Station, stream: Stream) -> None:
         """JSON may say times, beside sequences and words."""
@@ -201,7 +204,7 @@ class TestStreams:
         """A stream that is not there is named."""
         values = readOptions({"servers": "h", "stream": "NOWHERE"})
         with pytest.raises(ApiError, match="stream NOWHERE: stream not found"):
-            planRanges(station.streams, values, print)
+            planRanges(station.streams, values)
 
     def test_notDirect(self, station: Station) -> None:
         """One that does not answer direct gets is, with the remedy."""

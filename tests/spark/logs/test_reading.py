@@ -17,12 +17,13 @@ from natsbroker.spark.errors import DataLoss, DataSourceError
 from natsbroker.spark.logs import reading
 from natsbroker.spark.logs.columns import MessageRows
 from natsbroker.spark.logs.reading import (
-    DirectGet,
-    DirectGetAnswer,
+    Loss,
+    OnLoss,
     RangeReader,
     ReadOptions,
     SequenceRange,
     checkStream,
+    logLoss,
 )
 from natsbroker.spark.logs.streams import StreamState
 from tests.spark.support import Station, Stream
@@ -37,16 +38,16 @@ def rangeOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> 
 
 
 def readSeqs(
-    station: Station, bounds: SequenceRange, options: ReadOptions | None = None
+    station: Station,
+    bounds: SequenceRange,
+    options: ReadOptions | None = None,
+    onLoss: OnLoss | None = None,
 ) -> list[int]:
     """
     @return: the sequences that are read.
     """
-    losses: list[str] = []
-    reader = RangeReader(station.streams, bounds, options or ReadOptions(), losses.append)
-    found = [seq for rows in reader.read() for seq in rows.seqs]
-    assert losses == [] or not (options or ReadOptions()).failsOnLoss
-    return found
+    reader = RangeReader(station.streams, bounds, options or ReadOptions(), onLoss)
+    return [seq for rows in reader.read() for seq in rows.seqs]
 
 
 class TestStored:
@@ -126,9 +127,8 @@ class TestLoss:
         with pytest.raises(DataLoss, match="sequences 1 to 4 are not stored any more"):
             readSeqs(station, bounds)
         losses: list[str] = []
-        options = ReadOptions(failsOnLoss=False)
-        rows = list(RangeReader(station.streams, bounds, options, losses.append).read())
-        assert [seq for each in rows for seq in each.seqs] == [5, 6, 7, 8, 9, 10]
+        found = readSeqs(station, bounds, onLoss=losses.append)
+        assert found == [5, 6, 7, 8, 9, 10]
         assert len(losses) == 1
         assert "sequences 1 to 4" in losses[0]
 
@@ -138,7 +138,7 @@ class TestLoss:
         stream = station.stream()
         stream.fill([b"x"] * 10)
         reader = RangeReader(
-            station.streams, rangeOf(station, stream), ReadOptions(pattern, batchRows=2), print
+            station.streams, rangeOf(station, stream), ReadOptions(pattern, batchRows=2), None
         ).read()
         assert next(reader).seqs == [1, 2]
         stream.api("PURGE", {"seq": 8})
@@ -165,13 +165,13 @@ class TestLoss:
         stream.make()
         stream.fill([b"y"] * 4)
         with pytest.raises(DataLoss, match="deleted and made again"):
-            readSeqs(station, bounds, ReadOptions(failsOnLoss=False))
+            readSeqs(station, bounds, onLoss=print)
 
     def test_madeAgainMeanwhile(self, station: Station) -> None:
         """A stream that is made again during the last fetch is noticed at the end."""
         stream = station.stream()
         stream.fill([b"x"] * 4)
-        reader = RangeReader(station.streams, rangeOf(station, stream), ReadOptions(), print).read()
+        reader = RangeReader(station.streams, rangeOf(station, stream), ReadOptions(), None).read()
         next(reader)
         stream.api("DELETE")
         stream.make()
@@ -206,12 +206,14 @@ def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
     """
     turns = iter(stored)
 
-    def fetch(connection: object, subject: str, request: DirectGet) -> DirectGetAnswer:
-        known = sorted(each for each in next(turns) if each >= request.seq)
+    def fetch(
+        connection: object, subject: str, start: int, count: int, size: int, pattern: str
+    ) -> tuple[MessageRows, bool]:
+        known = sorted(each for each in next(turns) if each >= start)
         rows = MessageRows()
-        for seq in known[: request.count]:
+        for seq in known[:count]:
             rows.add(seq, b"x", b"2026-11-20T08:00:00Z", b"", b"")
-        return DirectGetAnswer(rows, len(known) <= request.count)
+        return rows, len(known) <= count
 
     return fetch
 
@@ -233,7 +235,7 @@ class TestReplicas:
                 Leader(stored, 31),  # type: ignore[arg-type]
                 SequenceRange("S", "then", 1, 31),
                 ReadOptions(pattern),
-                print,
+                None,
                 pauses.append,
             )
             return [seq for rows in reader.read() for seq in rows.seqs], len(pauses)
@@ -269,3 +271,9 @@ def test_checkStream(station: Station) -> None:
     stream = station.stream()
     created = station.streams.state(stream.name).created
     assert checkStream(station.streams, stream.name, created).stop == 1
+
+
+def test_logLoss(caplog: pytest.LogCaptureFixture) -> None:
+    """What is passed over stands in the log."""
+    logLoss(Loss("sequences 1 to 4 are gone"))
+    assert caplog.messages == ["sequences 1 to 4 are gone"]

@@ -5,11 +5,12 @@ Sending what there is room for.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 import pytest
 
 from natsbroker.spark.errors import DataSourceError, TimedOut
-from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Pipeline
 
 
 class Echo:
@@ -50,10 +51,8 @@ class Echo:
         return self.answers.popleft()
 
 
-class ReplyReceiver:
+class Requester:
     """Notes its answers."""
-
-    what = "stream S"
 
     def __init__(self) -> None:
         self.heard: list[tuple[object, bytes]] = []
@@ -62,6 +61,10 @@ class ReplyReceiver:
         if body == b"bad":
             raise DataSourceError("bad")
         self.heard.append((tag, body[headerLength:]))
+
+    def send(self, pipeline: Pipeline, tag: object, *given: bytes, **more: bytes) -> None:
+        """Send a request."""
+        pipeline.send("stream S", partial(self.answered, tag), *given, **more)
 
 
 def pipelineOver(echo: Echo, window: int) -> Pipeline:
@@ -72,10 +75,10 @@ def pipelineOver(echo: Echo, window: int) -> Pipeline:
 @pytest.mark.parametrize("window", [1, 2, 7, 1000])
 def test_window(window: int) -> None:
     """Requests go out in order, each is answered, and no more than the window are on their way."""
-    echo, requester = Echo(), ReplyReceiver()
+    echo, requester = Echo(), Requester()
     pipeline = pipelineOver(echo, window)
     for number in range(50):
-        pipeline.send(requester, number, b"x", b"%d" % number)
+        requester.send(pipeline, number, b"x", b"%d" % number)
         assert pipeline.waiting < max(window, 1)
     pipeline.finish()
     assert pipeline.waiting == 0
@@ -86,20 +89,20 @@ def test_window(window: int) -> None:
 
 def test_chunks() -> None:
     """Much is sent before the window is full, little waits for more."""
-    echo, requester = Echo(), ReplyReceiver()
+    echo, requester = Echo(), Requester()
     pipeline = pipelineOver(echo, 1000)
-    pipeline.send(requester, 0, b"x", b"little")
+    requester.send(pipeline, 0, b"x", b"little")
     assert echo.sent == []
-    pipeline.send(requester, 1, b"x", b"x" * 200_000)
+    requester.send(pipeline, 1, b"x", b"x" * 200_000)
     assert len(echo.sent) == 2
 
 
 def test_two() -> None:
     """Two senders share one window, and each receives its own answers."""
-    echo, one, other = Echo(), ReplyReceiver(), ReplyReceiver()
+    echo, one, other = Echo(), Requester(), Requester()
     pipeline = pipelineOver(echo, 4)
     for number in range(10):
-        pipeline.send((one, other)[number % 2], number, b"x", b"")
+        (one, other)[number % 2].send(pipeline, number, b"x", b"")
     pipeline.finish()
     assert [tag for tag, _ in one.heard] == [0, 2, 4, 6, 8]
     assert [tag for tag, _ in other.heard] == [1, 3, 5, 7, 9]
@@ -107,22 +110,22 @@ def test_two() -> None:
 
 def test_other() -> None:
     """Other messages go to their callback, and change nothing."""
-    echo, requester = Echo(), ReplyReceiver()
+    echo, requester = Echo(), Requester()
     heard: list[tuple[bytes, bytes, bytes]] = []
     pipeline = Pipeline(echo, 10, lambda *each: heard.append(each))  # type: ignore[arg-type]
     echo.answers.append((b"I.beat", b"HB", 0, b"b"))
-    pipeline.send(requester, 0, b"x", b"one")
+    requester.send(pipeline, 0, b"x", b"one")
     pipeline.finish()
     assert (heard, requester.heard) == ([(b"I.beat", b"HB", b"b")], [(0, b"one")])
 
 
 def test_shared() -> None:
     """Answers that come to one subject differ by their contents."""
-    echo, requester = Echo(), ReplyReceiver()
+    echo, requester = Echo(), Requester()
     pipeline = Pipeline(echo, 10, keyOf=lambda subject, body: body)  # type: ignore[arg-type]
     for number in range(3):
         payload = b"%d" % number
-        pipeline.send(requester, number, b"x", payload, reply=b"I.all", key=payload)
+        requester.send(pipeline, number, b"x", payload, reply=b"I.all", key=payload)
     pipeline.flush()
     echo.answers.reverse()
     pipeline.finish()
@@ -131,14 +134,14 @@ def test_shared() -> None:
 
 def test_rest() -> None:
     """While nothing new is sent, what was goes out and answers are taken, until it is over."""
-    echo, requester = Echo(), ReplyReceiver()
+    echo, requester = Echo(), Requester()
     pipeline = pipelineOver(echo, 10)
-    pipeline.send(requester, 0, b"x", b"one")
+    requester.send(pipeline, 0, b"x", b"one")
     pipeline.rest(5, lambda: 100.0)
     assert requester.heard == [(0, b"one")]
     assert echo.deadlines == [105.0, 105.0]
     times = iter((100.0, 100.0, 106.0))
-    pipeline.send(requester, 1, b"x", b"two")
+    requester.send(pipeline, 1, b"x", b"two")
     pipeline.rest(5, lambda: next(times))
     assert requester.heard[1:] == [(1, b"two")]
 
@@ -147,7 +150,7 @@ def test_silence() -> None:
     """If no answer comes, that is an error that says how many are missing, and of which sender."""
     pipeline = pipelineOver(Echo(silent=True), 10)
     for number in range(3):
-        pipeline.send(ReplyReceiver(), number, b"x", b"")
+        Requester().send(pipeline, number, b"x", b"")
     with pytest.raises(TimedOut, match="stream S: 3 messages were not acknowledged: silence"):
         pipeline.finish()
 
@@ -156,8 +159,8 @@ def test_requestThatCannotBeSent() -> None:
     """What cannot be sent is not waited for; what the asker refuses is its error."""
     pipeline = pipelineOver(Echo(), 10)
     with pytest.raises(ValueError, match="not a subject"):
-        pipeline.send(ReplyReceiver(), 0, b"a b", b"")
+        Requester().send(pipeline, 0, b"a b", b"")
     pipeline.finish()
-    pipeline.send(ReplyReceiver(), 0, b"x", b"bad")
+    Requester().send(pipeline, 0, b"x", b"bad")
     with pytest.raises(DataSourceError, match="bad"):
         pipeline.finish()

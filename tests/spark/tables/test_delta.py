@@ -20,7 +20,7 @@ from natsbroker.spark.codecs.datatypes import Clash, readSchema
 from natsbroker.spark.tables.checking import STORED, ArchiveDamaged, readFiles
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.filing import writeFiles
-from natsbroker.spark.tables.locations import locationOf, namesIn
+from natsbroker.spark.tables.locations import filesBelow, locationOf
 from natsbroker.spark.tables.snapshots import File, TableError, TableSnapshot
 from natsbroker.spark.tables.table import formOf
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together
@@ -327,8 +327,8 @@ class TestObjectStore:
         assert len(won) == 1
         found = lake.require()
         assert (found.stop, found.rows) == (12 + won[0], 11)
-        names = sorted(each.path.removeprefix("data/") for each in found.files)
-        assert sorted(namesIn(lake.root / "data")) == names
+        names = sorted(each.path for each in found.files)
+        assert sorted(path for path, _, _ in filesBelow(lake.root, "data")) == names
 
     def test_damage(self, lake: DeltaLakeTable) -> None:
         """A file that was deleted is found."""

@@ -18,7 +18,7 @@ from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.checking import readFiles
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.iceberg import IcebergTable
-from natsbroker.spark.tables.locations import namesIn
+from natsbroker.spark.tables.locations import filesBelow
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.spark.objectstore import IN_CATALOG, icebergCatalog, openedInCatalog
@@ -247,9 +247,8 @@ class TestObjects:
         [won] = together(4, lambda n: racers[n].append(base, files[n], (), 10 + n))
         assert objects.require().stop == 10 + won
         assert self.seqs() == list(range(1, 10 + won))
-        assert sorted(namesIn(objects.root / "data")) == sorted(
-            each.path.removeprefix("data/") for each in objects.require().files
-        )
+        names = sorted(each.path for each in objects.require().files)
+        assert sorted(path for path, _, _ in filesBelow(objects.root, "data")) == names
 
     def test_tidied(self, objects: ArchiveTable) -> None:
         """Small files become one; those, orphans and old metadata go when they are vacuumed."""
@@ -261,9 +260,8 @@ class TestObjects:
         assert objects.vacuum(0, True).files >= 3
         assert (objects.root / orphan.path).exists()
         assert objects.vacuum(0, False).files >= 3
-        assert namesIn(objects.root / "data") == [
-            each.path.removeprefix("data/") for each in objects.require().files
-        ]
+        names = [each.path for each in objects.require().files]
+        assert [path for path, _, _ in filesBelow(objects.root, "data")] == names
         assert self.seqs() == list(range(1, 15))
 
     def test_noCatalog(self, objects: ArchiveTable, bucket: str) -> None:

@@ -11,18 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import (
     Location,
     ObjectPath,
-    ParquetOutput,
     directoryOf,
     filesBelow,
     locationOf,
-    namesIn,
     parquetFile,
-    readText,
     sizeOf,
-    writeText,
 )
 from natsbroker.spark.tables.snapshots import TableError
 
@@ -64,15 +61,17 @@ def test_objects() -> None:
 def test_files(place: Location) -> None:
     """A file is there with its size once it was closed, and gone when it was deleted."""
     path = place / "data" / "a.parquet"
-    assert (namesIn(place), namesIn(place / "data"), sizeOf(path)) == ([], [], 0)
+    assert (list(filesBelow(place, "data")), sizeOf(path)) == ([], 0)
     assert not path.exists()
-    output = ParquetOutput(path, ROWS.schema)
-    output.write(ROWS, 2)
-    assert output.close() == sizeOf(path) > 0
-    assert namesIn(place / "data") == ["a.parquet"]
+    writer = FileWriter(place, 1)
+    writer.add(ROWS.to_batches()[0])
+    [made] = writer.finish()
+    path = place / made.path
+    assert made.bytes == sizeOf(path) > 0
+    assert [each for each, _, _ in filesBelow(place, "data")] == [made.path]
     assert (place / "data").exists()
     file = parquetFile(path)
-    assert (file.read(), file.num_row_groups) == (ROWS, 2)
+    assert (file.read(), file.num_row_groups) == (ROWS, 1)
     path.unlink()
     path.unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError):
@@ -82,14 +81,14 @@ def test_files(place: Location) -> None:
 def test_texts(place: Location) -> None:
     """A text is written whole, also a long one, and listed with its time and size."""
     with pytest.raises(FileNotFoundError):
-        readText(place / "a.json")
+        (place / "a.json").read_text("utf-8")
     assert list(filesBelow(place, "metadata")) == []
     long = "é" * 3_000_000
     if isinstance(place, Path):
         (place / "metadata" / "b").mkdir(parents=True)
     for name, text in (("a.json", "{}"), ("metadata/b/c.json", long)):
-        writeText(place / name, text)
-        assert readText(place / name) == text
+        (place / name).write_text(text, "utf-8")
+        assert (place / name).read_text("utf-8") == text
     [(path, written, size)] = filesBelow(place, "metadata")
     assert (path, size) == ("metadata/b/c.json", 6_000_000)
     assert abs(time.time() - written) < 60
@@ -97,9 +96,7 @@ def test_texts(place: Location) -> None:
 
 def test_abandoned(place: Location) -> None:
     """Nothing is left of a file that is given up and deleted."""
-    path = place / "data" / "a.parquet"
-    output = ParquetOutput(path, ROWS.schema)
-    output.write(ROWS, 2)
-    output.abandon()
-    path.unlink(missing_ok=True)
-    assert namesIn(place / "data") == []
+    writer = FileWriter(place, 1)
+    writer.add(pa.RecordBatch.from_pydict({"seq": range(200_000)}))
+    writer.abandon()
+    assert list(filesBelow(place, "data")) == []

@@ -4,6 +4,8 @@ Versions of tables.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from natsbroker.spark.tables.snapshots import (
@@ -11,6 +13,7 @@ from natsbroker.spark.tables.snapshots import (
     TableError,
     TableSnapshot,
     Tile,
+    failed,
     joined,
     newPath,
     ordered,
@@ -50,8 +53,18 @@ def test_ordered() -> None:
             ordered([file(5, 6), file(1, 2)], start, stop)
 
 
+def test_failed() -> None:
+    """An error says where and why."""
+    assert str(failed("/x", OSError(28, "No space left"))) == "/x: No space left"
+    assert str(failed("/x", OSError("odd"))) == "/x: odd"
+
+
 def test_paths() -> None:
     """Names are never used twice, and are in the order of ranges."""
     assert newPath(5) != newPath(5)
     assert newPath(5) < newPath(60) < newPath(700)
     assert newPath(5, "2026-11-20").startswith("data/date=2026-11-20/00000000000000000005-")
+    assert [file(1, 1).day, replace(file(1, 1), path=newPath(5, "2026-11-20")).day] == [
+        "",
+        "2026-11-20",
+    ]

@@ -4,19 +4,14 @@ What all formats have in common.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.tables.snapshots import TableError
-from natsbroker.spark.tables.table import FORMATS, failed, formOf, tableAt
-
-
-def test_failed() -> None:
-    """An error says where and why."""
-    assert str(failed(Path("/x"), OSError(28, "No space left"))) == "/x: No space left"
-    assert str(failed(Path("/x"), OSError("odd"))) == "/x: odd"
+from natsbroker.spark.tables.table import FORMATS, formOf, tableAt
 
 
 def test_new(tmp_path: Path) -> None:
@@ -29,11 +24,8 @@ def test_new(tmp_path: Path) -> None:
 
 def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing library is an error that names the extra that brings it."""
-
-    def gone(name: str) -> None:
-        raise ModuleNotFoundError("No module named 'lake'", name="lake")
-
-    monkeypatch.setattr("natsbroker.spark.tables.table.importlib.import_module", gone)
+    monkeypatch.delitem(sys.modules, "natsbroker.spark.tables.delta", raising=False)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(OptionError, match=r"pip install 'natsbroker\[delta\]'"):
         tableAt(tmp_path, "delta")
 

@@ -15,7 +15,7 @@ from natsbroker.spark.jobs.common import JobRun, command, writeWhole
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
-from natsbroker.spark.tables.table import failed
+from natsbroker.spark.tables.snapshots import failed
 
 _NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
 

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.logs.streams import NO_STREAM, StreamApi
-from natsbroker.spark.nats.pipelining import Pipeline
-from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.nats.publishing import Pipeline, Publisher
 
 BUCKET = "NB_REPLAY"
 

@@ -25,8 +25,7 @@ from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedg
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.spark.nats.pipelining import Pipeline
-from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.nats.publishing import Pipeline, Publisher
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.renaming import numbered
 from natsbroker.subjects.transforms import SubjectTransform
@@ -364,7 +363,7 @@ def _direct(
     streams: StreamApi, state: StreamState, bounds: tuple[int, int]
 ) -> Iterator[tuple[int, bytes]]:
     wanted = SequenceRange(state.name, state.created, *bounds)
-    reader = RangeReader(streams, wanted, ReadOptions(failsOnLoss=False), lambda loss: None)
+    reader = RangeReader(streams, wanted, ReadOptions(), lambda loss: None)
     for rows in reader.read():
         for seq, head in zip(rows.seqs, rows.heads, strict=True):
             yield seq, b"NATS/1.0%b\r\n\r\n" % head

@@ -12,7 +12,7 @@ from functools import partial
 from operator import add
 from typing import Any, NamedTuple
 
-from natsbroker.spark.datasource.tasks import batchesOf, connected, logLoss
+from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import Runner
 from natsbroker.spark.logs.channels import nanoseconds
@@ -208,7 +208,7 @@ def foldRange(
 ) -> EventTotals:
     found = EventTotals(windows)
     patterns = tuple(options["subject"])
-    for batch in batchesOf(options, ("seq", "data"), bounds, patterns, logLoss):
+    for batch in batchesOf(options, ("seq", "data"), bounds, patterns):
         for data in batch.column(1).to_pylist():
             try:
                 event = readEvent(data or b"")
@@ -232,7 +232,7 @@ def foldEvents(
     """
     checkedNames(options)
     with connected(options) as connection:
-        ranges = planRanges(logsOf(connection, options), options, logLoss)
+        ranges = planRanges(logsOf(connection, options), options)
     pieces = split(ranges, options["minPartitions"], options["maxRowsPerPartition"], _PROCESSORS)
     end = sum(each.stop - each.start for each in pieces)
     whole, done = EventTotals(windows), 0

@@ -24,7 +24,7 @@ from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
-from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Pipeline
 from natsbroker.spark.tables.snapshots import Log
 from natsbroker.spark.tables.table import FORMATS
 from tests.interop.conftest import StartServer
@@ -45,7 +45,7 @@ def contents(station: Station, stream: Stream) -> list[tuple[str, bytes, dict[st
     state = station.streams.state(stream.name)
     bounds = SequenceRange(stream.name, state.created, 1, state.stop)
     found = []
-    for rows in RangeReader(station.streams, bounds, ReadOptions(), print).read():
+    for rows in RangeReader(station.streams, bounds, ReadOptions(), None).read():
         for subject, payload, head in zip(rows.subjects, rows.payloads, rows.heads, strict=True):
             lines = [each.partition(b": ") for each in head.split(b"\r\n")[1:]]
             headers = {key.decode(): value.decode() for key, _, value in lines}

@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
-from natsbroker.spark.nats.pipelining import Pipeline
+from natsbroker.spark.nats.publishing import Pipeline
 from tests.spark.support import Station
 
 
