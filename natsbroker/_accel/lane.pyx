@@ -25,7 +25,6 @@ cimport cython
 import os
 from operator import attrgetter
 
-from natsbroker.subjects.matcher import isDeliverable
 from natsbroker.connections import backlog
 from natsbroker.wire import ops
 from natsbroker.connections.backlog import WorkQueue

@@ -239,6 +239,20 @@ cdef inline bint isReserved(const char* subject, Py_ssize_t length) noexcept:
     return False
 
 
+cdef bint isDeliverable(const char* subject, Py_ssize_t length) noexcept nogil:
+    """
+    As L{natsbroker.subjects.matcher.isDeliverable}.
+    """
+    cdef Py_ssize_t place
+    cdef unsigned char each, before = c"."
+    for place in range(length):
+        each = <unsigned char> subject[place]
+        if each < 0x20 or each == 0x7F or (each == c"." and before == c"."):
+            return False
+        before = each
+    return before != c"."
+
+
 @cython.final
 @cython.no_gc_clear  # As for Outbox.
 cdef class Matcher:
@@ -299,7 +313,7 @@ cdef class Matcher:
         )
         cdef uint64_t epoch = self.literals[literalBucket] + self.heads[headBucket] + self.wild
         cdef Matches matches
-        if isDeliverable(subject):
+        if isDeliverable(text, length):
             matches = sortEntries(self.router.match(subject), subject)
             matches.fast = matches.fast and not isReserved(text, length)
             if self.counterFor is not None:

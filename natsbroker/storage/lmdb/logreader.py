@@ -30,6 +30,13 @@ SCANNED = 16384
 """How many records one call looks at in search of subjects."""
 
 
+MOST_AHEAD = 1 << 20
+"""How many bytes of blocks are fetched at a time for a reader that wants as many."""
+
+RECORD_SIZE = 512
+"""What a record is taken to need at most when its size is not known: bytes."""
+
+
 class LogReader(OwnedLog):
     """
     @ivar version: how often blocks of the log were replaced.
@@ -90,7 +97,7 @@ class LogReader(OwnedLog):
         self, found: RecordList, sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
         while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
-            enough = 1 if limit == 1 else min(maxBytes * 2, AHEAD)
+            enough = min(maxBytes * 2, limit * RECORD_SIZE, MOST_AHEAD)
             blocks = yield self._fetchBlocks(sequence, enough)
             if not blocks:
                 return self._bounds.last + 1
@@ -117,10 +124,11 @@ class LogReader(OwnedLog):
                 return following
         verdicts = SubjectVerdicts(patterns)
         scanned = 0
+        enough = min(max(limit * RECORD_SIZE, AHEAD), MOST_AHEAD)
         sequence = max(sequence, self._bounds.first)
         while scanned < SCANNED and sequence <= self._bounds.last:
             block = self._cache.find(self.identity, sequence)
-            blocks = [block] if block is not None else (yield self._fetchBlocks(sequence, AHEAD))
+            blocks = [block] if block is not None else (yield self._fetchBlocks(sequence, enough))
             if not blocks:
                 return self._bounds.last + 1
             for each in blocks:
