@@ -336,6 +336,18 @@ class TableContract:
         assert grow(table, 20)
         self.check(table.directory, 3, 9, 10, 11)
 
+    def test_expiredMeanwhile(self, table: ArchiveTable, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of two that change what was lost at the same moment, the later one fails."""
+        assert grow(table, 10, lost=[(4, 6)])
+        assert grow(table, 20, lost=[(18, 20)])
+        base, other = table.require(), tableAt(table.root)
+        opened = [other._open()]
+        open_ = other._open
+        monkeypatch.setattr(other, "_open", lambda: opened.pop() if opened else open_())
+        assert table.append(base, [], [(20, 22)], 22)
+        assert not other.expire(base, 10)
+        assert table.require().lost == ((4, 6), (18, 22))
+
     def test_expired(self, table: ArchiveTable) -> None:
         """
         Files of which every message is too old go, with what was lost there, and later losses are

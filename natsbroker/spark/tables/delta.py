@@ -278,9 +278,18 @@ def _write(
 
 
 def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:
+    """
+    The numbers that a commit changes. Whatever it lost, the commit sets how many ranges that are:
+    of two commits that set the same number at the same moment, one fails.
+    """
     before, found = _numbers(base), _numbers(after)
     now = int(time.time() * 1000)
-    return [Transaction(x, each, now) for x, each in found.items() if before.get(x) != each]
+    isSet = {f"nb/{base.log.name}/lost": after.lost != base.lost}
+    return [
+        Transaction(x, each, now)
+        for x, each in found.items()
+        if before.get(x) != each or isSet.get(x)
+    ]
 
 
 def _partition(file: File) -> dict[str, str | None]:
