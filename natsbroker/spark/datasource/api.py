@@ -4,6 +4,8 @@ What PySpark's data source API has since 4.1 or 4.2, with stand-ins for earlier 
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamReader,
@@ -19,6 +21,10 @@ __all__ = [
     "SupportsTriggerAvailableNow",
     "passesStart",
 ]
+
+_AllAvailable = namedtuple("_AllAvailable", ())
+_MaxBytes = namedtuple("_MaxBytes", ("max_bytes",))
+_MaxRows = namedtuple("_MaxRows", ("max_rows",))
 
 
 class _StreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):
@@ -41,7 +47,8 @@ try:
         SupportsTriggerAvailableNow,
     )
 except ModuleNotFoundError:
-    ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = SupportsTriggerAvailableNow = object
+    ReadLimit = SupportsTriggerAvailableNow = object
+    ReadAllAvailable, ReadMaxBytes, ReadMaxRows = _AllAvailable, _MaxBytes, _MaxRows
 
 
 def passesStart() -> bool:
