@@ -88,7 +88,7 @@ class ConsumerAckHandler:
             self._hasChanged = True
             self._settled += settled
             core.cursor.forgetRun(settled)
-        if len(settled) < len(run.sequences):
+        if core.isRetaining and len(settled) < len(run.sequences):
             self._noteLate(set(run.sequences).difference(settled))
         self._replies += filter(None, run.replies)
 

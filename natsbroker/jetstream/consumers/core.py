@@ -410,7 +410,7 @@ class ConsumerCore:
             pending.redeliver(sequence, due, not self.backoff)
             self.cursor.forgetAgain(sequence)
         else:
-            self.cursor.take()
+            self.cursor.take(sequence)
             if not self.needsAcks:
                 pending.unacknowledged(sequence)
                 return

@@ -295,11 +295,12 @@ class RecordCursor:
             return False
         return self._scan > self._stream.last
 
-    def take(self) -> None:
+    def take(self, sequence: int) -> None:
         """
         The next message is delivered.
+
+        @param sequence: its sequence.
         """
-        sequence = self._buffer.first.sequence
         self._buffer.drop(1)
         if sequence <= self._counted:
             self._remaining -= 1

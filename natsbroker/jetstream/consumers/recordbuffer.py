@@ -11,6 +11,9 @@ from typing import Any, cast
 
 from natsbroker.interfaces.records import Record
 
+#: How many records that were dropped a part of decoded ones may keep.
+DROPPED = 512
+
 
 def sequencesOf(records: Sequence[Record]) -> list[int]:
     """
@@ -53,8 +56,13 @@ class RecordBuffer:
         if not records:
             return
         self._length += len(records)
-        if self._parts and isinstance(self._parts[-1], list) and isinstance(records, list):
-            self._parts[-1] += records
+        newest = self._parts[-1] if self._parts else ()
+        if isinstance(newest, list) and isinstance(records, list):
+            if len(self._parts) == 1 and self._dropped >= DROPPED:
+                # A consumer that always has something left would keep all that it was delivered.
+                del newest[: self._dropped]
+                self._dropped = 0
+            newest += records
         else:
             self._parts.append(records[:] if isinstance(records, list) else records)
 

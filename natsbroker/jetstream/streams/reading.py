@@ -187,12 +187,12 @@ class StreamRecords:
         """
         As L{read}. Where the lane and the log can, messages are decoded when they are asked for.
         """
-        recent = self._tail.read(filters, sequence, limit)
-        if recent is not None:
-            return recent
         if hot.EncodedRecords is None or not IShortcutLog.providedBy(self.log):
             found: Matching = yield self.read(filters, sequence, limit, maxBytes)
             return found
+        recent = self._tail.read(filters, sequence, limit)
+        if recent is not None:
+            return recent
         yield self._takeTurn()
         records = hot.EncodedRecords(Record, _LENGTH if self.isInFile else 0)
         following = yield self.log.collect(records, filters, sequence, limit, maxBytes)

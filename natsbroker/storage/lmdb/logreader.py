@@ -29,7 +29,6 @@ from natsbroker.subjects.verdicts import SubjectVerdicts
 SCANNED = 16384
 """How many records one call looks at in search of subjects."""
 
-
 MOST_AHEAD = 1 << 20
 """How many bytes of blocks are fetched at a time for a reader that wants as many."""
 

@@ -54,7 +54,7 @@ class Reader:
         record = self.cursor.peek()
         if record is None:
             return 0
-        self.cursor.take()
+        self.cursor.take(record.sequence)
         return record.sequence
 
 

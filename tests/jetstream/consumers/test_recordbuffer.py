@@ -4,13 +4,14 @@ What a consumer has read, in parts.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.consumers.recordbuffer import RecordBuffer, sequencesOf
+from natsbroker.jetstream.consumers.recordbuffer import DROPPED, RecordBuffer, sequencesOf
 from tests.storage.encodings import encodedRecords
 from tests.support import COMPILED
 
@@ -74,3 +75,18 @@ def test_parts() -> None:
         buffer.drop(count)
         found.append((buffer.isBetweenParts, len(buffer)))
     assert found == [(True, 4), (False, 1), (True, 0)]
+
+
+def test_always() -> None:
+    """A consumer that always has something left does not keep what it has delivered."""
+    buffer = RecordBuffer()
+    records = [Record(each, 1, b"s", b"", b"") for each in range(3 * DROPPED)]
+    oldest = Record(0, 1, b"s", b"", b"")
+    references = sys.getrefcount(oldest)
+    buffer.extend([oldest])
+    buffer.extend(records[:1])
+    for each in records:
+        buffer.extend([each])
+        buffer.drop(1)
+    left = sys.getrefcount(oldest)
+    assert (len(buffer), left) == (2, references)
