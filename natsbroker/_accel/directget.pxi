@@ -141,18 +141,12 @@ cdef bint readEncoded(
     cdef Py_ssize_t length = end - start
     if start < 0 or length < RECORD_HEAD or end > PyBytes_GET_SIZE(raw):
         return False
-    stored.subjectLength = nb_get(at + 4, 2)
-    stored.headersLength = nb_get(at + 8, 4)
-    stored.payloadLength = nb_get(at + 12, 4)
     time[0] = nb_get(at + 32, 8)
     if (
-        RECORD_HEAD + stored.subjectLength + stored.headersLength + stored.payloadLength != length
+        pointInto(stored, at) != length
         or nb_get(at, 4) != nb_crc(at + 4, length - 4, True)
         or nb_get(at + 16, 8) != identity or nb_get(at + 24, 8) != sequence
         or <int64_t> time[0] < 0
     ):
         return False
-    stored.subject = at + RECORD_HEAD
-    stored.headers = stored.subject + stored.subjectLength
-    stored.payload = stored.headers + stored.headersLength
     return True

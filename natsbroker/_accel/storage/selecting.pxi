@@ -55,6 +55,21 @@ cdef bint isWanted(tuple patterns, const char* subject, Py_ssize_t size) except 
     return False
 
 
+cdef inline Py_ssize_t pointInto(Stored* stored, const char* record) noexcept nogil:
+    """
+    Have a message point into an encoded record, as far as its head says.
+
+    @return: how long the record is then.
+    """
+    stored.subjectLength = nb_get(record + 4, 2)
+    stored.headersLength = nb_get(record + 8, 4)
+    stored.payloadLength = nb_get(record + 12, 4)
+    stored.subject = record + RECORD_HEAD
+    stored.headers = stored.subject + stored.subjectLength
+    stored.payload = stored.headers + stored.headersLength
+    return RECORD_HEAD + stored.subjectLength + stored.headersLength + stored.payloadLength
+
+
 @cython.final
 cdef class EncodedRecords:
     """
@@ -104,6 +119,7 @@ cdef class EncodedRecords:
         @param size: their bytes.
         """
         cdef bytes copy
+        cdef Stored stored
         cdef Py_ssize_t place, length
         cdef char* out
         cdef Py_ssize_t newest = PyList_GET_SIZE(self.raws) - 1
@@ -112,10 +128,7 @@ cdef class EncodedRecords:
         copy = PyBytes_FromStringAndSize(NULL, size)
         out = PyBytes_AS_STRING(copy)
         for place in range(begun, self.count):
-            length = (
-                RECORD_HEAD + nb_get(self.records[place] + 4, 2)
-                + nb_get(self.records[place] + 8, 4) + nb_get(self.records[place] + 12, 4)
-            )
+            length = pointInto(&stored, self.records[place])
             memcpy(out, self.records[place], length)
             self.records[place] = out
             out += length
@@ -126,13 +139,7 @@ cdef class EncodedRecords:
         """
         Have a message point into a record.
         """
-        cdef const char* at = self.records[place]
-        stored.subjectLength = nb_get(at + 4, 2)
-        stored.headersLength = nb_get(at + 8, 4)
-        stored.payloadLength = nb_get(at + 12, 4)
-        stored.subject = at + RECORD_HEAD
-        stored.headers = stored.subject + stored.subjectLength
-        stored.payload = stored.headers + stored.headersLength
+        pointInto(stored, self.records[place])
         if stored.headersLength > self.skipped:
             stored.headers += self.skipped
             stored.headersLength -= self.skipped
@@ -186,8 +193,8 @@ cdef class EncodedRecords:
 
 def selectRecords(
     found not None, type recordClass not None, bytes raw not None, Py_ssize_t offset,
-    array.array starts not None, sequences, dead, Py_ssize_t begin, Py_ssize_t end, uint64_t identity, tuple patterns,
-    Py_ssize_t limit, Py_ssize_t maxBytes,
+    array.array starts not None, sequences, dead, Py_ssize_t begin, Py_ssize_t end,
+    uint64_t identity, tuple patterns, Py_ssize_t limit, Py_ssize_t maxBytes,
 ):
     """
     What the twin's C{Block.select} does.
