@@ -38,6 +38,8 @@ __all__ = [
     "closeAll",
     "decodeBlock",
     "encodeRecords",
+    "findLast",
+    "findRecord",
     "gatherBlocks",
     "maskBytes",
     "readAcks",
@@ -78,12 +80,15 @@ maskBytes: Any = None
 readFrames: Any = None
 
 #: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports}, of
-#: L{natsbroker.jetstream.streams.publish}, of L{natsbroker.jetstream.streams.directget} and of
-#: Google's protobuf library, for what comes in bulk; C{None} where they are not compiled.
+#: L{natsbroker.storage.lmdb.reading}, of L{natsbroker.jetstream.streams.publish}, of
+#: L{natsbroker.jetstream.streams.directget} and of Google's protobuf library, for what comes in
+#: bulk or often; C{None} where they are not compiled.
 DirectGetStep: Any = None
 EncodedRecords: Any = None
 PublishStep: Any = None
 encodeRecords: Any = None
+findLast: Any = None
+findRecord: Any = None
 gatherBlocks: Any = None
 readAcks: Any = None
 readPublishes: Any = None

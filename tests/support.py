@@ -86,6 +86,8 @@ class Names:
     closeAll: Any
     decodeBlock: Any
     encodeRecords: Any
+    findLast: Any
+    findRecord: Any
     gatherBlocks: Any
     readAcks: Any
     readPublishes: Any
@@ -110,6 +112,8 @@ STEPS = (
     "PublishStep",
     "Seal",
     "encodeRecords",
+    "findLast",
+    "findRecord",
     "gatherBlocks",
     "readAcks",
     "readPublishes",

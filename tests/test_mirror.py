@@ -54,7 +54,6 @@ ELSEWHERE = {
     "storage/lmdb/losses.py": "held by tests/storage/lmdb/test_scrubbing.py",
     "storage/lmdb/opening.py": _PARTS,
     "storage/lmdb/pages.py": _PARTS,
-    "storage/lmdb/reading.py": _PARTS,
     "storage/lmdb/reports.py": "held by tests/storage/lmdb/test_scrubbing.py",
     "storage/lmdb/salvage.py": _PARTS,
     "storage/lmdb/survey.py": _PARTS,

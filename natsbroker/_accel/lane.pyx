@@ -11,6 +11,7 @@ readable path decides. No Python object is made for a message.
 """
 
 from cpython cimport array
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject, Py_INCREF
@@ -63,6 +64,7 @@ include "blocks.pxi"
 include "storage/records.pxi"
 include "storage/selecting.pxi"
 include "storage/gathering.pxi"
+include "storage/finding.pxi"
 include "streaming.pxi"
 include "streampublishing.pxi"
 include "directget.pxi"

@@ -28,6 +28,8 @@ from natsbroker.clients.limits import ClientLimits
 from natsbroker.interfaces import IBatchSubscriber, IMessageBus, IRunSubscriber
 from natsbroker.interfaces.records import Record
 from natsbroker.storage.blocks import Contents, build
+from natsbroker.storage.envelopes import wrap
+from natsbroker.storage.lmdb.layout import Tally, blockKey, tallyKey
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -214,6 +216,43 @@ class RunService(Service):
             self._bus.publishBatch(b"_INBOX.1", payloads)
 
 
+class OddDatabase:
+    """
+    A transaction, and a cursor in it, whose keys and values are whole half of the time.
+    """
+
+    def __init__(self, random: Random, value: bytes) -> None:
+        self._random = random
+        self._value = value
+
+    def _maybe(self, data: bytes) -> bytes:
+        return data if self._random.random() < 0.5 else mutate(self._random, data)
+
+    def get(self, key: bytes) -> bytes | None:
+        """
+        What lies there; from most blocks nothing is deleted.
+        """
+        isAbsent = key.startswith(b"G") and self._random.random() < 0.9
+        return None if isAbsent else self.value()
+
+    def cursor(self) -> OddDatabase:
+        return self
+
+    def set_range(self, _: bytes) -> bool:
+        return self._random.random() < 0.8
+
+    def prev(self) -> bool:
+        return self.set_range(b"")
+
+    last = prev
+
+    def key(self) -> bytes:
+        return self._maybe(blockKey(1, self._random.randrange(3)))
+
+    def value(self) -> bytes:
+        return self._maybe(self._value)
+
+
 def streaming(random: Random, payloads: list[bytes]) -> None:
     """
     The steps of the streaming service and of its store, with anything for messages and records;
@@ -266,6 +305,10 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     block = build(b"12345678", 1, 1, contents) if blobs else b""
     for other in (block, mutate(random, block)):
         hot.gatherBlocks([block, other], 1, random.randrange(9), random.randrange(99), 99)
+    key, tally = tallyKey(1, b"foo"), Tally(b"foo")
+    tally.add(range(1, 3), 1)
+    hot.findLast(OddDatabase(random, wrap(b"12345678", b"T", 1, key, tally.pack())), key)
+    hot.findRecord(OddDatabase(random, block), 1, random.randrange(9))
     odd = [mutate(random, each) for each in (PUBLISHED, PUBLISHED, ACKED)]
     for some in (payloads, odd):
         hot.readPublishes(some, random.randrange(len(some) + 1))

@@ -52,11 +52,14 @@ cdef extern from *:
     static int nb_hasMachine(void) { return 0; }
     #endif
 
-    /* CRC-32C. */
-    static uint32_t nb_crc(const char *at, size_t length, int byMachine) {
+    /* CRC-32C of some bytes behind others. */
+    static uint32_t nb_crcOn(uint32_t crc, const char *at, size_t length, int byMachine) {
         if (!nb_crcReady) nb_crcPrepare();
-        if (byMachine && nb_hasMachine()) return ~nb_crcByMachine(~0u, (const unsigned char *) at, length);
-        return ~nb_crcByTable(~0u, (const unsigned char *) at, length);
+        if (byMachine && nb_hasMachine()) return ~nb_crcByMachine(~crc, (const unsigned char *) at, length);
+        return ~nb_crcByTable(~crc, (const unsigned char *) at, length);
+    }
+    static uint32_t nb_crc(const char *at, size_t length, int byMachine) {
+        return nb_crcOn(0, at, length, byMachine);
     }
 
     static inline void nb_put16(char *out, uint16_t value) {
@@ -88,6 +91,7 @@ cdef extern from *:
     }
     """
     uint32_t nb_crc(const char* at, size_t length, int byMachine) noexcept nogil
+    uint32_t nb_crcOn(uint32_t crc, const char* at, size_t length, int byMachine) noexcept nogil
     void nb_put16(char* out, unsigned int value) noexcept nogil
     void nb_put32(char* out, uint32_t value) noexcept nogil
     void nb_put64(char* out, uint64_t value) noexcept nogil

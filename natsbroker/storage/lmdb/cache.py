@@ -14,9 +14,9 @@ from typing import Any
 import lmdb
 
 from natsbroker.interfaces.records import EncodedRecord
-from natsbroker.storage.blocks import Block, placeIn, readBlock
+from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.lmdb.ahead import RecordsAhead
-from natsbroker.storage.lmdb.reading import blockIn, lastIn
+from natsbroker.storage.lmdb.reading import blockIn, findRecord, lastIn
 
 LARGEST = 32 << 20
 """Bytes of blocks that are kept."""
@@ -154,21 +154,22 @@ class QuickRecords:
     def _readRecord(
         self, txn: lmdb.Transaction[bytes], sequence: int, ahead: RecordsAhead
     ) -> EncodedRecord | None:
-        identity = self._identity
-        found = blockIn(txn, identity, sequence)
-        if found is None or sequence in found[2]:
+        found = findRecord(txn, self._identity, sequence)
+        if found is None:
             return None
-        first, raw, dead = found
-        if self._cache.isAskedAgain(identity, first):
-            block = readBlock(bytes(raw), identity, first, dead)
+        first, record = found
+        if self._cache.isAskedAgain(self._identity, first):
+            self._keepBlock(txn, first, ahead)
+        return record, 0, len(record)
+
+    def _keepBlock(self, txn: lmdb.Transaction[bytes], first: int, ahead: RecordsAhead) -> None:
+        found = blockIn(txn, self._identity, first)
+        if found is not None:
+            _, raw, dead = found
+            block = readBlock(bytes(raw), self._identity, first, dead)
             if block is not None and not block.missing:
                 block.dead = dead.union(ahead.goneIn(block.sequences))
-                self._cache.add(identity, first, block)
-        place = placeIn(raw, sequence)
-        if place is None:
-            return None
-        record = bytes(raw[slice(*place)])
-        return record, 0, len(record)
+                self._cache.add(self._identity, first, block)
 
 
 _NOTHING: tuple[int, int, EncodedRecord | None] = (0, 0, None)

@@ -79,7 +79,8 @@ class Environment:
         @param maxSize: how large it may grow, in bytes; 0 for any size.
         """
         self.path = path
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        self._condition = threading.Condition(self._lock)
         self._readers = 0
         self._moving = False
         self._closed = False
@@ -167,7 +168,7 @@ class Environment:
         Call something with a transaction that gives views instead of bytes, if that takes no
         waiting: else C{None}.
         """
-        with self._condition:
+        with self._lock:
             if self._moving or self._closed or self._successor is not None:
                 return None
             self._readers += 1
@@ -201,7 +202,7 @@ class Environment:
             raise
 
     def _leave(self) -> None:
-        with self._condition:
+        with self._lock:
             self._readers -= 1
             if self._moving:
                 self._condition.notify_all()

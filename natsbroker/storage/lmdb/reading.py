@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import lmdb
 
+from natsbroker import hot
 from natsbroker.interfaces.records import Columns
-from natsbroker.storage.blocks import NONE, parseHead, unpackDead
+from natsbroker.storage.blocks import NONE, parseHead, placeIn, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.exports import beginning, gather, sizeIn
 from natsbroker.storage.lmdb.environment import Environment
@@ -135,6 +136,24 @@ def blockIn(
             return None
         first = sequenceOf(key)
         return first, cursor.value(), _dead(txn, identity, first)
+
+
+def findRecord(
+    txn: lmdb.Transaction[bytes], identity: int, sequence: int
+) -> tuple[int, bytes] | None:
+    """
+    The first sequence of the block of a record, and the bytes of the record, unverified.
+    """
+    if hot.findRecord is not None:
+        quick: tuple[int, bytes] | None = hot.findRecord(txn, identity, sequence)
+        if quick is not None:
+            return quick
+    found = blockIn(txn, identity, sequence)
+    if found is None or sequence in found[2]:
+        return None
+    first, raw, _ = found
+    place = placeIn(raw, sequence)
+    return None if place is None else (first, bytes(raw[slice(*place)]))
 
 
 def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:
@@ -276,6 +295,8 @@ def lastIn(txn: lmdb.Transaction[bytes], identity: int, subject: bytes) -> int:
     The sequence of the last record of a literal subject; 0 if there is none.
     """
     key = tallyKey(identity, subject)
+    if hot.findLast is not None:
+        return int(hot.findLast(txn, key))
     raw = txn.get(key)
     try:
         return 0 if raw is None else lastOfTally(unwrap(bytes(raw), key).value)
