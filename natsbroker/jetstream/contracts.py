@@ -6,7 +6,7 @@ The classes are protocols, because the modules of streams and accounts import co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
@@ -121,6 +121,15 @@ class ConsumerStream(Protocol):
     def last(self) -> int:
         """The last sequence that is durable."""
 
+    @property
+    def announced(self) -> int:
+        """The last sequence up to which its consumers know the messages that they want."""
+
+    def refiltered(self, consumer: Any, previous: tuple[bytes, ...]) -> None:
+        """
+        A consumer has other filters than before.
+        """
+
     def read(
         self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20
     ) -> Deferred[Matching]:
@@ -216,8 +225,8 @@ class ExpiringStream(DirectStream, Protocol):
         """The records."""
 
     @property
-    def consumers(self) -> Mapping[str, Any]:
-        """The consumers by name."""
+    def consumers(self) -> Any:
+        """The L{natsbroker.jetstream.consumers.table.ConsumerTable}."""
 
     @property
     def publisher(self) -> Any:
@@ -324,8 +333,8 @@ class PublishedStream(Protocol):
         """The records."""
 
     @property
-    def consumers(self) -> Mapping[str, Any]:
-        """The consumers by name."""
+    def consumers(self) -> Any:
+        """The L{natsbroker.jetstream.consumers.table.ConsumerTable}."""
 
     @property
     def watchers(self) -> Sequence[Any]:

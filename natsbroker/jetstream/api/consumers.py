@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from random import SystemRandom
 from typing import Any
 
+from twisted.internet.defer import ensureDeferred
+
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findConsumer, findStream, inTurns, shownConsumer
 from natsbroker.jetstream.api.dispatcher import ApiRoute, HeadedResult, Request
@@ -79,10 +81,9 @@ async def _create(
     isClustered = account.members is not None
     parsed = addressedConsumer(parsed, form, streamName, name, subjectFilter, isClustered)
     stream = findStream(account, streamName)
-    known = {key: each.config for key, each in stream.consumers.items()}
     checks = ConsumerChecker(
         stream.config,
-        known,
+        stream.consumers.configs,
         lambda subject: account.bus.hasInterest(subject.encode()),
         account.limits,
         account.serverLimits,
@@ -96,12 +97,18 @@ async def _create(
     if consumer is None:
         name = name or _newName()
         consumer = Consumer(stream, name, config, account.now())
-        stream.consumers[name] = consumer
+        stream.consumers.add(consumer)
         try:
-            await _store(account, consumer)
-            await consumer.start()
+            # The store makes both durable together, or the configuration first.
+            storing = ensureDeferred(_store(account, consumer))
+            starting = consumer.start()
+            try:
+                await storing
+            finally:
+                await starting
         except BaseException:
-            stream.consumers.pop(name, None)
+            consumer.stop("deleted")
+            stream.consumers.remove(consumer)
             raise
         consumer.core.advise("CREATED", "consumer_action", action="create")
         if account.cluster is not None:

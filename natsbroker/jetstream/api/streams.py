@@ -104,9 +104,7 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     stream = account.streams.get(name)
     if stream is not None and stream.isChannel:
         raise errors.STREAM_UPDATE(err="the stream is a channel, with the limits of NATS Streaming")
-    consumers = (
-        {} if stream is None else {key: each.config for key, each in stream.consumers.items()}
-    )
+    consumers = {} if stream is None else stream.consumers.configs
     config = updatedStream(
         parsed, name, await checker(account, parsed.config.num_replicas), consumers
     )

@@ -168,8 +168,7 @@ class ChannelStream(Stream):
         """
         if isWatched and records:
             self._tail.add(records)
-            for consumer in list(self.consumers.values()):
-                consumer.stored(records)
+            self.consumers.stored(records)
         else:
             self._tail.clear()
         self.evicted()

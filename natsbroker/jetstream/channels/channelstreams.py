@@ -257,7 +257,7 @@ class ChannelStreams:
         for found, config in kept.consumers.get(stream.name, ()):
             name = found["name"]
             state = kept.values.get(consumerKeys(stream.name, name)[1])
-            stream.consumers[name] = Consumer(stream, name, config, found["created"], state)
+            stream.consumers.add(Consumer(stream, name, config, found["created"], state))
         self._streams[channel.name] = account.streams[stream.name] = stream
         stream.serve()
         for consumer in list(stream.consumers.values()):

@@ -82,10 +82,11 @@ class Consumer:
         self.core.owner = self
         self._pull: PullDeliverer | None = None
         self._push: PushDeliverer | None = None
+        self._deliverer: PullDeliverer | PushDeliverer
         if config.deliver_subject:
-            self._push = PushDeliverer(self.core, self._bound)
+            self._deliverer = self._push = PushDeliverer(self.core, self._bound)
         else:
-            self._pull = PullDeliverer(self.core)
+            self._deliverer = self._pull = PullDeliverer(self.core)
         self._acks = ConsumerAckHandler(self.core, self._requested)
 
     @property
@@ -148,13 +149,6 @@ class Consumer:
         self._watchActivity()
         self._noteBegun()
         self._deliverer.begin()
-
-    @property
-    def _deliverer(self) -> PullDeliverer | PushDeliverer:
-        deliverer = self._pull or self._push
-        if deliverer is None:
-            raise RuntimeError("a consumer delivers by pull or by push")
-        return deliverer
 
     def _subscribe(self) -> None:
         account = self.stream.account
@@ -249,17 +243,19 @@ class Consumer:
 
     # Changes of the stream.
 
-    def stored(self, records: Sequence[Record]) -> None:
+    def stored(self, records: Sequence[Record], last: int) -> None:
         """
-        Messages became durable.
+        Messages that it wants became durable.
 
         @param records: at least one, in order of sequence.
+        @param last: the sequence up to which there are no others that it wants.
         """
         core = self.core
-        isWanted = core.cursor.stored(records, self._deliverer.canDeliver())
+        canDeliver = self._deliverer.canDeliver()
+        core.cursor.stored(records, last, canDeliver)
         if (limit := self.stream.config.max_msgs_per_subject) > 0:
             core.cursor.replaced(records, limit == 1)
-        if isWanted and core.isServing:
+        if canDeliver and core.isServing:
             core.pump()
 
     def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
@@ -270,10 +266,13 @@ class Consumer:
             consumer continues there, and publishes no advisories.
         """
         core = self.core
-        core.cursor.removed(sequences, before)
         pending = core.pending
+        isHeld = bool(pending.entries or pending.counts)
+        core.cursor.removed(sequences, before)
+        if not isHeld and not isPurge:
+            return
         count = len(pending)
-        for each in sequences if pending.entries or pending.counts else ():
+        for each in sequences if isHeld else ():
             if each in pending.entries or each in pending.counts:
                 core.gone(each)
         core.goneBefore(before, isPurge)
@@ -299,8 +298,10 @@ class Consumer:
             due = core.pending.nextDue()
             if due is not None:
                 core.watchPending(due)
-        if filtersOf(config) != core.cursor.filters:
+        filters = core.cursor.filters
+        if filtersOf(config) != filters:
             core.cursor.refilter(filtersOf(config))
+            self.stream.refiltered(self, filters)
         self._watchActivity()
         core.pump()
         return self.refresh()

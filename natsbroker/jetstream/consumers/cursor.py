@@ -187,31 +187,43 @@ class RecordCursor:
         self._isStale = True
         self._changes += 1
 
-    def stored(self, records: Sequence[Record], keep: bool) -> bool:
+    def stored(self, records: Sequence[Record], last: int, keep: bool) -> None:
         """
-        Messages became durable.
+        Messages that match the filters became durable.
 
-        @param records: in order of sequence.
+        @param records: at least one, in order of sequence.
+        @param last: the sequence up to which no others match.
         @param keep: whether the consumer can deliver, so that reading them again can be saved.
-        @return: whether there are any for the consumer.
         """
         self._changes += 1
-        counted, self._counted = self._counted, max(self._counted, records[-1].sequence)
-        wanted: Sequence[Record] = records
-        if self.filters:
-            wanted = [each for each in records if self.wants(each.subject)]
+        counted, self._counted = self._counted, max(self._counted, last)
         first = max(counted + 1, self.position)
         if records[0].sequence >= first:
-            self._remaining += len(wanted)
+            self._remaining += len(records)
         else:
-            self._remaining += sum(1 for each in wanted if each.sequence >= first)
-        isCovered = self._scan > self._last and not self._skip and not self.isBusy
-        self._last = max(self._last, records[-1].sequence)
+            self._remaining += sum(1 for each in records if each.sequence >= first)
+        isCovered = self._isCovered
+        self._last = max(self._last, last)
         if isCovered and keep and len(self._buffer) < PIECE:
             scan = self._scan
-            self._buffer.extend([each for each in wanted if each.sequence >= scan])
-            self._scan = max(scan, records[-1].sequence + 1)
-        return bool(wanted)
+            self._buffer.extend([each for each in records if each.sequence >= scan])
+            self._scan = max(scan, last + 1)
+
+    @property
+    def _isCovered(self) -> bool:
+        """
+        Whether all messages up to the last one that the cursor knows of are read.
+        """
+        return self._scan > self._last and not self._skip and not self.isBusy
+
+    def _passOver(self) -> None:
+        """
+        Pass over messages that do not match: the cursor knows of those that do.
+        """
+        announced = self._stream.announced
+        if announced > self._last and self._isCovered:
+            self._scan = max(self._scan, announced + 1)
+            self._last = announced
 
     def replaced(self, records: Sequence[Record], isLast: bool) -> None:
         """
@@ -275,6 +287,7 @@ class RecordCursor:
         """
         if self._isStale and not self.count():
             return None
+        self._passOver()
         if not self._buffer and not self.isBusy:
             if self._skip:
                 self._run(self._readSkip)

@@ -230,7 +230,7 @@ class ConsumerChecker:
             most = self.account.max_consumers
         if most <= 0:
             most = self.server.default_max_consumers
-        if 0 < most <= len(self._counted()):
+        if 0 < most <= len(self.consumers) and most <= len(self._counted()):
             raise errors.MAXIMUM_CONSUMERS_LIMIT()
 
     def _counted(self) -> list[str]:

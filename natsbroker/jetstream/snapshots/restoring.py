@@ -235,7 +235,7 @@ class StreamRestore:
         account = self._account
         checks = ConsumerChecker(
             stream.config,
-            {key: each.config for key, each in stream.consumers.items()},
+            stream.consumers.configs,
             lambda subject: account.bus.hasInterest(subject.encode()),
             account.limits,
             account.serverLimits,
@@ -248,7 +248,7 @@ class StreamRestore:
         admitted = _withMetadataOf(admitted, config)
         value = None if state is None else state.encode()
         consumer = Consumer(stream, name, admitted, account.now(), value)
-        stream.consumers[name] = consumer
+        stream.consumers.add(consumer)
         self._consumers.append((consumer, value))
 
     # Messages.

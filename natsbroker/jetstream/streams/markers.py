@@ -89,9 +89,8 @@ class MessageEnds:
         Whether the stream would store a marker.
         """
         stream = self._stream
-        return stream.config.retention is not RetentionPolicy.INTEREST or any(
-            each.wants(subject) for each in stream.consumers.values()
-        )
+        isKept = stream.config.retention is not RetentionPolicy.INTEREST
+        return isKept or stream.consumers.isWanted(subject)
 
     def _mark(self, records: Sequence[Record]) -> Generator[Deferred[Any], Any, list[Record]]:
         stream = self._stream

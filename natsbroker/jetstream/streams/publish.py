@@ -240,12 +240,12 @@ class StreamPublisher:
             rollup = self._checks.rollupOf(known, isSourced)
         if config.allow_msg_counter and increment is None:
             raise errors.MESSAGE_INCR_MISSING()
-        isWanted = not self._keepsNothing or self._isWanted(subject)
+        isKept = self._isKept(subject)
         if trace is not None:
-            trace.judged(subject, isWanted)
+            trace.judged(subject, isKept)
             if trace.isOnly:
                 return
-        if not isWanted:
+        if not isKept:
             self._skip(reply, messageId, now, self._checks.rollupsOf(subject, headers, rollup, 0))
             return
         if ttl is not None:
@@ -291,7 +291,7 @@ class StreamPublisher:
         for place, (subject, headers, payload, messageId, rollup) in enumerate(messages):
             reply = published.reply if place == last else b""
             self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
-            if self._batch is not None and self._keepsNothing and not self._isWanted(subject):
+            if self._batch is not None and not self._isKept(subject):
                 self._batch.unwanted.append(len(self._batch.entries) - 1)
 
     def putFast(self, message: CheckedMessage, failed: Callable[[], object], reply: bytes) -> int:
@@ -305,7 +305,7 @@ class StreamPublisher:
         self.put(subject, *message[1:3], b"", *message[3:], self._account.now())
         if self._batch is not None:
             self._batch.failures.append((reply, failed))
-            if self._keepsNothing and not self._isWanted(subject):
+            if not self._isKept(subject):
                 self._batch.unwanted.append(len(self._batch.entries) - 1)
         return sequence
 
@@ -314,8 +314,8 @@ class StreamPublisher:
             return self._batch.first + len(self._batch.entries)
         return int(self._stream.log.nextSequence)
 
-    def _isWanted(self, subject: bytes) -> bool:
-        return any(each.wants(subject) for each in self._stream.consumers.values())
+    def _isKept(self, subject: bytes) -> bool:
+        return not self._keepsNothing or self._stream.consumers.isWanted(subject)
 
     def _usage(self) -> tuple[int, int]:
         """

@@ -349,7 +349,7 @@ async def _recoverConsumer(
         return True
     state = values.get(consumerKeys(stream.name, name)[1])
     consumer = Consumer(stream, name, config, found["created"], state)
-    stream.consumers[name] = consumer
+    stream.consumers.add(consumer)
     await _guarded(account, stream, consumer.start())
     return True
 

@@ -16,6 +16,7 @@ from natsbroker.interfaces import IStateStore, ISubscription
 from natsbroker.interfaces.records import Record, Retention
 from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.consumers.state import stateKey
+from natsbroker.jetstream.consumers.table import ConsumerTable
 from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy, StreamConfig
@@ -94,7 +95,7 @@ class Stream(StreamRecords):
         self.name = config.name
         super().__init__(config, log)
         self.created = created
-        self.consumers: dict[str, Consumer] = {}
+        self.consumers = ConsumerTable()
         self.publisher = StreamPublisher(self)
         self.intake = StreamIntake(self)
         self.watchers: list[Callable[[Sequence[Record]], None]] = []
@@ -116,6 +117,13 @@ class Stream(StreamRecords):
         """
         store = self.account.files if self.isInFile else self.account.memory
         return CopiedStates(store.states(self.account.spaceOf(self.name)))
+
+    @property
+    def announced(self) -> int:
+        return self.consumers.announced
+
+    def refiltered(self, consumer: Consumer, previous: tuple[bytes, ...]) -> None:
+        self.consumers.refiltered(consumer, previous)
 
     @property
     def isShared(self) -> bool:
@@ -243,8 +251,7 @@ class Stream(StreamRecords):
         if isWatched:
             for watcher in self.watchers:
                 watcher(records)
-            for consumer in list(self.consumers.values()):
-                consumer.stored(records)
+            self.consumers.stored(records)
         if 0 < self.config.max_bytes < self.size:
             self.account.run(self.change(self._shrink()))
         if self.config.max_age > 0 and not self._aging.isBusy:
@@ -460,8 +467,7 @@ class Stream(StreamRecords):
         Delete a consumer that has stopped. With interest retention, messages that only it needed
         go.
         """
-        if self.consumers.get(consumer.name) is consumer:
-            del self.consumers[consumer.name]
+        self.consumers.remove(consumer)
         await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer.name)))
         if self.config.retention is RetentionPolicy.INTEREST and not self.isDeleted:
             await self.releaseUnneeded(self.last)

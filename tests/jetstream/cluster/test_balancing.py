@@ -4,6 +4,9 @@ Streams that move to brokers that join.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from natsbroker.jetstream.cluster.balancing import AT_ONCE, LeaderBalance, Move, movable
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement
@@ -36,7 +39,8 @@ def test_movable() -> None:
     """Streams that a placement keeps stay; those with few consumers go first."""
     stage = Stage()
     busy = stage.stream(name="A", subjects=("a",))
-    busy.consumers["d"] = object()  # type: ignore[assignment]  # only counted
+    counted: Any = SimpleNamespace(name="d", filters=())
+    busy.consumers.add(counted)
     idle = stage.stream(name="B", subjects=("b",))
     kept = stage.stream(name="C", subjects=("c",), placement=Placement(tags=("nvme",)))
     assert movable([busy, idle, kept], peers("n1", "n2"), "n2") == [idle, busy]

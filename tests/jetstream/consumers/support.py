@@ -179,6 +179,7 @@ class FakeStream:
     """
 
     isShared = False
+    announced = 0
 
     def __init__(self, stage: ConsumerStage, log: MemoryLog, config: StreamConfig) -> None:
         self.account = stage.fakeAccount
@@ -249,6 +250,9 @@ class FakeStream:
     def consumerEnded(self, consumer: Any) -> None:
         self.ended.append(consumer)
 
+    def refiltered(self, consumer: Any, previous: tuple[bytes, ...]) -> None:
+        pass  # Each consumer is asked for each message.
+
     # What the tests do.
 
     def publish(self, subject: str, payload: str = "", headers: bytes = b"") -> int:
@@ -258,7 +262,8 @@ class FakeStream:
         self.log.append([(subject.encode(), headers, text.encode(), self.account.now())])
         record = Record(sequence, self.account.now(), subject.encode(), headers, text.encode())
         for consumer in self.consumers:
-            consumer.stored([record])
+            if consumer.wants(record.subject):
+                consumer.stored([record], sequence)
         return sequence
 
     def delete(self, *sequences: int) -> None:

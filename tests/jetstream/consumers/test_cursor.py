@@ -76,7 +76,7 @@ def test_countGoesWithDelivery(stage: ConsumerStage) -> None:
     assert [reader.take(), reader.cursor.numPending] == [1, 2]
     stage.stream.publish("s.a")
     (record,) = stage.stream.records()[3:]
-    assert reader.cursor.stored([record], True)
+    reader.cursor.stored([record], 4, True)
     assert reader.cursor.numPending == 3
     assert [reader.take() for _ in range(4)] == [2, 3, 4, 0]
     assert (reader.cursor.numPending, reader.cursor.isAtEnd) == (0, True)
@@ -89,7 +89,7 @@ def test_filters(stage: ConsumerStage) -> None:
     reader = Reader(stage, b"s.a")
     assert reader.cursor.numPending == 2
     stage.stream.publish("s.b")
-    assert not reader.cursor.stored(stage.stream.records()[3:], True)
+    stage.stream.announced = 4
     assert [reader.take() for _ in range(3)] == [1, 3, 0]
     assert reader.cursor.position == 5
 
@@ -106,9 +106,9 @@ def test_storedBeforeNotice(stage: ConsumerStage) -> None:
     reader = Reader(stage)
     stage.stream.publish("s.a")
     assert reader.take() == 1
-    reader.cursor.stored(stage.stream.records(), True)
+    reader.cursor.stored(stage.stream.records(), 1, True)
     stage.stream.publish("s.a")
-    reader.cursor.stored(stage.stream.records()[1:], True)
+    reader.cursor.stored(stage.stream.records()[1:], 2, True)
     assert (reader.cursor.numPending, reader.take()) == (1, 2)
 
 
@@ -118,7 +118,7 @@ def test_storedBelowPosition(stage: ConsumerStage) -> None:
     reader.restart(3)
     stage.publish(4)
     for record in stage.stream.records():
-        reader.cursor.stored([record], True)
+        reader.cursor.stored([record], record.sequence, True)
     assert reader.cursor.numPending == 2
     assert [reader.take() for _ in range(3)] == [3, 4, 0]
 
@@ -128,8 +128,8 @@ def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
     reader = Reader(stage)
     stage.publish(2)
     records = stage.stream.records()
-    reader.cursor.stored(records[:1], False)
-    reader.cursor.stored(records[1:], True)
+    reader.cursor.stored(records[:1], 1, False)
+    reader.cursor.stored(records[1:], records[-1].sequence, True)
     assert [reader.take() for _ in range(3)] == [1, 2, 0]
 
 
@@ -260,7 +260,7 @@ def test_replaced(stage: ConsumerStage, isLast: bool) -> None:
     stage.publish(1, "s.a")
     stage.stream.delete(2)
     record = Record(4, 0, b"s.a", b"", b"")
-    reader.cursor.stored([record], False)
+    reader.cursor.stored([record], record.sequence, False)
     reader.cursor.replaced([record], isLast)
     taken = []
     for _ in range(8):

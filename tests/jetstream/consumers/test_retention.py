@@ -78,10 +78,15 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stream = stage.stream(retention=RetentionPolicy.INTEREST)
     stage.wait(stream.log.append([(b"s.a", b"", b"x", 0)] * 90))
-    consumer = SimpleNamespace(
-        wants=lambda _: True, needs=lambda each: each > 60, removed=lambda *_: None
-    )
-    stream.consumers.update(dict.fromkeys("abcd", consumer))  # type: ignore[arg-type]
+    for name in "abcd":
+        consumer: Any = SimpleNamespace(
+            name=name,
+            filters=(),
+            wants=lambda _: True,
+            needs=lambda each: each > 60,
+            removed=lambda *_: None,
+        )
+        stream.consumers.add(consumer)
     _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(stream.last))
     assert stream.first == 61
     assert 0 < busiest <= 3

@@ -195,7 +195,8 @@ def test_consumerWithoutStream() -> None:
     stage = ApiStage()
     stage.make()
     _consume(stage, "d")
-    stage.jetstream.streams["S"].consumers.clear()
+    consumers = stage.jetstream.streams["S"].consumers
+    consumers.remove(consumers["d"])
     stage.ask("STREAM.DELETE.S")
     restarted(stage)
     stage.make()

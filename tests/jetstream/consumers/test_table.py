@@ -1,0 +1,204 @@
+"""
+Which consumers learn of a stored message, and what the others know without that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers import table
+from natsbroker.jetstream.consumers.table import ConsumerTable
+from natsbroker.subjects.grammar import matches, overlaps
+from tests.jetstream.api.support import ApiStage
+
+
+class Listed:
+    """
+    A consumer that notes what it is handed.
+    """
+
+    def __init__(self, name: str, *filters: bytes) -> None:
+        self.name = name
+        self.filters = filters
+        self.handed: list[tuple[list[int], int]] = []
+
+    def stored(self, records: Sequence[Record], last: int) -> None:
+        self.handed.append(([each.sequence for each in records], last))
+
+
+def records(*subjects: bytes) -> list[Record]:
+    """Messages with these subjects, from sequence 1 on."""
+    return [Record(place, 0, each, b"", b"") for place, each in enumerate(subjects, 1)]
+
+
+def tableOf(*consumers: Any) -> ConsumerTable:
+    """A table with these consumers."""
+    made = ConsumerTable()
+    for each in consumers:
+        made.add(each)
+    return made
+
+
+def test_mapping() -> None:
+    """Consumers are found by name. One that was replaced by another does not take it along."""
+    first, second, other = Listed("a", b"x"), Listed("a", b"y"), Listed("b")
+    made: Any = tableOf(first, other)
+    assert (dict(made), len(made)) == ({"a": first, "b": other}, 2)
+    made.remove(first)
+    made.add(second)
+    made.remove(first)
+    assert made["a"] is second
+    made.stored(records(b"x", b"y"))
+    assert (first.handed, second.handed) == ([], [([2], 2)])
+
+
+def test_stored() -> None:
+    """Each consumer gets the messages that it wants, once, and the end up to which that is all."""
+    everything, one, overlapping, none = (
+        Listed("e"),
+        Listed("o", b"a.1"),
+        Listed("v", b"a.*", b"*.1", b"b.>"),
+        Listed("n", b"c"),
+    )
+    made = tableOf(everything, one, overlapping, none)
+    made.stored(records(b"a.1", b"b.1", b"d", b"a.2"))
+    assert everything.handed == [([1, 2, 3, 4], 4)]
+    assert one.handed == [([1], 4)]
+    assert overlapping.handed == [([1, 2, 4], 4)]
+    assert none.handed == []
+    assert made.announced == 4
+
+
+def test_isWanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subject is wanted if a filter matches it, or a consumer has none."""
+    monkeypatch.setattr(table, "_SUBJECTS", 3)
+    made: Any = tableOf(Listed("a", b"x.*"))
+    for _ in range(2):
+        assert [made.isWanted(b"%b.%d" % (each, n)) for n in range(9) for each in (b"x", b"y")] == [
+            True,
+            False,
+        ] * 9
+    consumer = Listed("b")
+    made.add(consumer)
+    assert made.isWanted(b"y.1")
+    made.remove(consumer)
+    assert not made.isWanted(b"y.1")
+
+
+def test_refiltered() -> None:
+    """Other filters hold at once. A consumer that is not in the table stays out of it."""
+    consumer, gone = Listed("a", b"x"), Listed("g", b"x")
+    made: Any = tableOf(consumer)
+    assert made.isWanted(b"x")
+    consumer.filters = (b"y", b"z")
+    made.refiltered(consumer, (b"x",))
+    assert [made.isWanted(each) for each in (b"x", b"y", b"z")] == [False, True, True]
+    consumer.filters = ()
+    made.refiltered(consumer, (b"y", b"z"))
+    assert made.isWanted(b"x")
+    gone.filters = (b"q",)
+    consumer.filters = (b"y",)
+    made.refiltered(consumer, ())
+    made.refiltered(gone, (b"x",))
+    assert not made.isWanted(b"q")
+
+
+SUBJECTS = [b"s.%d.%d" % (one, two) for one in range(3) for two in range(3)]
+FILTERS = (b"s.0.0", b"s.*.1", b"s.1.>", b"s.>", b"s.2.2", b"s.9.9")
+
+
+def disjoint(random: Random) -> list[bytes]:
+    """Some filters that do not overlap; perhaps none."""
+    chosen: list[bytes] = []
+    for each in random.sample(FILTERS, len(FILTERS)):
+        if random.random() < 0.5 and not any(overlaps(each, one) for one in chosen):
+            chosen.append(each)
+    return chosen
+
+
+class Histories:
+    """
+    A stream with several consumers, and what each of them should deliver.
+    """
+
+    def __init__(self, random: Random, limit: int) -> None:
+        self.random = random
+        self.stage = ApiStage()
+        self.stage.make(max_msgs_per_subject=limit)
+        self.stream: Any = self.stage.jetstream.streams["S"]
+        self.filters = {f"c{number}": disjoint(random) for number in range(6)}
+        self.inboxes = {
+            each: self.stage.inbox(b"_INBOX.%b" % each.encode()) for each in self.filters
+        }
+        self.stored: dict[int, bytes] = {}
+        for name, filters in self.filters.items():
+            config = {
+                "durable_name": name,
+                "ack_policy": "none",
+                "filter_subjects": [each.decode() for each in filters],
+            }
+            body = {"stream_name": "S", "config": config}
+            assert "error" not in self.stage.ask(f"CONSUMER.CREATE.S.{name}", body)
+
+    def publish(self) -> None:
+        """Some messages, in one batch or in several."""
+        for _ in range(self.random.randrange(1, 5)):
+            subject = self.random.choice(SUBJECTS)
+            self.stage.send(subject)
+            if self.random.random() < 0.5:
+                self.stage.settle()
+            self.stored[len(self.stored) + 1] = subject
+
+    def pull(self) -> None:
+        """A request that waits, or that does not."""
+        name = self.random.choice(list(self.filters)).encode()
+        wait = self.random.choice((b'"no_wait":true', b'"expires":1000000000000'))
+        body = b'{"batch":%d,%b}' % (self.random.randrange(1, 6), wait)
+        self.stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S." + name, body, b"_INBOX." + name)
+
+    def delete(self) -> None:
+        """A message, if it is there."""
+        if self.stored:
+            sequence = self.random.choice(list(self.stored))
+            self.stage.ask("STREAM.MSG.DELETE.S", {"seq": sequence})
+
+    def check(self) -> None:
+        """Each consumer has delivered what it should, and counts what is left."""
+        self.stage.settle()
+        found = self.stage.wait(self.stream.read((), 1, 1 << 20)).records
+        for name, filters in self.filters.items():
+            wanted = {
+                sequence
+                for sequence, subject in self.stored.items()
+                if any(matches(each, subject) for each in filters or (b">",))
+            }
+            there = wanted & {each.sequence for each in found}
+            delivered = [
+                int(each.reply.split(b".")[5]) for each in self.inboxes[name].got if each.reply
+            ]
+            assert delivered == sorted(set(delivered)) and wanted.issuperset(delivered)
+            left = {each for each in there if each > max(delivered, default=0)}
+            assert there - left <= set(delivered)
+            assert self.stage.ask(f"CONSUMER.INFO.S.{name}")["num_pending"] == len(left)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("limit", [-1, 1])
+def test_anyOrder(seed: int, limit: int) -> None:
+    """
+    Whatever the filters, and however publishing, fetching and deleting follow each other: consumers
+    deliver what they want, in order and once, and count what they have not delivered.
+    """
+    random = Random(seed)
+    histories = Histories(random, limit)
+    steps = [histories.publish, histories.pull, histories.delete]
+    for _ in range(150):
+        random.choices(steps, (6, 4, 1))[0]()
+        if random.random() < 0.3:
+            histories.check()
+    histories.check()
