@@ -16,18 +16,18 @@ answers need, load with the first request.
 from __future__ import annotations
 
 import json
-import secrets
 from base64 import b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.tracing import contentEncoded
+from natsbroker.auth.peerrequests import PeerRequests
 from natsbroker.auth.responder import RequestResponder
-from natsbroker.interfaces import IMessageBus, ISubscription
+from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.clientinfo import HEADER, compact
 from natsbroker.wire.headers import HeaderError, Headers
 from natsbroker.wire.values import Kind, Message
@@ -160,17 +160,15 @@ class SubscriberCounts:
         clock: IReactorTime,
         countPeers: Callable[[], float],
     ) -> None:
-        self._bus = bus
-        self._responder = responder
+        self._account = bus.account
         self._answers = answers
-        self._clock = clock
-        self._countPeers = countPeers
+        self._requests = PeerRequests(bus, responder, clock, countPeers, COLLECTING)
         responder.on(
             b"$SYS.DEBUG.SUBSCRIBERS", lambda message: ensureDeferred(self._count(message))
         )
 
     async def _count(self, message: Message) -> bytes:
-        name = _requestor(message) or self._bus.account
+        name = _requestor(message) or self._account
         words = message.payload.decode("utf-8", "replace").strip().split(" ")
         subject, group = words[0], words[1] if len(words) > 1 else None
         count = 0
@@ -179,53 +177,14 @@ class SubscriberCounts:
         fields = {"acc": name, "subject": subject}
         if group:
             fields["queue"] = b64encode(group.encode()).decode()
-        return b"%d" % (count + await self._ask(compact(fields)))
 
-    def _ask(self, body: bytes) -> Deferred[int]:
-        """
-        @return: fires with what the other servers count.
-        """
-        # A subject for each request: a pattern would count as a shape of wildcards.
-        reply = b"$SYS._INBOX." + secrets.token_urlsafe(12).encode("ascii")
-        counts = _PeerCounts()
-        counts.inbox = self._bus.subscribe(reply, self._responder, counts.take)
-        reached = self._responder.ask(b"$SYS.REQ.ACCOUNT.NSUBS", body, reply)
-        counts.silent += max(reached, self._countPeers()) if reached else 0
-        if counts.silent <= 0:
-            counts.end()
-        else:
-            counts.timer = self._clock.callLater(COLLECTING, counts.end)
-        return counts.done
+        def take(answer: Message) -> bool:
+            nonlocal count
+            count += int(answer.payload) if answer.payload.isdigit() else 0
+            return False
 
-
-class _PeerCounts:
-    """
-    @ivar inbox: receives the answers.
-    @ivar silent: the number of servers that have not answered yet; negative for answers that came
-        while they were asked.
-    """
-
-    inbox: ISubscription
-
-    def __init__(self) -> None:
-        self.done: Deferred[int] = Deferred()
-        self.silent = 0.0
-        self.timer: IDelayedCall | None = None
-        self._total = 0
-
-    def take(self, message: Message) -> None:
-        if self.done.called or not message.payload.isdigit():
-            return
-        self._total += int(message.payload)
-        self.silent -= 1
-        if self.timer is not None and self.silent <= 0:
-            self.end()
-
-    def end(self) -> None:
-        self.inbox.cancel()
-        if self.timer is not None and self.timer.active():
-            self.timer.cancel()
-        self.done.callback(self._total)
+        await self._requests.ask(b"$SYS.REQ.ACCOUNT.NSUBS", compact(fields), take)
+        return b"%d" % count
 
 
 def _requestor(message: Message) -> str:

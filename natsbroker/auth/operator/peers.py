@@ -8,21 +8,20 @@ server has answered, or at its timeout.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.resolvers import TIMEOUT
+from natsbroker.auth.peerrequests import PeerEnding, PeerRequests
 from natsbroker.auth.responder import RequestResponder
 from natsbroker.errors import logText
-from natsbroker.interfaces import IMessageBus, ISubscriber
+from natsbroker.interfaces import IMessageBus, ISubscription
 from natsbroker.wire.values import Message
 
 _log = Logger()
@@ -30,23 +29,14 @@ _log = Logger()
 _LOOKUP = b"$SYS.REQ.ACCOUNT.%b.CLAIMS.LOOKUP"
 _PACK = b"$SYS.REQ.CLAIMS.PACK"
 
-#: The last token of the inbox for what others have; those of questions are numbers.
-_PACKED = b"pack"
+_FAILURES = {
+    PeerEnding.ALONE: "there is nobody else",
+    PeerEnding.ANSWERED: "nobody has it",
+    PeerEnding.LATE: "nobody had it in time",
+    PeerEnding.CLOSED: "the broker stops",
+}
 
 
-class _PendingLookup:
-    """
-    @ivar silent: how many servers have not answered.
-    """
-
-    def __init__(self, account: str, answer: Deferred[str]) -> None:
-        self.account = account
-        self.answer = answer
-        self.silent = 0.0
-        self.timer: IDelayedCall | None = None
-
-
-@implementer(ISubscriber)
 class PeerLookup:
     def __init__(
         self,
@@ -66,58 +56,36 @@ class PeerLookup:
         self._asker = asker
         self._clock = clock
         self._check = check
-        self._count = count
-        self._timeout = timeout
-        self._prefix = b"$SYS._INBOX.%b." % secrets.token_urlsafe(12).encode("ascii")
-        self._subscription = bus.subscribe(self._prefix + b"*", self)
-        self._questions: dict[bytes, _PendingLookup] = {}
-        self._asked = 0
+        self._requests = PeerRequests(bus, asker, clock, count, timeout)
+        self._packs: ISubscription | None = None
         self._loop: LoopingCall | None = None
-        self._merge: Callable[[str, str], Deferred[Any]] | None = None
 
     def close(self) -> None:
-        self._subscription.cancel()
+        if self._packs is not None:
+            self._packs.cancel()
         if self._loop is not None and self._loop.running:
             self._loop.stop()
-        for name in list(self._questions):
-            self._end(name, LookupError("the broker stops"))
+        self._requests.close()
 
     def lookUp(self, account: str) -> Deferred[str]:
         """
         @return: fires with a valid JWT of the account; fails with C{LookupError} without.
         """
-        self._asked += 1
-        name = b"%d" % self._asked
-        answer: Deferred[str] = Deferred(lambda _: self._forget(name))
-        question = self._questions[name] = _PendingLookup(account, answer)
-        subject = _LOOKUP % account.encode("ascii")
-        reached = self._asker.ask(subject, b"", self._prefix + name)
-        if name not in self._questions:
-            return answer
-        if not reached:
-            self._end(name, LookupError("there is nobody else"))
-            return answer
-        question.silent += max(reached, self._count())
-        if question.silent <= 0:
-            self._end(name, LookupError("nobody has it"))
-            return answer
-        question.timer = self._clock.callLater(
-            self._timeout, self._end, name, LookupError("nobody had it in time")
-        )
-        return answer
+        found: list[str] = []
 
-    def _answered(self, name: bytes, payload: bytes) -> None:
-        question = self._questions.get(name)
-        if question is None:
-            return
-        text = payload.decode("ascii", "replace").strip()
-        if text and self._isTrue(question.account, text):
-            self._forget(name)
-            question.answer.callback(text)
-            return
-        question.silent -= 1
-        if question.timer is not None and question.silent <= 0:
-            self._end(name, LookupError("nobody has it"))
+        def take(message: Message) -> bool:
+            text = message.payload.decode("ascii", "replace").strip()
+            if text and self._isTrue(account, text):
+                found.append(text)
+            return bool(found)
+
+        def ended(ending: PeerEnding) -> str:
+            if not found:
+                raise LookupError(_FAILURES[ending])
+            return found[0]
+
+        subject = _LOOKUP % account.encode("ascii")
+        return self._requests.ask(subject, b"", take).addCallback(ended)
 
     def _isTrue(self, account: str, text: str) -> bool:
         try:
@@ -127,17 +95,6 @@ class PeerLookup:
             _log.warn("Another server's JWT of account {name}: {why}", name=account, why=why)
             return False
         return True
-
-    def _end(self, name: bytes, why: LookupError) -> None:
-        question = self._questions.get(name)
-        if question is not None:
-            self._forget(name)
-            question.answer.errback(why)
-
-    def _forget(self, name: bytes) -> None:
-        question = self._questions.pop(name, None)
-        if question is not None and question.timer is not None and question.timer.active():
-            question.timer.cancel()
 
     def keepUp(
         self,
@@ -150,24 +107,15 @@ class PeerLookup:
 
         @param merge: takes an account and a valid JWT.
         """
-        self._merge = merge
-        self._loop = LoopingCall(lambda: self._asker.ask(_PACK, digest(), self._prefix + _PACKED))
+
+        def packed(message: Message) -> None:
+            for line in message.payload.decode("ascii", "replace").split("\n"):
+                account, bar, text = line.partition("|")
+                if bar and self._isTrue(account, text.strip()):
+                    merging = maybeDeferred(merge, account, text.strip())
+                    merging.addErrback(lambda why: _log.failure("JWTs of another server", why))
+
+        reply, self._packs = self._requests.hear(packed)
+        self._loop = LoopingCall(lambda: self._asker.ask(_PACK, digest(), reply))
         self._loop.clock = self._clock
         self._loop.start(interval, now=False)
-
-    def _packed(self, payload: bytes) -> None:
-        for line in payload.decode("ascii", "replace").split("\n"):
-            account, bar, text = line.partition("|")
-            if bar and self._merge is not None and self._isTrue(account, text.strip()):
-                merging = maybeDeferred(self._merge, account, text.strip())
-                merging.addErrback(lambda why: _log.failure("JWTs of another server", why))
-
-    def deliver(self, message: Message, tag: Any) -> None:
-        name = message.subject[len(self._prefix) :]
-        if name == _PACKED:
-            self._packed(message.payload)
-        else:
-            self._answered(name, message.payload)
-
-    def subscriptionEnded(self, tag: Any) -> None:
-        pass
