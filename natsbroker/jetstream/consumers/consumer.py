@@ -268,6 +268,8 @@ class Consumer:
         core = self.core
         pending = core.pending
         isHeld = bool(pending.entries or pending.counts)
+        if not isHeld and not sequences and not isPurge:
+            return  # The cursor sees it when it is asked for a message.
         core.cursor.removed(sequences, before)
         if not isHeld and not isPurge:
             return

@@ -161,6 +161,7 @@ class RecordCursor:
 
         @raise natsbroker.interfaces.records.StoreError: if they cannot be counted.
         """
+        self._catchUp()
         for isLastTry in (False, False, True):
             if not self._isStale:
                 return
@@ -216,10 +217,13 @@ class RecordCursor:
         """
         return self._scan > self._last and not self._skip and not self.isBusy
 
-    def _passOver(self) -> None:
+    def _catchUp(self) -> None:
         """
-        Pass over messages that do not match: the cursor knows of those that do.
+        Pass over messages that are gone, and over those that do not match: the cursor knows of
+        those that do.
         """
+        if self._stream.first > self.position:
+            self._discardBefore(self._stream.first)
         announced = self._stream.announced
         if announced > self._last and self._isCovered:
             self._scan = max(self._scan, announced + 1)
@@ -285,9 +289,9 @@ class RecordCursor:
         """
         The next message; C{None} if there is none, or if it is still being read.
         """
+        self._catchUp()
         if self._isStale and not self.count():
             return None
-        self._passOver()
         if not self._buffer and not self.isBusy:
             if self._skip:
                 self._run(self._readSkip)

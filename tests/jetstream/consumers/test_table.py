@@ -126,10 +126,10 @@ class Histories:
     A stream with several consumers, and what each of them should deliver.
     """
 
-    def __init__(self, random: Random, limit: int) -> None:
+    def __init__(self, random: Random, limits: dict[str, int]) -> None:
         self.random = random
         self.stage = ApiStage()
-        self.stage.make(max_msgs_per_subject=limit)
+        self.stage.make(**limits)
         self.stream: Any = self.stage.jetstream.streams["S"]
         self.filters = {f"c{number}": disjoint(random) for number in range(6)}
         self.inboxes = {
@@ -188,14 +188,14 @@ class Histories:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("limit", [-1, 1])
-def test_anyOrder(seed: int, limit: int) -> None:
+@pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}, {"max_msgs": 9}])
+def test_anyOrder(seed: int, limits: dict[str, int]) -> None:
     """
     Whatever the filters, and however publishing, fetching and deleting follow each other: consumers
     deliver what they want, in order and once, and count what they have not delivered.
     """
     random = Random(seed)
-    histories = Histories(random, limit)
+    histories = Histories(random, limits)
     steps = [histories.publish, histories.pull, histories.delete]
     for _ in range(150):
         random.choices(steps, (6, 4, 1))[0]()
