@@ -125,6 +125,15 @@ class ConsumerStream(Protocol):
     def announced(self) -> int:
         """The last sequence up to which its consumers know the messages that they want."""
 
+    @property
+    def removals(self) -> int:
+        """How often single messages were removed: not all consumers are notified."""
+
+    def mayHold(self, consumer: Any) -> None:
+        """
+        A consumer may have read or delivered messages, and is notified when they are removed.
+        """
+
     def refiltered(self, consumer: Any, previous: tuple[bytes, ...]) -> None:
         """
         A consumer has other filters than before.
@@ -288,22 +297,6 @@ class StreamAccount(ConsumerAccount, Protocol):
         """
         The space of state of a stream and its consumers.
         """
-
-
-class MessageNeeds(Protocol):
-    """
-    What a stream asks a consumer before it removes a message.
-    """
-
-    @property
-    def filters(self) -> tuple[bytes, ...]:
-        """The patterns of the messages that it delivers; empty for all."""
-
-    def wants(self, subject: bytes) -> bool:
-        """Whether it delivers messages with a subject."""
-
-    def needs(self, sequence: int) -> bool:
-        """Whether a message of a subject that it wants is not settled."""
 
 
 class PublishedStream(Protocol):

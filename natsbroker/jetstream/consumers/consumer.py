@@ -11,7 +11,6 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from zope.interface import implementer
 
-from natsbroker import API_LEVEL
 from natsbroker.interfaces import IAckSubscriber, ISubscription
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
@@ -22,6 +21,7 @@ from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
 from natsbroker.jetstream.model.metadata import withPause
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.wire.values import AckRun, Message
 
 #: The status for clients that wait when the consumer stops, and whether it has pending counts.
@@ -222,7 +222,7 @@ class Consumer:
             return
         if self._pull is None:
             self._refuse(reply, b"409 Consumer is push based")
-        elif message.headerLength and _isLevelTooHigh(message.headers):
+        elif message.headerLength and needsNewerApi(message.headers):
             self._refuse(reply, b"412 Required Api Level")
         else:
             self._requested(reply, message.payload)
@@ -258,6 +258,16 @@ class Consumer:
         if canDeliver and core.isServing:
             core.pump()
 
+    @property
+    def isHolding(self) -> bool:
+        """
+        Whether it has to know what the stream removes: it has delivered messages that are not
+        acknowledged, or read some to deliver them, or it begins.
+        """
+        core, pending = self.core, self.core.pending
+        isReading = core.cursor.isHolding or not core.isServing
+        return bool(pending.entries or pending.counts or isReading)
+
     def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
         """
         Messages are gone: some, and all below C{before}.
@@ -268,8 +278,6 @@ class Consumer:
         core = self.core
         pending = core.pending
         isHeld = bool(pending.entries or pending.counts)
-        if not isHeld and not sequences and not isPurge:
-            return  # The cursor sees it when it is asked for a message.
         core.cursor.removed(sequences, before)
         if not isHeld and not isPurge:
             return
@@ -487,14 +495,3 @@ def _position(consumerSequence: int, sequence: int, lastActive: int) -> dict[str
     if lastActive:
         shown["last_active"] = formatTime(lastActive)
     return shown
-
-
-def _isLevelTooHigh(headers: bytes) -> bool:
-    """
-    Whether a request requires an API level that this server does not have.
-    """
-    for line in headers.split(b"\r\n"):
-        if line.startswith(b"Nats-Required-Api-Level:"):
-            text = line.partition(b":")[2].strip()
-            return bool(text) and (not text.isdigit() or int(text) > API_LEVEL)
-    return False

@@ -92,7 +92,7 @@ class RecordCursor:
         self._queue = queue
         self._matching: dict[bytes, bool] = {}
         self.filters = filters
-        self._generation = self._changes = 0
+        self._generation = self._changes = self._removals = 0
         self._isStale = True
         self.isBusy = False
         self.restart(1)
@@ -167,6 +167,7 @@ class RecordCursor:
                 return
             changes, position = self._changes, max(self.position, self.resume + 1)
             counted = await self._stream.count(self.filters, position)
+            self._catchUp()
             if changes == self._changes or isLastTry:
                 position = max(self.position, self.resume + 1)
                 self._remaining = counted + len(self._skip)
@@ -217,13 +218,24 @@ class RecordCursor:
         """
         return self._scan > self._last and not self._skip and not self.isBusy
 
+    @property
+    def isHolding(self) -> bool:
+        """
+        Whether messages that it has read have to be dropped when the stream removes them.
+        """
+        return bool(self._buffer or self._skip or self._again)
+
     def _catchUp(self) -> None:
         """
         Pass over messages that are gone, and over those that do not match: the cursor knows of
-        those that do.
+        those that do. Others may be gone as well: then the pending ones are counted again.
         """
         if self._stream.first > self.position:
             self._discardBefore(self._stream.first)
+        if self._stream.removals != self._removals:
+            self._removals = self._stream.removals
+            if self._remaining:
+                self._stale()
         announced = self._stream.announced
         if announced > self._last and self._isCovered:
             self._scan = max(self._scan, announced + 1)

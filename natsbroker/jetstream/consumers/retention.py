@@ -5,18 +5,21 @@ Interest and work-queue retention: a stream removes what its consumers have sett
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.contracts import MessageNeeds, RetainingStream
+from natsbroker.jetstream.contracts import RetainingStream
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.reading import SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from natsbroker.jetstream.consumers.consumer import Consumer
+    from natsbroker.jetstream.consumers.table import ConsumerTable
 
 
 class ConsumerRetention:
@@ -26,9 +29,6 @@ class ConsumerRetention:
 
     def __init__(self, stream: RetainingStream) -> None:
         self._stream = stream
-
-    def _consumers(self, but: object = None) -> list[MessageNeeds]:
-        return [each for each in self._stream.consumers.values() if each is not but]
 
     async def release(self, consumer: object, sequences: Collection[int]) -> None:
         """
@@ -52,32 +52,30 @@ class ConsumerRetention:
     async def _releaseUnlessNeeded(self, sequences: Collection[int], but: object) -> None:
         waiting = deque(sequences)
         while waiting:
-            await self._stream.remove(await self.takeUnneeded(waiting, self._consumers(but)))
+            await self._stream.remove(await self.takeUnneeded(waiting, but))
             if waiting:
                 await self._stream.account.deadlines.turn()
 
-    async def takeUnneeded(self, waiting: deque[int], others: Sequence[MessageNeeds]) -> list[int]:
+    async def takeUnneeded(self, waiting: deque[int], but: object = None) -> list[int]:
         """
         @param waiting: sequences; as many are taken from it as are looked at in one turn.
-        @return: those that none of some consumers needs.
+        @return: those that no consumer needs, but for one of them.
         """
-        isFiltered = any(each.filters for each in others)
-        wanting: dict[bytes, Sequence[MessageNeeds]] = {}
+        consumers = self._stream.consumers
+        wanting: dict[bytes, list[Consumer]] = {}
         unneeded: list[int] = []
         looked = 0
         while waiting and looked < SLICE:
-            sequence, these = waiting.popleft(), others
-            if isFiltered:
+            sequence, subject = waiting.popleft(), b""
+            if consumers.isFiltered:
                 record = await self._stream.get(sequence)
                 if record is None:
                     continue
                 subject = record.subject
-                if subject not in wanting:
-                    looked += len(others)
-                    wanting[subject] = [each for each in others if each.wants(subject)]
-                these = wanting[subject]
-            looked += len(these) + 1
-            if not any(each.needs(sequence) for each in these):
+            if subject not in wanting:
+                wanting[subject] = [each for each in consumers.wanting(subject) if each is not but]
+            looked += len(wanting[subject]) + 1
+            if not any(each.needs(sequence) for each in wanting[subject]):
                 unneeded.append(sequence)
         return unneeded
 
@@ -98,7 +96,7 @@ class ConsumerRetention:
 
     @inlineCallbacks
     def _releaseWhere(
-        self, isUnneeded: Callable[[Record, Sequence[MessageNeeds]], bool], last: int
+        self, isUnneeded: Callable[[Record, ConsumerTable], bool], last: int
     ) -> Generator[Deferred[Any], Any, None]:
         stream = self._stream
         sequence = max(stream.first, 1)
@@ -111,19 +109,17 @@ class ConsumerRetention:
             limit = max(SLICE // max(len(stream.consumers), 1), 1)
             found = yield stream.read((), sequence, limit, 1 << 24)
             yield stream.account.deadlines.turn()
-            consumers = self._consumers()
             yield stream.remove(
-                [each.sequence for each in found.records if isUnneeded(each, consumers)]
+                [each.sequence for each in found.records if isUnneeded(each, stream.consumers)]
             )
             sequence = found.next
 
 
-def _isUnneeded(record: Record, consumers: Sequence[MessageNeeds]) -> bool:
-    return not any(each.wants(record.subject) and each.needs(record.sequence) for each in consumers)
+def _isUnneeded(record: Record, consumers: ConsumerTable) -> bool:
+    return not any(each.needs(record.sequence) for each in consumers.wanting(record.subject))
 
 
-def _isSettled(record: Record, consumers: Sequence[MessageNeeds]) -> bool:
-    wanting = [each for each in consumers if each.wants(record.subject)]
-    if consumers and not wanting:
+def _isSettled(record: Record, consumers: ConsumerTable) -> bool:
+    if consumers and not consumers.isWanted(record.subject):
         return False
-    return not any(each.needs(record.sequence) for each in wanting)
+    return _isUnneeded(record, consumers)

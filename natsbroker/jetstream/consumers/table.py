@@ -4,7 +4,7 @@ The consumers of a stream, by name and by the subjects of the messages that they
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from natsbroker import hot
@@ -27,6 +27,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
     nothing.
 
     @ivar announced: the last sequence up to which consumers know the messages that they want.
+    @ivar removals: how often single messages were removed.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._filtered: hot.SubjectIndex[Consumer] = hot.SubjectIndex(_SHAPES)
         self._recent: dict[bytes, tuple[Consumer, ...]] = {}
         self._groups: dict[tuple[Consumer, ...], tuple[Consumer, ...]] = {}
-        self.announced = 0
+        self._holding: dict[str, Consumer] = {}
+        self.announced = self.removals = 0
 
     def __getitem__(self, name: str) -> Consumer:
         return self._byName[name]
@@ -55,6 +57,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     def add(self, consumer: Consumer) -> None:
         self._byName[consumer.name] = consumer
+        self._holding[consumer.name] = consumer
         self._list(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -63,7 +66,15 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         """
         if self._byName.get(consumer.name) is consumer:
             del self._byName[consumer.name]
+            self._holding.pop(consumer.name, None)
             self._unlist(consumer, consumer.filters)
+
+    def mayHold(self, consumer: Consumer) -> None:
+        """
+        A consumer may have read or delivered messages, and is notified when they are removed.
+        """
+        if self._byName.get(consumer.name) is consumer:
+            self._holding[consumer.name] = consumer
 
     def refiltered(self, consumer: Consumer, previous: tuple[bytes, ...]) -> None:
         """
@@ -86,11 +97,25 @@ class ConsumerTable(Mapping[str, "Consumer"]):
             self._filtered.remove(each, consumer)
         self._forget()
 
+    @property
+    def isFiltered(self) -> bool:
+        """
+        Whether a consumer has filters.
+        """
+        return len(self._unfiltered) < len(self._byName)
+
     def isWanted(self, subject: bytes) -> bool:
         """
         Whether a consumer delivers messages with a subject.
         """
         return bool(self._unfiltered or self._wanting(subject))
+
+    def wanting(self, subject: bytes) -> list[Consumer]:
+        """
+        The consumers that deliver messages with a subject.
+        """
+        filtered = self._wanting(subject) if self.isFiltered else ()
+        return [*self._unfiltered.values(), *filtered]
 
     def _wanting(self, subject: bytes) -> tuple[Consumer, ...]:
         """
@@ -118,10 +143,22 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         last = records[-1].sequence
         for consumer in list(self._unfiltered.values()):
             consumer.stored(records, last)
-        if len(self._unfiltered) < len(self._byName):
+        if self.isFiltered:
             for consumer, wanted in self._shares(records).items():
                 consumer.stored(wanted, last)
         self.announced = last
+
+    def removed(self, sequences: Collection[int], before: int = 0, isPurge: bool = False) -> None:
+        """
+        Notify consumers that messages are gone: some, and all below C{before}. Those that hold none
+        see it when they are asked for one, unless a purge moves them.
+        """
+        if sequences:
+            self.removals += 1
+        for consumer in list((self._byName if isPurge else self._holding).values()):
+            consumer.removed(sequences, before, isPurge)
+            if not consumer.isHolding:
+                self._holding.pop(consumer.name, None)
 
     def _shares(self, records: Sequence[Record]) -> dict[Consumer, list[Record]]:
         """

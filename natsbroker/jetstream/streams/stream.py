@@ -122,6 +122,13 @@ class Stream(StreamRecords):
     def announced(self) -> int:
         return self.consumers.announced
 
+    @property
+    def removals(self) -> int:
+        return self.consumers.removals
+
+    def mayHold(self, consumer: Consumer) -> None:
+        self.consumers.mayHold(consumer)
+
     def refiltered(self, consumer: Consumer, previous: tuple[bytes, ...]) -> None:
         self.consumers.refiltered(consumer, previous)
 
@@ -269,8 +276,7 @@ class Stream(StreamRecords):
         if first > self._first:
             self._first = first
             self._tail.discardBefore(first)
-            for consumer in list(self.consumers.values()):
-                consumer.removed((), first, isPurge)
+            self.consumers.removed((), first, isPurge)
 
     def change(self, change: Deferred[Any]) -> Deferred[Any]:
         """
@@ -385,8 +391,7 @@ class Stream(StreamRecords):
         if not sequences:
             return 0
         removed = yield self.change(self.log.delete(sequences))
-        for consumer in list(self.consumers.values()):
-            consumer.removed(sequences, 0)
+        self.consumers.removed(sequences)
         self.evicted()
         return cast(int, removed)
 

@@ -179,7 +179,7 @@ class FakeStream:
     """
 
     isShared = False
-    announced = 0
+    announced = removals = 0
 
     def __init__(self, stage: ConsumerStage, log: MemoryLog, config: StreamConfig) -> None:
         self.account = stage.fakeAccount
@@ -249,6 +249,9 @@ class FakeStream:
 
     def consumerEnded(self, consumer: Any) -> None:
         self.ended.append(consumer)
+
+    def mayHold(self, consumer: Any) -> None:
+        pass  # All are notified.
 
     def refiltered(self, consumer: Any, previous: tuple[bytes, ...]) -> None:
         pass  # Each consumer is asked for each message.

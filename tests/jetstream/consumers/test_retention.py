@@ -23,17 +23,19 @@ class Needing:
     """
     A consumer with one filter, or none, that needs some messages.
 
-    @ivar asked: how often it was asked whether it wants or needs a message.
+    @ivar asked: how often it was asked whether it needs a message.
     """
 
+    isHolding = False
+
     def __init__(self, filters: tuple[bytes, ...] = (), needed: Collection[int] = ()) -> None:
+        self.name = str(id(self))
         self.filters = filters
         self.needed = needed
         self.asked = 0
 
-    def wants(self, subject: bytes) -> bool:
-        self.asked += 1
-        return not self.filters or subject in self.filters
+    def removed(self, *_: Any) -> None:
+        pass
 
     def needs(self, sequence: int) -> bool:
         self.asked += 1
@@ -48,12 +50,21 @@ def test_unneeded() -> None:
     stage.wait(stream.remove([4]))
     waiting = deque(range(1, 6))
     retaining = ConsumerRetention(stream)
-    others = [Needing((b"s.a",), {1, 2}), Needing((b"s.b",), {3, 5}), Needing((), {5})]
-    assert stage.wait(retaining.takeUnneeded(waiting, others)) == [2, 3]
+    assert stage.wait(retaining.takeUnneeded(deque((1, 2)))) == [1, 2]
+    one: Any = Needing((), {2})
+    stream.consumers.add(one)
+    assert stage.wait(retaining.takeUnneeded(deque((1, 2, 9)))) == [1, 9]
+    stream.consumers.remove(one)
+    others: list[Any] = [
+        Needing((b"s.a",), {1, 2}),
+        Needing((b"s.b",), {3, 5}),
+        Needing((), {5}),
+        Needing((), {2, 3}),
+    ]
+    for each in others:
+        stream.consumers.add(each)
+    assert stage.wait(retaining.takeUnneeded(waiting, others[-1])) == [2, 3]
     assert not waiting
-    waiting = deque((1, 2, 9))
-    assert stage.wait(retaining.takeUnneeded(waiting, [Needing((), {2})])) == [1, 9]
-    assert stage.wait(retaining.takeUnneeded(deque((1, 2)), ())) == [1, 2]
 
 
 @pytest.mark.parametrize("filters", [(), (b"s.a",), (b"none",)])
@@ -65,9 +76,13 @@ def test_unneededInTurns(filters: tuple[bytes, ...]) -> None:
         stage.publish(b"s.a")
     waiting, found, most = deque(range(1, 41)), list[int](), 0
     while waiting:
-        others = [Needing(filters) for _ in range(200)]
-        found += stage.wait(ConsumerRetention(stream).takeUnneeded(waiting, others))
+        others: list[Any] = [Needing(filters) for _ in range(200)]
+        for each in others:
+            stream.consumers.add(each)
+        found += stage.wait(ConsumerRetention(stream).takeUnneeded(waiting))
         most = max(most, sum(each.asked for each in others))
+        for each in others:
+            stream.consumers.remove(each)
     assert found == list(range(1, 41))
     assert most <= SLICE + 2 * len(others)
 
@@ -85,6 +100,7 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
             wants=lambda _: True,
             needs=lambda each: each > 60,
             removed=lambda *_: None,
+            isHolding=False,
         )
         stream.consumers.add(consumer)
     _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(stream.last))

@@ -19,13 +19,19 @@ from tests.jetstream.api.support import ApiStage
 
 class Listed:
     """
-    A consumer that notes what it is handed.
+    A consumer that notes what it is handed, and of what it is notified.
     """
 
+    isHolding = False
+
     def __init__(self, name: str, *filters: bytes) -> None:
+        self.gone: list[Any] = []
         self.name = name
         self.filters = filters
         self.handed: list[tuple[list[int], int]] = []
+
+    def removed(self, *what: Any) -> None:
+        self.gone.append(what)
 
     def stored(self, records: Sequence[Record], last: int) -> None:
         self.handed.append(([each.sequence for each in records], last))
@@ -72,6 +78,32 @@ def test_stored() -> None:
     assert overlapping.handed == [([1, 2, 4], 4)]
     assert none.handed == []
     assert made.announced == 4
+
+
+def test_removed() -> None:
+    """Only consumers that hold messages are notified of removals; all are of a purge."""
+    idle, holding = Listed("i"), Listed("h")
+    made: Any = tableOf(idle, holding)
+    made.removed([1])
+    holding.isHolding = True
+    made.mayHold(holding)
+    for _ in range(2):
+        made.removed([2], 2)
+    holding.isHolding = False
+    made.removed((), 3)
+    made.removed([4])
+    made.removed((), 5, True)
+    made.remove(holding)
+    made.mayHold(holding)
+    made.removed([6])
+    assert idle.gone == [([1], 0, False), ((), 5, True)]
+    assert holding.gone == [
+        ([1], 0, False),
+        *[([2], 2, False)] * 2,
+        ((), 3, False),
+        ((), 5, True),
+    ]
+    assert made.removals == 5
 
 
 def test_isWanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,11 +167,13 @@ class Histories:
         self.inboxes = {
             each: self.stage.inbox(b"_INBOX.%b" % each.encode()) for each in self.filters
         }
+        self.isPerSubject = "max_msgs_per_subject" in limits
+        self.forgetful = {each for each in self.filters if random.random() < 0.5}
         self.stored: dict[int, bytes] = {}
         for name, filters in self.filters.items():
             config = {
                 "durable_name": name,
-                "ack_policy": "none",
+                "ack_policy": "none" if name in self.forgetful else "explicit",
                 "filter_subjects": [each.decode() for each in filters],
             }
             body = {"stream_name": "S", "config": config}
@@ -184,7 +218,10 @@ class Histories:
             assert delivered == sorted(set(delivered)) and wanted.issuperset(delivered)
             left = {each for each in there if each > max(delivered, default=0)}
             assert there - left <= set(delivered)
-            assert self.stage.ask(f"CONSUMER.INFO.S.{name}")["num_pending"] == len(left)
+            info = self.stage.ask(f"CONSUMER.INFO.S.{name}")
+            assert info["num_pending"] == len(left)
+            held = set(delivered) & there if name not in self.forgetful else ()
+            assert info["num_ack_pending"] == len(held) or self.isPerSubject
 
 
 @pytest.mark.parametrize("seed", range(12))
