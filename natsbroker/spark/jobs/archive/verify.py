@@ -12,8 +12,7 @@ from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected, stateOf
 from natsbroker.spark.errors import ApiError
-from natsbroker.spark.jobs.archive.archiver import checkLog
-from natsbroker.spark.jobs.archive.origins import LogOrigin, logOf
+from natsbroker.spark.jobs.archive.archiver import LogOrigin, checkLog, logOf
 from natsbroker.spark.jobs.common import FOUND, JobRun, Runner, command, runnerOf, sourceOptions
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
 from natsbroker.spark.logs.channels import ChannelApi

@@ -15,9 +15,8 @@ from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.jobs.archive.archiver import FilePlan
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan, LogOrigin, Origin
 from natsbroker.spark.jobs.archive.job import follow, readPace
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
 from natsbroker.spark.jobs.common import FOUND, JobRun, command, optionTexts, readInTasks, runnerOf
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.settings import readOptions

@@ -14,7 +14,7 @@ from typing import Any
 
 from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, logOf
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, logOf
 from natsbroker.spark.jobs.common import JobRun, command, sourceOptions, targetTexts
 from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
 from natsbroker.spark.jobs.pacing import Pacer

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.datasource.tasks import batchesOf, stateOf
 from natsbroker.spark.errors import DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin
 from natsbroker.spark.jobs.archive.tiering import frameOf
 from natsbroker.spark.jobs.common import optionTexts
 from natsbroker.spark.jobs.replay.conditions import Condition

@@ -124,7 +124,7 @@ class TestChannel:
         """Where fingerprints agree no message is read."""
         name = broker.channel(b"%d" % n for n in range(1, 101))
         table = archived(broker, tmp_path, channel=name)
-        monkeypatch.setattr("natsbroker.spark.jobs.archive.origins.batchesOf", None)
+        monkeypatch.setattr("natsbroker.spark.jobs.archive.archiver.batchesOf", None)
         assert compared(broker, table).findings == ()
 
     def test_trimmed(self, startServer: StartServer, tmp_path: Path) -> None:

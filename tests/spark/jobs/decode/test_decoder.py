@@ -17,8 +17,7 @@ from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.archiver import FilePlan
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan
 from natsbroker.spark.jobs.archive.tidying import compact
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
