@@ -1,5 +1,6 @@
 """
-What all jobs have in common: how they run tasks, tell how far they are, and say what came of it.
+What all jobs have in common: how they run tasks, are asked to end, and say how far they are and
+what came of it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import json
 import os
 import pickle
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from natsbroker.files import replaceFile
@@ -32,6 +35,11 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+#: While a job waits, whether to end is looked up this often, in seconds.
+_SLICE = 0.1
 
 #: The schema of what tasks return, where no C{SparkContext} collects it.
 _RESULTS = "place BIGINT, result BINARY"
@@ -332,6 +340,43 @@ def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]
     Make the work of a job, which returns the exit code, its command line.
     """
     return lambda work: partial(_reported, name, work)
+
+
+class Stop:
+    """
+    Whether to end. The handler of a signal runs between two steps of the main thread, also of one
+    that holds a lock; if it took the same, as that of C{threading.Event}, it would wait for good.
+    """
+
+    def __init__(self) -> None:
+        self._isSet = False
+
+    def isSet(self) -> bool:
+        return self._isSet
+
+    def wait(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not self._isSet and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _SLICE))
+        return self._isSet
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        self._isSet = True
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """
+    Have SIGTERM and SIGINT ask this process to end between two pieces of work; in the main thread
+    only.
+    """
+    stop = Stop()
+    before = {each: signal.signal(each, stop.take) for each in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def writeWhole(path: Path, write: Callable[[Path], object]) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogFollower
 from natsbroker.spark.jobs.archive.tidying import Housekeeper, addRetention, checkRetention
-from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions
-from natsbroker.spark.jobs.signals import stopping
+from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions, stopping
 from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.table import FORMATS, tableAt

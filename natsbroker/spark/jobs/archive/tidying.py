@@ -16,8 +16,7 @@ from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.lag import placesOf
-from natsbroker.spark.jobs.archive.verify import checkFiles
+from natsbroker.spark.jobs.archive.verify import checkFiles, placesOf
 from natsbroker.spark.jobs.common import BadArgument, JobRun, Runner, command, inline, sourceOptions
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.tables.locations import Location, parquetFile

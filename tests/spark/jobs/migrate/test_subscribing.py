@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
-from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
+from natsbroker.spark.jobs.migrate.copying import ChannelReader
 from natsbroker.spark.nats.addresses import ServerAccess
 from natsbroker.spark.nats.connection import connect
 from natsbroker.streaming.protocol import Ack, ConnectResponse, MsgProto, SubscriptionResponse
