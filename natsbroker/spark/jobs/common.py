@@ -46,9 +46,7 @@ _RESULTS = "place BIGINT, result BINARY"
 
 
 class JobUsageError(Exception):
-    """
-    The command line is wrong.
-    """
+    pass
 
 
 class JobRun(argparse.ArgumentParser):
@@ -69,16 +67,6 @@ class JobRun(argparse.ArgumentParser):
 
     def given(self) -> argparse.Namespace:
         return self.parse_args(self._arguments)
-
-    @contextmanager
-    def runner(self, master: str) -> Iterator[Runner]:
-        """
-        What runs the tasks of a job that does not need Spark.
-
-        @param master: where the command line says, if it does.
-        """
-        with sessionFor(masterOr(master)) as spark:
-            yield runnerOf(spark)
 
     def error(self, message: str) -> NoReturn:
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
@@ -151,26 +139,20 @@ class JobRun(argparse.ArgumentParser):
         self.option("--window", 1000, "unacknowledged, of each task")
 
 
-class BadArgument(argparse.ArgumentTypeError, ValueError):
-    """
-    A value of an option makes no sense.
-    """
-
-
 def secondsOf(text: str) -> float:
     """
     A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}.
     """
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise BadArgument(f"not a duration: {text!r}")
+        raise argparse.ArgumentTypeError(f"not a duration: {text!r}")
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
 def pairOf(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadArgument(f"takes NAME=VALUE, not {text!r}")
+        raise argparse.ArgumentTypeError(f"takes NAME=VALUE, not {text!r}")
     return name, value
 
 
@@ -281,11 +263,15 @@ def _resultsIn(frame: Any) -> list[Any]:
 
 
 @contextmanager
-def sessionFor(master: str) -> Iterator[Any]:
+def sessionFor(master: str, isNeeded: bool = False) -> Iterator[Any]:
     """
-    The session in which a command line has work done; C{None} for C{inline}.
+    The session in which a command line has work done: where it says, else where C{spark-submit} or
+    C{SPARK_REMOTE} says; C{None} for this process.
+
+    @param isNeeded: whether the work needs Spark.
     """
-    if master == "inline":
+    isElsewhere = any(each in os.environ for each in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
+    if master == "inline" or not (master or isElsewhere or isNeeded):
         yield None
         return
     from natsbroker.spark import session
@@ -296,15 +282,6 @@ def sessionFor(master: str) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
-
-
-def masterOr(master: str) -> str:
-    """
-    Where a job works that does not need Spark: where it was told to, else where C{spark-submit} or
-    C{SPARK_REMOTE} says, else in this process.
-    """
-    isElsewhere = any(each in os.environ for each in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
-    return master or ("" if isElsewhere else "inline")
 
 
 def _reported(

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan, LogFollower
-from natsbroker.spark.jobs.common import JobRun, command, writeWhole
+from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sessionFor, writeWhole
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import COLUMNS, SCHEMA, ArchiveDamaged, Difference
 from natsbroker.spark.tables.locations import directoryOf
@@ -104,8 +104,8 @@ def convertMain(job: JobRun) -> int:
     former = FormerArchive.of(given.archive)
     table = tableAt(given.to, given.format)
     plan = FilePlan(ROWS, _FILES, former.snapshot.partition)
-    with job.runner(given.master) as run:
-        LogFollower(former, {"": table}, run, plan).follow()
+    with sessionFor(given.master) as spark:
+        LogFollower(former, {"": table}, runnerOf(spark), plan).follow()
     found = table.require()
     job.summary.update(rows=found.rows, start=found.start, stop=found.stop)
     return 0

@@ -22,7 +22,16 @@ from natsbroker.spark.datasource.offsets import readOffset
 from natsbroker.spark.datasource.tasks import connected, stateOf
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.archiver import LogOrigin, checkLog, logOf
-from natsbroker.spark.jobs.common import FOUND, JobRun, Runner, command, runnerOf, sourceOptions
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    JobRun,
+    Runner,
+    command,
+    optionTexts,
+    runnerOf,
+    sessionFor,
+    sourceOptions,
+)
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
@@ -86,24 +95,31 @@ def checkFiles(root: Location, groups: Sequence[Sequence[File]], run: Runner) ->
         raise ArchiveDamaged(root, findings)
 
 
-def verify(
-    options: dict[str, Any], table: ArchiveTable, run: Runner, block: int = BLOCK
-) -> tuple[TableSnapshot, Comparison]:
+def verified(
+    spark: Any, options: Mapping[str, str], archive: str, block: int = BLOCK
+) -> dict[str, Any]:
     """
     Compare an archive with its log.
 
-    @param options: of the data source, read; the archive says which log it is.
+    @param spark: a session whose workers compare; C{None} to do it here.
+    @param options: of the data source: C{servers}, and what logs in.
+    @param block: how many sequences a fingerprint covers.
+    @return: what the job's line of JSON says.
     @raise DataLoss: if the log is another one.
     """
+    table = tableAt(archive)
     snapshot = table.require()
-    options, state = following(table, snapshot, options)
-    work = partial(compareFiles, options, table.root, snapshot.log, state.first, block)
-    done: list[Comparison] = run(work, snapshot.tiles)
-    return snapshot, Comparison(
-        tuple(finding for each in done for finding in each.findings),
-        sum(each.rows for each in done),
-        sum(each.deleted for each in done),
-    )
+    values, state = following(table, snapshot, readOptions(options))
+    work = partial(compareFiles, values, table.root, snapshot.log, state.first, block)
+    done: list[Comparison] = runnerOf(spark)(work, snapshot.tiles)
+    return {
+        **{name: getattr(snapshot, name) for name in ("version", "start", "stop")},
+        "files": len(snapshot.files),
+        "rows": sum(each.rows for each in done),
+        "deleted": sum(each.deleted for each in done),
+        "lost": [list(each) for each in snapshot.lost],
+        "findings": [asdict(finding) for each in done for finding in each.findings],
+    }
 
 
 def compareFiles(
@@ -210,28 +226,6 @@ def _differenceOf(archived: Row | None, stored: Row) -> tuple[str, str]:
     return "differs", f"has another {' and '.join(which)}"
 
 
-def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, Any]:
-    """
-    Compare an archive with its log.
-
-    @param spark: a session whose workers compare; C{None} to do it here.
-    @param options: of the data source: C{servers}, and what logs in.
-    @return: what the job's line of JSON says.
-    """
-    return _summary(*verify(readOptions(options), tableAt(archive), runnerOf(spark)))
-
-
-def _summary(snapshot: TableSnapshot, compared: Comparison) -> dict[str, Any]:
-    return {
-        **{name: getattr(snapshot, name) for name in ("version", "start", "stop")},
-        "files": len(snapshot.files),
-        "rows": compared.rows,
-        "deleted": compared.deleted,
-        "lost": [list(each) for each in snapshot.lost],
-        "findings": [asdict(each) for each in compared.findings],
-    }
-
-
 @command("verify")
 def verifyMain(job: JobRun) -> int:
     job.addServers()
@@ -242,14 +236,12 @@ def verifyMain(job: JobRun) -> int:
     given = job.given()
     if not 1 <= given.block <= 1_000_000:
         job.error("--block is 1 to 1000000")
-    options = sourceOptions(given)
-    with job.runner(given.master) as run:
-        snapshot, compared = verify(options, tableAt(given.archive), run, given.block)
-    job.summary.update(_summary(snapshot, compared))
-    for each in compared.findings:
-        print(each, file=job.stderr)
+    with sessionFor(given.master) as spark:
+        job.summary.update(verified(spark, optionTexts(given), given.archive, given.block))
+    for each in job.summary["findings"]:
+        print(Difference(**each), file=job.stderr)
     writePage(differenceReport(job.summary), given.html, job.summary)
-    return FOUND if compared.findings else 0
+    return FOUND if job.summary["findings"] else 0
 
 
 def differenceReport(summary: Mapping[str, Any]) -> JobReport:

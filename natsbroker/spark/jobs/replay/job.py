@@ -17,7 +17,6 @@ from natsbroker.spark.jobs.common import (
     JobRun,
     command,
     inPartitions,
-    masterOr,
     sessionFor,
     stopping,
     targetTexts,
@@ -155,11 +154,9 @@ def main(job: JobRun) -> int:
     named = {each.name: getattr(given, each.name) for each in fields(ReplayOptions)}
     wanted = ReplayOptions(**{**named, "maps": tuple(given.maps)})
     with ExitStack() as stack:
+        spark = stack.enter_context(sessionFor(given.master, isNeeded=bool(given.sql)))
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
-        master = given.master if given.sql else masterOr(given.master)
-        isInline = master == "inline"
-        isOver = stack.enter_context(stopping()).isSet if isInline else lambda: False
-        spark = stack.enter_context(sessionFor(master))
+        isOver = stack.enter_context(stopping()).isSet if spark is None else lambda: False
 
         def onProgress(row: int, stop: int) -> None:
             if stop:

@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sourceOptions, writeWhole
+from natsbroker.spark.jobs.common import (
+    JobRun,
+    command,
+    runnerOf,
+    sessionFor,
+    sourceOptions,
+    writeWhole,
+)
 from natsbroker.spark.jobs.report import (
     Chart,
     JobReport,
@@ -280,8 +287,8 @@ def readEvents(
         except (ValueError, OverflowError, OSError):
             raise OptionError("--since: no time was so long ago") from None
         options["startingOffsetsByTimestampStrategy"] = "latest"
-    with job.runner(given.master) as run:
-        return foldEvents(options, windows, run, job.progress)
+    with sessionFor(given.master) as spark:
+        return foldEvents(options, windows, runnerOf(spark), job.progress)
 
 
 def writeReport(job: JobRun, given: argparse.Namespace, report: JobReport) -> None:

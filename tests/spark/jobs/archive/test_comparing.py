@@ -14,8 +14,7 @@ import pytest
 
 from natsbroker.spark.errors import DataLoss
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.verify import Comparison, verify
-from natsbroker.spark.jobs.common import inline
+from natsbroker.spark.jobs.archive.verify import Comparison, verified
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import Difference, withChecksums
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
@@ -37,7 +36,9 @@ def archived(
 
 def compared(station: Station | BrokerStation, table: ArchiveTable, block: int = 16) -> Comparison:
     """What comes of comparing."""
-    return verify(readOptions({"servers": station.url}), table, inline, block)[1]
+    found = verified(None, {"servers": station.url}, str(table.root), block)
+    findings = tuple(Difference(**each) for each in found["findings"])
+    return Comparison(findings, found["rows"], found["deleted"])
 
 
 @pytest.fixture(params=["channel", "stream", "channel-iceberg", "stream-delta"])
