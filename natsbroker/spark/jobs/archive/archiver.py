@@ -169,8 +169,7 @@ class LogFollower:
     Adds what a log has to tables, from where they stop: to one, which has no name, as it is.
 
     @ivar added: how many rows it has added, by the names of tables.
-    @ivar files: how many files.
-    @ivar bytes: of these.
+    @ivar bytes: of its files.
     @ivar lost: what it has recorded as lost.
     @ivar onProgress: told after each version where the tables stop, and where the log.
     @ivar isOver: whether to end before the next version.
@@ -248,11 +247,6 @@ class LogFollower:
         return {name: each.require(hasFiles=False) for name, each in self._tables.items()}
 
     def _copier(self, behind: Mapping[str, TableSnapshot]) -> Callable[[SequenceRange], CopyResult]:
-        """
-        What a task does with a range.
-
-        @param behind: the versions of the tables that are next.
-        """
         [snapshot] = behind.values()
         return partial(copyRange, self.origin, self._tables[""].root, snapshot.partition)
 
@@ -291,7 +285,6 @@ class Archiver(LogFollower):
         """
         @param hold: for how many seconds the broker is to keep what is not archived yet, from the
             last version on; 0 for not at all.
-        @return: as of L{follow}.
         """
         self._seconds = hold
         return self.follow()[""]

@@ -136,7 +136,6 @@ class Housekeeper:
     @ivar say: called with what failed; the next round tries again.
     @ivar after: how many versions; 0 for never.
     @ivar keep: as for L{expire}, as C{checkpoints}; 0 if no messages go.
-    @ivar failures: how often it failed.
     @ivar version: the one after which it tidied last.
     """
 

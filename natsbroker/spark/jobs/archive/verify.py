@@ -87,9 +87,6 @@ def following(
 
 
 def checkFiles(root: Location, groups: Sequence[Sequence[File]], run: Runner) -> None:
-    """
-    @raise ArchiveDamaged: if files have not what was written.
-    """
     found = run(partial(damageOf, root), groups)
     if findings := [each for damage in found for each in damage]:
         raise ArchiveDamaged(root, findings)
@@ -123,15 +120,12 @@ def verified(
 
 
 def compareFiles(
-    options: dict[str, Any], root: Location, log: Log, first: int, block: int, tile: Tile
+    options: dict[str, Any], root: Location, log: Log, firstStored: int, block: int, tile: Tile
 ) -> Comparison:
-    """
-    @param first: the first sequence that the log stores.
-    """
     findings: list[Difference] = []
     different: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     rows = deleted = 0
-    blocks = _blocks(_rowsIn(root, tile, findings), max(tile.start, first), tile.stop, block)
+    blocks = _blocks(_rowsIn(root, tile, findings), max(tile.start, firstStored), tile.stop, block)
     with connected(options, tile.start) as connection:
         logs = logsOf(connection, options)
         for begin, end, archived in blocks:

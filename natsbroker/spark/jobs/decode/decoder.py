@@ -137,9 +137,6 @@ class TableDecoder(LogFollower):
         return sum(self.added[each.name] for each in self._targets if each.isDead)
 
     def once(self) -> int:
-        """
-        @return: where the tables stop then.
-        """
         return min(each.stop for each in self.follow().values())
 
     def summary(self) -> dict[str, Any]:

@@ -57,21 +57,21 @@ def replay(
     @param isDryRun: whether to publish nothing, and say what would be.
     @return: what the job's line of JSON says.
     """
-    wanted = wanted or ReplayOptions()
     options = readOptions(target)
     if len(options["stream"]) != 1 or options["channel"]:
         raise OptionError("name the one stream to publish to")
-    task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
+    wanted, stream = wanted or ReplayOptions(), options["stream"][0]
+    task = wanted.task(source, stream, spark is None, options["requestTimeout"])
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
     if spark is not None:
         with workersErrors():
-            return summary | _inSpark(spark, source, options, task, wanted, isDryRun)
+            return summary | _inSpark(spark, source, options, task, isDryRun)
     if isDryRun:
-        rows = source.rows(0, wanted.where)
+        rows = source.rows(0, task.where)
         return summary | dryRun(options, task, ((row[1], 1, row[0], row[0]) for row in rows))
     with connected(options) as connection:
         replayer = Replayer(connection, options["domain"], task)
-        rows = source.rows(replayer.next, wanted.where)
+        rows = source.rows(replayer.next, task.where)
         done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop))
     return summary | _summed([done]) | {"stopped": isOver()}
 
@@ -81,18 +81,17 @@ def _inSpark(
     source: Source,
     options: dict[str, Any],
     task: ReplayTask,
-    wanted: ReplayOptions,
     isDryRun: bool,
 ) -> dict[str, Any]:
     from pyspark.sql.functions import expr
 
-    key = ORDERS[wanted.order]
-    count = wanted.tasks if key else 1
+    key = ORDERS[task.order]
+    count = task.tasks if key else 1
     start = 0
     if not isDryRun:
         with connected(options) as connection:
             start = startOf(connection, options["domain"], task, count)
-    frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
+    frame = shaped(source.frame(spark, start), source.origin, start, task.where)
     if isDryRun:
         sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
         return dryRun(options, task, sums.toLocalIterator())

@@ -155,9 +155,6 @@ def _filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:
 
 
 def rowsIn(table: Any) -> Iterator[Row]:
-    """
-    @param table: a table of Arrow, or a batch.
-    """
     names, nothing = table.schema.names, [None] * table.num_rows
     times: list[Any] = nothing
     if "time_ns" in names:

@@ -123,11 +123,6 @@ class ClosedWindows:
         self.seconds = covered / SECOND
 
     def summary(self, to: str) -> dict[str, Any]:
-        """
-        What the job's line of JSON says.
-
-        @param to: a directory for the rows; none if empty.
-        """
         clients = [c for (_, kind, _, x), c in self.totals.items() if kind == "client" and x]
         return {
             "events": self._found.kinds["traffic"],
