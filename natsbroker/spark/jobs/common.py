@@ -325,8 +325,7 @@ class Stop:
     that holds a lock; if it took the same, as that of C{threading.Event}, it would wait for good.
     """
 
-    def __init__(self) -> None:
-        self._isSet = False
+    _isSet = False
 
     def isSet(self) -> bool:
         return self._isSet

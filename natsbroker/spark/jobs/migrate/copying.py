@@ -17,6 +17,7 @@ from __future__ import annotations
 import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -127,12 +128,6 @@ class CopyTarget:
 class ChannelReader(StanClient):
     _inbox = b""
     _ackInbox = ""
-
-    def __enter__(self) -> ChannelReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def last(self) -> int:
         self._subscribe(1, startPosition=LAST_RECEIVED)
@@ -326,7 +321,7 @@ def _copyChannel(job: JobRun, given: Any, options: dict[str, Any]) -> None:
     onLoss = None if options["failOnDataLoss"] else lambda loss: None
     with (
         connected(options) as connection,
-        ChannelReader(connection, name, clusterId, given.discover_prefix) as reader,
+        closing(ChannelReader(connection, name, clusterId, given.discover_prefix)) as reader,
     ):
 
         def read(bounds: SequenceRange, known: int) -> Iterable[Any]:

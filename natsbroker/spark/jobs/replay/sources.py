@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
@@ -23,9 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.datasource.tasks import batchesOf, stateOf
+from natsbroker.spark.datasource.tasks import batchesOf
 from natsbroker.spark.errors import DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, LogOrigin, StoredRange
 from natsbroker.spark.jobs.archive.tiering import frameOf
 from natsbroker.spark.jobs.common import optionTexts
 from natsbroker.spark.jobs.replay.replayer import Row
@@ -39,24 +40,33 @@ from natsbroker.spark.tables.locations import directoryOf
 _NEEDED = ("seq", "subject", "data")
 
 
-class ArchiveSource:
+class StoredSource:
     """
-    An archive. All sources have what it has.
+    An archive, or a log as far as it goes now. All sources have what it has.
 
     @ivar identity: tells it from another one of that name.
     @ivar stop: behind its last sequence; 0 if that is not known.
     """
 
-    def __init__(self, place: str) -> None:
-        self._archive = ArchiveOrigin.of(place)
-        snapshot = self._archive.snapshot
-        self.origin = snapshot.log.name
-        self.identity = f"archive {snapshot.table}"
-        self.stop = snapshot.stop
+    def __init__(
+        self, state: StoredRange, identity: str, batches: Callable[[SequenceRange], Iterable[Any]]
+    ) -> None:
+        self.origin = state.log.name
+        self.identity = identity
+        self.stop = state.stop
+        self._state = state
+        self._batches = batches
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
-        batches = self._archive.batches(SequenceRange(self.origin, "", start, self.stop))
-        return _filtered(batches, SCHEMA, where)
+        first, identity = max(start, self._state.start), self._state.log.identity
+        bounds = SequenceRange(self.origin, identity, first, self.stop)
+        return _filtered(self._batches(bounds), SCHEMA, where)
+
+
+class ArchiveSource(StoredSource):
+    def __init__(self, place: str) -> None:
+        self._archive = found = ArchiveOrigin.of(place)
+        super().__init__(found.state(), f"archive {found.snapshot.table}", found.batches)
 
     def frame(self, spark: Any, start: int) -> Any:
         """
@@ -65,26 +75,18 @@ class ArchiveSource:
         return frameOf(spark, self._archive.root, self._archive.snapshot, COLUMNS)
 
 
-class LogSource:
+class LogSource(StoredSource):
     def __init__(self, texts: Mapping[str, str]) -> None:
         options = readOptions(texts)
-        name = oneName(options, " to replay")
+        oneName(options, " to replay")
         if options["subject"]:
             raise OptionError("subject: say --where \"subject LIKE '...'\"")
         self._texts = dict(texts)
-        self._options = options
-        self._state = stateOf(options, name)
-        self.origin = name
-        self.identity = f"log {self._state.created}"
-        self.stop = self._state.stop
-
-    def rows(self, start: int, where: str) -> Iterator[Row]:
-        first = max(start, self._state.first)
-        bounds = SequenceRange(self.origin, self._state.created, first, self.stop)
-        return _filtered(batchesOf(self._options, COLUMNS, bounds), SCHEMA, where)
+        state = LogOrigin(options).state()
+        super().__init__(state, f"log {state.log.identity}", partial(batchesOf, options, COLUMNS))
 
     def frame(self, spark: Any, start: int) -> Any:
-        first = max(start, self._state.first)
+        first = max(start, self._state.start)
         if first >= self.stop:
             return spark.createDataFrame([], ddlOf(COLUMNS))
         offsets = {"startingOffsets": str(first), "endingOffsets": str(self.stop)}
