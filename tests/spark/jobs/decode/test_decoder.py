@@ -111,6 +111,13 @@ class TestTables:
             "first": {"seq": 3, "reason": "Expected `int`, got `str` - at `$.id`"},
         }
 
+    def test_begun(self, tmp_path: Path) -> None:
+        """Tables that are there have been begun, also before anything was decoded by this job."""
+        extended(tmp_path / "log", [order(1)])
+        assert not decoderOf(tmp_path).hasBegun()
+        decoderOf(tmp_path).once()
+        assert decoderOf(tmp_path).hasBegun()
+
     def test_registryAway(self, tmp_path: Path) -> None:
         """A registry that fails ends the job; what it does not know is a dead letter."""
         extended(tmp_path / "log", [("orders.de", bytes((0, 0, 0, 0, each))) for each in (1, 2)])
