@@ -32,18 +32,18 @@ _JOBS = {
     "doctor": ("doctor", "main"),
     "archive": ("jobs.archive.job", "main"),
     "compact": ("jobs.archive.tidying", "compactMain"),
-    "convert": ("jobs.archive.converting", "main"),
+    "convert": ("jobs.archive.converting", "convertMain"),
     "decode": ("jobs.decode.job", "main"),
-    "export": ("jobs.archive.exporting", "main"),
+    "export": ("jobs.archive.converting", "exportMain"),
     "interest": ("jobs.traffic.interestjob", "main"),
-    "lag": ("jobs.archive.lag", "main"),
+    "lag": ("jobs.archive.verify", "lagMain"),
     "migrate": ("jobs.migrate.copying", "migrateMain"),
     "replay": ("jobs.replay.job", "main"),
     "restore": ("jobs.migrate.copying", "restoreMain"),
     "tiered": ("jobs.archive.tiering", "main"),
     "traffic": ("jobs.traffic.job", "main"),
     "vacuum": ("jobs.archive.tidying", "vacuumMain"),
-    "verify": ("jobs.archive.verify", "main"),
+    "verify": ("jobs.archive.verify", "verifyMain"),
 }
 
 #: The names of the jobs, for shells that complete them.

@@ -1,5 +1,6 @@
 """
-What all jobs have in common: how they run tasks, tell how far they are, and say what came of it.
+What all jobs have in common: how they run tasks, are asked to end, and say how far they are and
+what came of it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import json
 import os
 import pickle
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from natsbroker.files import replaceFile
@@ -33,14 +36,17 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+#: While a job waits, whether to end is looked up this often, in seconds.
+_SLICE = 0.1
+
 #: The schema of what tasks return, where no C{SparkContext} collects it.
 _RESULTS = "place BIGINT, result BINARY"
 
 
 class JobUsageError(Exception):
-    """
-    The command line is wrong.
-    """
+    pass
 
 
 class JobRun(argparse.ArgumentParser):
@@ -61,16 +67,6 @@ class JobRun(argparse.ArgumentParser):
 
     def given(self) -> argparse.Namespace:
         return self.parse_args(self._arguments)
-
-    @contextmanager
-    def runner(self, master: str) -> Iterator[Runner]:
-        """
-        What runs the tasks of a job that does not need Spark.
-
-        @param master: where the command line says, if it does.
-        """
-        with sessionFor(masterOr(master)) as spark:
-            yield runnerOf(spark)
 
     def error(self, message: str) -> NoReturn:
         raise JobUsageError(f"{self.prog}: {message}\n{self.format_usage()}")
@@ -143,26 +139,20 @@ class JobRun(argparse.ArgumentParser):
         self.option("--window", 1000, "unacknowledged, of each task")
 
 
-class BadArgument(argparse.ArgumentTypeError, ValueError):
-    """
-    A value of an option makes no sense.
-    """
-
-
 def secondsOf(text: str) -> float:
     """
     A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}.
     """
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise BadArgument(f"not a duration: {text!r}")
+        raise argparse.ArgumentTypeError(f"not a duration: {text!r}")
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
 def pairOf(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadArgument(f"takes NAME=VALUE, not {text!r}")
+        raise argparse.ArgumentTypeError(f"takes NAME=VALUE, not {text!r}")
     return name, value
 
 
@@ -273,11 +263,15 @@ def _resultsIn(frame: Any) -> list[Any]:
 
 
 @contextmanager
-def sessionFor(master: str) -> Iterator[Any]:
+def sessionFor(master: str, isNeeded: bool = False) -> Iterator[Any]:
     """
-    The session in which a command line has work done; C{None} for C{inline}.
+    The session in which a command line has work done: where it says, else where C{spark-submit} or
+    C{SPARK_REMOTE} says; C{None} for this process.
+
+    @param isNeeded: whether the work needs Spark.
     """
-    if master == "inline":
+    isElsewhere = any(each in os.environ for each in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
+    if master == "inline" or not (master or isElsewhere or isNeeded):
         yield None
         return
     from natsbroker.spark import session
@@ -288,15 +282,6 @@ def sessionFor(master: str) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
-
-
-def masterOr(master: str) -> str:
-    """
-    Where a job works that does not need Spark: where it was told to, else where C{spark-submit} or
-    C{SPARK_REMOTE} says, else in this process.
-    """
-    isElsewhere = any(each in os.environ for each in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
-    return master or ("" if isElsewhere else "inline")
 
 
 def _reported(
@@ -332,6 +317,42 @@ def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]
     Make the work of a job, which returns the exit code, its command line.
     """
     return lambda work: partial(_reported, name, work)
+
+
+class Stop:
+    """
+    Whether to end. The handler of a signal runs between two steps of the main thread, also of one
+    that holds a lock; if it took the same, as that of C{threading.Event}, it would wait for good.
+    """
+
+    _isSet = False
+
+    def isSet(self) -> bool:
+        return self._isSet
+
+    def wait(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not self._isSet and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _SLICE))
+        return self._isSet
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        self._isSet = True
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """
+    Have SIGTERM and SIGINT ask this process to end between two pieces of work; in the main thread
+    only.
+    """
+    stop = Stop()
+    before = {each: signal.signal(each, stop.take) for each in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def writeWhole(path: Path, write: Callable[[Path], object]) -> None:

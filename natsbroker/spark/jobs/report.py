@@ -82,20 +82,23 @@ def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         return "  (none)"
     lines = [columns, *([_cut(cellOf(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    signs = [">" if isNumber else "<" for isNumber in numberColumns(rows)]
+    signs = [">" if mark == "n" else "<" for mark in marksOf(rows)]
     form = "".join(f"  {{:{sign}{width}}}" for sign, width in zip(signs, widths, strict=True))
     return "\n".join(form.format(*line).rstrip() for line in lines)
 
 
-def numberColumns(rows: Sequence[Sequence[Any]]) -> list[bool]:
+def marksOf(rows: Sequence[Sequence[Any]]) -> list[str | None]:
     """
-    Which columns have numbers and amounts, and besides these nothing but empty cells.
+    What each column is: C{n} has numbers and amounts, which end at the same place, and besides
+    these nothing but empty cells; in one that is C{w} long words may break where they need not.
     """
-    return [
-        any(_isNumber(cell) for cell in column)
-        and all(_isNumber(cell) or cell == "" for cell in column)
-        for column in zip(*rows, strict=True)
-    ]
+    found: list[str | None] = []
+    for column in zip(*rows, strict=True):
+        words = (word for cell in column for word in cellOf(cell).split())
+        isLong = max(map(len, words), default=0) > _LONG_WORD
+        isNumber = {_isNumber(cell) for cell in column if cell != ""} == {True}
+        found.append("n" if isNumber else "w" if isLong else None)
+    return found
 
 
 def _isNumber(value: Any) -> bool:
@@ -134,10 +137,6 @@ def rateOf(count: float) -> Amount:
 
 
 def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
-    """
-    @param path: none if empty.
-    @param summary: gets the path.
-    """
     if path:
         page = pageOf(report)
         writeWhole(Path(path), lambda draft: draft.write_text(page, "utf-8"))
@@ -152,21 +151,8 @@ def pageOf(report: JobReport) -> str:
         raise OptionError("--html needs: pip install 'natsbroker[report]'") from None
     pages = Environment(autoescape=True)
     drawn = partial(_drawn, vegalite_to_svg)
-    pages.filters.update(cell=cellOf, marks=_marks, drawn=drawn)
+    pages.filters.update(cell=cellOf, marks=marksOf, drawn=drawn)
     return str(pages.from_string(_TEMPLATE.read_text("utf-8")).render(report=report))
-
-
-def _marks(rows: Sequence[Sequence[Any]]) -> list[str | None]:
-    """
-    The class of each column: numbers end at the same place, and only long words break where they
-    need not.
-    """
-    found: list[str | None] = []
-    for isNumber, column in zip(numberColumns(rows), zip(*rows, strict=True), strict=True):
-        words = (word for cell in column for word in cellOf(cell).split())
-        isLong = max(map(len, words), default=0) > _LONG_WORD
-        found.append("n" if isNumber else "w" if isLong else None)
-    return found
 
 
 def _drawn(toSvg: Callable[[dict[str, Any]], str], chart: Chart) -> str:

@@ -19,7 +19,9 @@ from natsbroker.spark.jobs.common import (
     JobUsageError,
     command,
     inSpark,
+    runnerOf,
     secondsOf,
+    sessionFor,
     sourceOptions,
 )
 
@@ -36,7 +38,7 @@ def test_seconds(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["", "5x", "-1s", "s", "1 s"])
 def test_noSeconds(text: str) -> None:
     """Anything else is refused."""
-    with pytest.raises(ValueError, match="not a duration"):
+    with pytest.raises(argparse.ArgumentTypeError, match="not a duration"):
         secondsOf(text)
 
 
@@ -129,9 +131,11 @@ class TestRunners:
 
     def test_inline(self) -> None:
         """Here, without Spark."""
-        job = JobRun("job", (), io.StringIO(), io.StringIO())
-        with job.runner("inline") as run:
-            assert run(lambda x: (x, os.getpid()), [1, 2]) == [(1, os.getpid()), (2, os.getpid())]
+        with sessionFor("inline") as spark:
+            assert runnerOf(spark)(lambda x: (x, os.getpid()), [1, 2]) == [
+                (1, os.getpid()),
+                (2, os.getpid()),
+            ]
 
     def test_spark(self, spark: Any) -> None:
         """In workers, in order."""

@@ -11,7 +11,7 @@ from natsbroker.spark.jobs.report import (
     ReportSection,
     bytesOf,
     cellOf,
-    numberColumns,
+    marksOf,
     rateOf,
     tableOf,
 )
@@ -28,11 +28,11 @@ def test_table() -> None:
     assert tableOf(("name",), []) == "  (none)"
 
 
-def test_numberColumns() -> None:
+def test_marks() -> None:
     """Amounts stand where numbers stand, also beside empty cells; names that look so do not."""
     rows = [(1, bytesOf(5), "", "5 B", True, ""), (2.5, rateOf(7), 3, "7", 1, "")]
-    assert numberColumns(rows) == [True, True, True, False, False, False]
-    assert numberColumns([]) == []
+    assert marksOf(rows) == ["n", "n", "n", None, None, None]
+    assert marksOf([]) == []
     assert tableOf(("size",), [(bytesOf(5),), (bytesOf(1023),)]).splitlines()[1:] == [
         "      5 B",
         "  1,023 B",

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from natsbroker.spark.jobs.signals import stopping
+from natsbroker.spark.jobs.common import stopping
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,29 +1,117 @@
 """
-Archiving a log: from servers to the files of a table, each message exactly once.
+Following a log with tables: from servers, or an archive, to the files of tables, each message
+exactly once.
 
-What is next is what the table does not account for yet, so its log is the checkpoint. Tasks copy
+What is next is what a table does not account for yet, so its log is the checkpoint. Tasks copy
 ranges into files that nobody knows of; then one commit adds all of them to the table, or none. So
-any number of archivers may run, and die.
+any number of jobs may run, and die. Of several tables each has its own log, and what is next begins
+where the one that is furthest behind stops. Ranges end where others stop, so that they go on
+together from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from natsbroker.spark.datasource.tasks import connected
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from natsbroker.spark.datasource.tasks import batchesOf, connected, stateOf
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.jobs.archive.origins import LogOrigin, logOf
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import Logs, logsOf, oneName
+from natsbroker.spark.logs.reading import Loss, SequenceRange
+from natsbroker.spark.logs.selection import oneName
+from natsbroker.spark.logs.streams import StreamState
+from natsbroker.spark.tables.checking import COLUMNS, readFiles
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
-from natsbroker.spark.tables.table import ArchiveTable
+from natsbroker.spark.tables.table import ArchiveTable, tableAt
+
+OnLost = Callable[[Range], object]
+
+
+def logOf(state: StreamState, options: dict[str, Any]) -> Log:
+    isChannel = bool(options["channel"])
+    scope = options["clusterId"] if isChannel else options["domain"]
+    return Log("channel" if isChannel else "stream", state.name, scope, state.created)
+
+
+@dataclass(frozen=True)
+class StoredRange:
+    log: Log
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class LogOrigin:
+    options: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        oneName(self.options, isWhole=True)
+
+    def state(self) -> StoredRange:
+        found = stateOf(self.options, oneName(self.options))
+        return StoredRange(logOf(found, self.options), found.first, found.stop)
+
+    def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
+        """
+        The messages of a range, in Arrow batches with the columns of archives.
+
+        @param onLost: called with ranges that are not stored any more.
+        """
+
+        def onLoss(loss: Loss) -> None:
+            for each in loss.ranges:
+                onLost(each)
+
+        options = {**self.options, "failOnDataLoss": False}
+        return batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
+
+    def now(self) -> LogOrigin:
+        """
+        The same with what came since it was made.
+        """
+        return self
+
+
+@dataclass(frozen=True)
+class ArchiveOrigin:
+    root: Location
+    snapshot: TableSnapshot
+
+    @classmethod
+    def of(cls, root: str) -> ArchiveOrigin:
+        table = tableAt(root)
+        return cls(table.root, table.require())
+
+    def state(self) -> StoredRange:
+        return StoredRange(self.snapshot.log, self.snapshot.start, self.snapshot.stop)
+
+    def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
+        isWanted = (pc.field("seq") >= bounds.start) & (pc.field("seq") < bounds.stop)
+        for start, stop in self.snapshot.lost:
+            if start < bounds.stop and stop > bounds.start:
+                onLost((max(start, bounds.start), min(stop, bounds.stop)))
+        for tile in self.snapshot.tiles:
+            if tile.start < bounds.stop and tile.stop > bounds.start:
+                for batch in self.read(tile.files):
+                    yield from pa.Table.from_batches([batch]).filter(isWanted).to_batches()
+
+    def read(self, files: Sequence[File]) -> Iterator[Any]:
+        return readFiles(self.root, files)
+
+    def now(self) -> ArchiveOrigin:
+        return replace(self, snapshot=tableAt(self.root).require())
+
+
+#: Where a job has its messages from.
+Origin = LogOrigin | ArchiveOrigin
 
 
 @dataclass(frozen=True)
@@ -46,16 +134,23 @@ class FilePlan:
 
 @dataclass(frozen=True)
 class CopyResult:
-    files: tuple[File, ...]
-    lost: tuple[Range, ...]
+    """
+    @ivar files: a range in files, by the names of the tables.
+    @ivar lost: what was not stored any more.
+    @ivar ignored: how many messages had no table.
+    @ivar first: the first dead letter, if there is one: its sequence and reason.
+    """
+
+    files: Mapping[str, Sequence[File]]
+    lost: Sequence[Range]
+    ignored: int = 0
+    first: tuple[int, str] | None = None
 
 
-def copyRange(
-    origin: LogOrigin, root: Location, partition: str, bounds: SequenceRange
-) -> CopyResult:
+def copyRange(origin: Origin, root: Location, partition: str, bounds: SequenceRange) -> CopyResult:
     lost: list[Range] = []
     files = writeFiles(root, origin.batches(bounds, lost.append), bounds.start, bool(partition))
-    return CopyResult(tuple(files), tuple(lost))
+    return CopyResult({"": files}, lost)
 
 
 def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
@@ -71,25 +166,103 @@ def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
 
 class LogFollower:
     """
-    Adds what a log has to tables, from where they stop.
+    Adds what a log has to tables, from where they stop: to one, which has no name, as it is.
 
-    @ivar rows: how many it has added.
-    @ivar bytes: of their files.
+    @ivar added: how many rows it has added, by the names of tables.
+    @ivar bytes: of its files.
     @ivar lost: what it has recorded as lost.
     @ivar onProgress: told after each version where the tables stop, and where the log.
     @ivar isOver: whether to end before the next version.
     """
 
-    def __init__(self, run: Runner, plan: FilePlan | None) -> None:
-        self.rows = self.bytes = 0
+    def __init__(
+        self,
+        origin: Origin,
+        tables: Mapping[str, ArchiveTable],
+        run: Runner = inline,
+        plan: FilePlan | None = None,
+    ) -> None:
+        self.added = dict.fromkeys(tables, 0)
+        self.files = self.bytes = 0
         self.lost: list[Range] = []
         self.onProgress: Callable[[int, int], object] = lambda done, end: None
         self.isOver: Callable[[], bool] = lambda: False
+        self.plan = plan or FilePlan()
+        self.origin: Origin = origin
+        self._tables = tables
         self._run = run
-        self._plan = plan or FilePlan()
+
+    @property
+    def rows(self) -> int:
+        return sum(self.added.values())
 
     def hasBegun(self) -> bool:
-        raise NotImplementedError
+        return any(each.latest(hasFiles=False) is not None for each in self._tables.values())
+
+    def follow(self) -> dict[str, TableSnapshot]:
+        """
+        Add what is stored now.
+
+        @return: the versions that hold then, without their files.
+        @raise DataLoss: if the log is another one than that of a table.
+        """
+        self.origin = self.origin.now()
+        state = self.origin.state()
+        self._begin(state)
+        found = self._versions()
+        while (start := min(each.stop for each in found.values())) < state.stop:
+            if self.isOver():
+                break
+            stops = [each.stop for each in found.values() if each.stop > start]
+            behind = {name: each for name, each in found.items() if each.stop == start}
+            self._advance(behind, min([*stops, state.stop]))
+            found = self._versions()
+            self.onProgress(min(each.stop for each in found.values()), state.stop)
+        return found
+
+    def _begin(self, state: StoredRange) -> None:
+        partition = self.plan.partitionBy
+        for name, table in self._tables.items():
+            table.make()
+            snapshot = table.latest(hasFiles=False)
+            if snapshot is None:
+                self._create(name, TableSnapshot.first(state.log, state.start, partition))
+                snapshot = table.require(hasFiles=False)
+            checkLog(table, snapshot, state.log)
+            if partition not in ("", snapshot.partition):
+                raise OptionError(
+                    f"{table.root} is an archive that is not partitioned by {partition}: that is"
+                    " decided when it is begun"
+                )
+            if isinstance(self.origin, ArchiveOrigin) and snapshot.stop < state.start:
+                raise DataLoss(
+                    f"{table.root} stops at {snapshot.stop}, and the archive begins at"
+                    f" {state.start}"
+                )
+
+    def _create(self, name: str, first: TableSnapshot) -> None:
+        self._tables[name].create(first)
+
+    def _versions(self) -> dict[str, TableSnapshot]:
+        return {name: each.require(hasFiles=False) for name, each in self._tables.items()}
+
+    def _copier(self, behind: Mapping[str, TableSnapshot]) -> Callable[[SequenceRange], CopyResult]:
+        [snapshot] = behind.values()
+        return partial(copyRange, self.origin, self._tables[""].root, snapshot.partition)
+
+    def _advance(self, behind: Mapping[str, TableSnapshot], end: int) -> list[CopyResult]:
+        base = next(iter(behind.values()))
+        ranges = self.plan.ranges(base.log, base.stop, end)
+        done: list[CopyResult] = self._run(self._copier(behind), ranges)
+        lost = [each for copied in done for each in copied.lost]
+        for name, snapshot in behind.items():
+            files = [file for copied in done for file in copied.files[name]]
+            if self._tables[name].append(snapshot, files, lost, ranges[-1].stop):
+                self.added[name] += sum(each.rows for each in files)
+                self.bytes += sum(each.bytes for each in files)
+                self.files += len(files)
+                self.lost += lost
+        return done
 
 
 class Archiver(LogFollower):
@@ -100,50 +273,21 @@ class Archiver(LogFollower):
         run: Runner = inline,
         plan: FilePlan | None = None,
     ) -> None:
-        super().__init__(run, plan)
-        self._name = oneName(options, " to archive")
+        oneName(options, " to archive")
         if options["subject"]:
             raise OptionError("subject: an archive has every message of its log")
+        super().__init__(LogOrigin(options), {"": table}, run, plan)
         self.table = table
-        self.files = 0
         self._options = options
+        self._seconds = 0
 
     def once(self, hold: int = 0) -> TableSnapshot:
         """
-        Archive what is stored now.
-
         @param hold: for how many seconds the broker is to keep what is not archived yet, from the
             last version on; 0 for not at all.
-        @return: the version that holds then, without its files.
-        @raise DataLoss: if the log is another one than that of the archive.
         """
-        self.table.make()
-        with connected(self._options) as connection:
-            logs = logsOf(connection, self._options)
-            state = logs.state(self._name)
-            log = logOf(state, self._options)
-            snapshot = self.table.latest(hasFiles=False)
-            if snapshot is None:
-                snapshot = TableSnapshot.first(log, state.first, self._plan.partitionBy)
-                # Before anything is promised, so that what is promised is there.
-                self._hold(logs, snapshot, hold)
-                self.table.create(snapshot)
-                snapshot = self.table.require(hasFiles=False)
-            checkLog(self.table, snapshot, log)
-            if self._plan.partitionBy not in ("", snapshot.partition):
-                raise OptionError(
-                    f"{self.table.root} is an archive that is not partitioned by"
-                    f" {self._plan.partitionBy}: that is decided when it is begun"
-                )
-            self._hold(logs, snapshot, hold)
-            while snapshot.stop < state.stop and not self.isOver():
-                snapshot = self._advance(snapshot, state.stop)
-                self.onProgress(snapshot.stop, state.stop)
-                self._hold(logs, snapshot, hold)
-            return snapshot
-
-    def hasBegun(self) -> bool:
-        return self.table.latest(hasFiles=False) is not None
+        self._seconds = hold
+        return self.follow()[""]
 
     def summary(self) -> dict[str, Any]:
         snapshot = self.table.latest(hasFiles=False)
@@ -154,29 +298,26 @@ class Archiver(LogFollower):
             "lost": [list(each) for each in joined(self.lost)],
         }
 
-    def _hold(self, logs: Logs, snapshot: TableSnapshot, seconds: int) -> None:
-        if not seconds:
+    def _create(self, name: str, first: TableSnapshot) -> None:
+        # Before anything is promised, so that what is promised is there.
+        self._hold(first)
+        super()._create(name, first)
+
+    def _versions(self) -> dict[str, TableSnapshot]:
+        found = super()._versions()
+        self._hold(found[""])
+        return found
+
+    def _hold(self, snapshot: TableSnapshot) -> None:
+        if not self._seconds:
             return
-        if not isinstance(logs, ChannelApi):
+        if snapshot.log.kind != "channel":
             raise OptionError("hold: only channels of our broker can be held")
         question = {
             "name": f"archive-{snapshot.table}",
             "floor": snapshot.stop,
-            "seconds": seconds,
+            "seconds": self._seconds,
             "identity": snapshot.log.identity,
         }
-        logs.call("HOLD", snapshot.log.name, question)
-
-    def _advance(self, snapshot: TableSnapshot, end: int) -> TableSnapshot:
-        ranges = self._plan.ranges(snapshot.log, snapshot.stop, end)
-        origin = LogOrigin(self._options)
-        work = partial(copyRange, origin, self.table.root, snapshot.partition)
-        done: list[CopyResult] = self._run(work, ranges)
-        files = [file for copied in done for file in copied.files]
-        lost = [each for copied in done for each in copied.lost]
-        if self.table.append(snapshot, files, lost, ranges[-1].stop):
-            self.files += len(files)
-            self.rows += sum(each.rows for each in files)
-            self.bytes += sum(each.bytes for each in files)
-            self.lost += lost
-        return self.table.require(hasFiles=False)
+        with connected(self._options) as connection:
+            ChannelApi(connection, snapshot.log.scope).call("HOLD", snapshot.log.name, question)

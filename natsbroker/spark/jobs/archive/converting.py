@@ -1,6 +1,6 @@
 """
-The job C{convert}: an archive with manifests of our own, as earlier versions made them, into a
-table.
+Archives in other forms: C{convert} makes a table of one that an earlier version made, with
+manifests of its own, and C{export} plain Parquet files, for programs that read no tables.
 
 C{_nb/} had one manifest in JSON for each version, which described the whole archive; the one with
 the highest number held.
@@ -10,43 +10,45 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.jobs.archive.archiver import checkLog
-from natsbroker.spark.jobs.archive.origins import lostIn
-from natsbroker.spark.jobs.common import JobRun, Runner, command, inline
-from natsbroker.spark.tables.checking import COLUMNS, ArchiveDamaged, Difference
-from natsbroker.spark.tables.filing import writeFiles
-from natsbroker.spark.tables.locations import Location, directoryOf
-from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, Tile
-from natsbroker.spark.tables.table import FORMATS, FORMER, ArchiveTable, tableAt
+from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan, LogFollower
+from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sessionFor, writeWhole
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.tables.checking import COLUMNS, SCHEMA, ArchiveDamaged, Difference
+from natsbroker.spark.tables.locations import directoryOf
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, failed
+from natsbroker.spark.tables.table import FORMATS, FORMER, tableAt
 
-#: How many ranges are added to the table at a time.
-_RANGES = 16
+_NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
+
+#: How many sequences a file has at most, and how many files are added to a table at a time.
+ROWS, _FILES = 1_000_000, 16
 
 
 @dataclass(frozen=True)
-class FormerArchive:
+class FormerArchive(ArchiveOrigin):
     """
     @ivar digests: the SHA-256 of each file, by its path.
     """
 
     root: Path
-    snapshot: TableSnapshot
     digests: Mapping[str, str]
 
     @classmethod
-    def of(cls, root: Path) -> FormerArchive:
-        versions = root / FORMER
+    def of(cls, root: str) -> FormerArchive:
+        place = directoryOf(root)
+        versions = place / FORMER
         if any(versions.glob("columns-*.ddl")):
-            raise TableError(f"{root}: is a table of decode: decode the log or its archive again")
+            raise TableError(f"{place}: is a table of decode: decode the log or its archive again")
         try:
             found = json.loads(max(versions.glob("*.json")).read_bytes())
             # A range without messages has no path.
@@ -61,17 +63,17 @@ class FormerArchive:
                 tuple((start, stop) for start, stop in found["lost"]),
                 found.get("partition", ""),
             )
-            return cls(root, snapshot, {each["path"]: each["sha256"] for each in files})
+            return cls(place, snapshot, {each["path"]: each["sha256"] for each in files})
         except OSError as error:
-            raise TableError(f"{root}: {error.strerror}") from None
+            raise TableError(f"{place}: {error.strerror}") from None
         except (ValueError, KeyError, TypeError) as error:
-            text = f"{root}: there is no archive of an earlier version: {error}"
+            text = f"{place}: there is no archive of an earlier version: {error}"
             raise TableError(text) from None
 
-    def copied(self, to: Location, partition: str, tile: Tile) -> list[File]:
-        return writeFiles(to, self._rows(tile.files), tile.start, bool(partition))
+    def now(self) -> FormerArchive:
+        return self
 
-    def _rows(self, files: Sequence[File]) -> Iterator[Any]:
+    def read(self, files: Sequence[File]) -> Iterator[Any]:
         tables = []
         for each in files:
             try:
@@ -92,39 +94,66 @@ class FormerArchive:
         return ArchiveDamaged(self.root, [found])
 
 
-def convert(archive: FormerArchive, table: ArchiveTable, run: Runner = inline) -> TableSnapshot:
-    """
-    Copy an archive into a table; what is there already from the same log stays.
-
-    @return: the version of the table that holds then.
-    @raise ArchiveDamaged: if a file is not as it was written.
-    """
-    former = archive.snapshot
-    table.make()
-    if table.latest() is None:
-        table.create(TableSnapshot.first(former.log, former.start, former.partition))
-    while True:
-        snapshot = table.require()
-        checkLog(table, snapshot, former.log)
-        tiles = [each for each in former.tiles if each.stop > snapshot.stop][:_RANGES]
-        if not tiles:
-            return snapshot
-        if any(each.first < snapshot.stop for each in tiles[0].files):
-            raise TableError(f"{table.root} stops at {snapshot.stop}, inside a file")
-        done = run(partial(archive.copied, table.root, snapshot.partition), tiles)
-        files, stop = [file for files in done for file in files], tiles[-1].stop
-        table.append(snapshot, files, lostIn(former, snapshot.stop, stop), stop)
-
-
 @command("convert")
-def main(job: JobRun) -> int:
+def convertMain(job: JobRun) -> int:
     job.addArchive()
     job.add_argument("--to", required=True, help="the directory of the table")
     job.option("--format", "", "of a new table", choices=FORMATS)
     job.addMaster()
     given = job.given()
-    former = FormerArchive.of(directoryOf(given.archive))
-    with job.runner(given.master) as run:
-        found = convert(former, tableAt(given.to, given.format), run)
+    former = FormerArchive.of(given.archive)
+    table = tableAt(given.to, given.format)
+    plan = FilePlan(ROWS, _FILES, former.snapshot.partition)
+    with sessionFor(given.master) as spark:
+        LogFollower(former, {"": table}, runnerOf(spark), plan).follow()
+    found = table.require()
     job.summary.update(rows=found.rows, start=found.start, stop=found.stop)
+    return 0
+
+
+def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]:
+    """
+    Write what files in a directory have not yet.
+
+    @param rows: how many sequences a file has at most.
+    @return: how many rows and files were written, and where the files stop.
+    """
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        names = [found for each in to.iterdir() if (found := _NAME.fullmatch(each.name))]
+    except OSError as error:
+        raise failed(to, error) from None
+    snapshot = archive.snapshot
+    start = max((int(each[2]) for each in names), default=snapshot.start)
+    if start < snapshot.start:
+        raise DataLoss(f"{to} stops at {start}, and the archive begins at {snapshot.start}")
+    if start > snapshot.stop:
+        raise OptionError(f"{to} has sequences to {start - 1}, the archive to {snapshot.stop - 1}")
+    summary = {"rows": 0, "files": 0, "stop": start}
+    while start < snapshot.stop:
+        stop = min(start + rows, snapshot.stop)
+        bounds = SequenceRange(snapshot.log.name, snapshot.log.identity, start, stop)
+
+        def write(draft: Path, bounds: SequenceRange = bounds) -> None:
+            with pq.ParquetWriter(draft, SCHEMA, compression="zstd") as writer:
+                for batch in archive.batches(bounds):
+                    writer.write_batch(batch)
+                    summary["rows"] += batch.num_rows
+
+        writeWhole(to / f"{start:020}-{stop:020}.parquet", write)
+        summary["files"] += 1
+        start = summary["stop"] = stop
+    return summary
+
+
+@command("export")
+def exportMain(job: JobRun) -> int:
+    job.addArchive()
+    job.add_argument("--to", required=True, help="the directory of the files")
+    job.option("--rows-per-file", ROWS, "sequences at most")
+    given = job.given()
+    if given.rows_per_file < 1:
+        job.error("--rows-per-file is 1 or more")
+    archive = ArchiveOrigin.of(given.archive)
+    job.summary.update(export(archive, directoryOf(given.to), given.rows_per_file))
     return 0

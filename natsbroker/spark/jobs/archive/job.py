@@ -11,8 +11,15 @@ from typing import Any
 from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogFollower
 from natsbroker.spark.jobs.archive.tidying import Housekeeper, addRetention, checkRetention
-from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourceOptions
-from natsbroker.spark.jobs.signals import stopping
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    JobRun,
+    command,
+    runnerOf,
+    sessionFor,
+    sourceOptions,
+    stopping,
+)
 from natsbroker.spark.metrics import jobMetrics
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.table import FORMATS, tableAt
@@ -63,7 +70,8 @@ def main(job: JobRun) -> int:
     hold = 0
     if given.hold or given.hold_for:
         hold = max(int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)), 1)
-    with job.runner(given.master) as run:
+    with sessionFor(given.master) as spark:
+        run = runnerOf(spark)
         archiver = Archiver(options, table, run, plan)
         keep, checkpoints = given.keep, given.needed_by
         housekeeper = Housekeeper(tidied, options, run, job.say, after, keep, checkpoints)

@@ -16,9 +16,16 @@ from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.lag import placesOf
-from natsbroker.spark.jobs.archive.verify import checkFiles
-from natsbroker.spark.jobs.common import BadArgument, JobRun, Runner, command, inline, sourceOptions
+from natsbroker.spark.jobs.archive.verify import checkFiles, placesOf
+from natsbroker.spark.jobs.common import (
+    JobRun,
+    Runner,
+    command,
+    inline,
+    runnerOf,
+    sessionFor,
+    sourceOptions,
+)
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
@@ -129,7 +136,6 @@ class Housekeeper:
     @ivar say: called with what failed; the next round tries again.
     @ivar after: how many versions; 0 for never.
     @ivar keep: as for L{expire}, as C{checkpoints}; 0 if no messages go.
-    @ivar failures: how often it failed.
     @ivar version: the one after which it tidied last.
     """
 
@@ -182,7 +188,7 @@ def bytesOf(text: str) -> int:
     """
     found = re.fullmatch(r"(\d+)([KMG]?)B?", text)
     if found is None or not int(found[1]):
-        raise BadArgument(f"not a size: {text!r}")
+        raise argparse.ArgumentTypeError(f"not a size: {text!r}")
     return int(found[1]) * _UNITS[found[2]]
 
 
@@ -194,8 +200,8 @@ def compactMain(job: JobRun) -> int:
     given = job.given()
     table = tableAt(given.archive)
     before = table.require()
-    with job.runner(given.master) as run:
-        job.summary["replaced"] = compact(table, run, given.target)
+    with sessionFor(given.master) as spark:
+        job.summary["replaced"] = compact(table, runnerOf(spark), given.target)
     after = table.require()
     job.summary.update(version=after.version, before=len(before.files), files=len(after.files))
     return 0

@@ -117,7 +117,7 @@ def main(job: JobRun) -> int:
     sourceOptions(given)
     if given.master == "inline":
         job.error("--master: SQL needs Spark")
-    with sessionFor(given.master) as spark:
+    with sessionFor(given.master, isNeeded=True) as spark:
         names = (*_COLUMNS, "headers", "time_ns")
         tiered(spark, given.archive, optionTexts(given), names).createOrReplaceTempView("log")
         try:

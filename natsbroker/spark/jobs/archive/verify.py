@@ -1,27 +1,50 @@
 """
-The job C{verify}: whether an archive has what its log has.
+The jobs C{verify} and C{lag}: whether an archive has what its log has, and how far it, or a
+streaming query, is behind.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from natsbroker.spark.datasource.offsets import readOffset
 from natsbroker.spark.datasource.tasks import connected, stateOf
-from natsbroker.spark.errors import ApiError
-from natsbroker.spark.jobs.archive.archiver import checkLog
-from natsbroker.spark.jobs.archive.origins import LogOrigin, logOf
-from natsbroker.spark.jobs.common import FOUND, JobRun, Runner, command, runnerOf, sourceOptions
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
+from natsbroker.spark.jobs.archive.archiver import LogOrigin, checkLog, logOf
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    JobRun,
+    Runner,
+    command,
+    optionTexts,
+    runnerOf,
+    sessionFor,
+    sourceOptions,
+)
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
 from natsbroker.spark.logs.channels import ChannelApi
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import logsOf
+from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import ArchiveDamaged, Difference, damageOf, examined
+from natsbroker.spark.tables.checking import (
+    ArchiveDamaged,
+    Difference,
+    consecutive,
+    damageOf,
+    examined,
+)
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
@@ -32,6 +55,8 @@ BLOCK = 10_000
 
 #: Sequence, time, subject, headers and data.
 Row = tuple[int, int, str, tuple[tuple[str, str], ...], bytes]
+
+_NO_ROWS: tuple[int, Iterable[Row]] = (-1, ())
 
 
 @dataclass(frozen=True)
@@ -62,43 +87,45 @@ def following(
 
 
 def checkFiles(root: Location, groups: Sequence[Sequence[File]], run: Runner) -> None:
-    """
-    @raise ArchiveDamaged: if files have not what was written.
-    """
     found = run(partial(damageOf, root), groups)
     if findings := [each for damage in found for each in damage]:
         raise ArchiveDamaged(root, findings)
 
 
-def verify(
-    options: dict[str, Any], table: ArchiveTable, run: Runner, block: int = BLOCK
-) -> tuple[TableSnapshot, Comparison]:
+def verified(
+    spark: Any, options: Mapping[str, str], archive: str, block: int = BLOCK
+) -> dict[str, Any]:
     """
     Compare an archive with its log.
 
-    @param options: of the data source, read; the archive says which log it is.
+    @param spark: a session whose workers compare; C{None} to do it here.
+    @param options: of the data source: C{servers}, and what logs in.
+    @param block: how many sequences a fingerprint covers.
+    @return: what the job's line of JSON says.
     @raise DataLoss: if the log is another one.
     """
+    table = tableAt(archive)
     snapshot = table.require()
-    options, state = following(table, snapshot, options)
-    work = partial(compareFiles, options, table.root, snapshot.log, state.first, block)
-    done: list[Comparison] = run(work, snapshot.tiles)
-    return snapshot, Comparison(
-        tuple(finding for each in done for finding in each.findings),
-        sum(each.rows for each in done),
-        sum(each.deleted for each in done),
-    )
+    values, state = following(table, snapshot, readOptions(options))
+    work = partial(compareFiles, values, table.root, snapshot.log, state.first, block)
+    done: list[Comparison] = runnerOf(spark)(work, snapshot.tiles)
+    return {
+        **{name: getattr(snapshot, name) for name in ("version", "start", "stop")},
+        "files": len(snapshot.files),
+        "rows": sum(each.rows for each in done),
+        "deleted": sum(each.deleted for each in done),
+        "lost": [list(each) for each in snapshot.lost],
+        "findings": [asdict(finding) for each in done for finding in each.findings],
+    }
 
 
 def compareFiles(
-    options: dict[str, Any], root: Location, log: Log, first: int, block: int, tile: Tile
+    options: dict[str, Any], root: Location, log: Log, firstStored: int, block: int, tile: Tile
 ) -> Comparison:
-    """
-    @param first: the first sequence that the log stores.
-    """
     findings: list[Difference] = []
+    different: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     rows = deleted = 0
-    blocks = _blocks(_rowsIn(root, tile, findings), max(tile.start, first), tile.stop, block)
+    blocks = _blocks(_rowsIn(root, tile, findings), max(tile.start, firstStored), tile.stop, block)
     with connected(options, tile.start) as connection:
         logs = logsOf(connection, options)
         for begin, end, archived in blocks:
@@ -106,14 +133,14 @@ def compareFiles(
             bounds = SequenceRange(log.name, log.identity, begin, end)
             if isinstance(logs, ChannelApi) and _isSame(logs, bounds, block, archived):
                 continue
-            stored = [x for batch in LogOrigin(options).batches(bounds) for x in _rowsOf(batch)]
-            for seq, kind, detail in _differences(archived, stored):
-                last = findings[-1] if findings else None
-                if last and (last.kind, last.detail, last.last) == (kind, detail, seq - 1):
-                    findings[-1] = replace(last, last=seq)
-                else:
-                    findings.append(Difference(kind, seq, seq, detail))
-            deleted += len({each[0] for each in archived} - {each[0] for each in stored})
+            known = {row[0]: row for row in archived}
+            for row in _rowsOf(LogOrigin(options).batches(bounds)):
+                found = known.pop(row[0], None)
+                if found != row:
+                    different[_differenceOf(found, row)].append(row[0])
+            deleted += len(known)
+    for (kind, detail), seqs in different.items():
+        findings += consecutive(kind, pa.array(seqs), detail)
     return Comparison(tuple(findings), rows, deleted)
 
 
@@ -126,7 +153,7 @@ def _rowsIn(root: Location, tile: Tile, findings: list[Difference]) -> Iterator[
     last = 0
     for table, wrong in examined(root, tile.files):
         findings += wrong
-        for row in _rowsOf(table):
+        for row in _rowsOf([table]):
             if row[0] != last:
                 yield row
             last = row[0]
@@ -138,26 +165,23 @@ def _blocks(
     """
     Messages from a sequence on, in blocks as the broker cuts them.
     """
-    row = next(rows, None)
-    while row is not None and row[0] < start:
-        row = next(rows, None)
+    groups = groupby((row for row in rows if row[0] >= start), lambda row: row[0] // block)
+    place, group = next(groups, _NO_ROWS)
     while start < stop:
         end = min((start // block + 1) * block, stop)
-        found = []
-        while row is not None and row[0] < end:
-            found.append(row)
-            row = next(rows, None)
-        yield start, end, found
+        isNext = place == start // block
+        yield start, end, list(group) if isNext else []
+        if isNext:
+            place, group = next(groups, _NO_ROWS)
         start = end
-    for _ in rows:
-        continue
 
 
-def _rowsOf(table: Any) -> Iterator[Row]:
+def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
     names = ("seq", "time_ns", "subject", "headers", "data")
-    columns = (table.column(each).to_pylist() for each in names)
-    for seq, time, subject, headers, data in zip(*columns, strict=True):
-        yield seq, time, subject, tuple((each["key"], each["value"]) for each in headers), data
+    for batch in batches:
+        columns = (batch.column(each).to_pylist() for each in names)
+        for seq, time, subject, headers, data in zip(*columns, strict=True):
+            yield seq, time, subject, tuple((each["key"], each["value"]) for each in headers), data
 
 
 def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: list[Row]) -> bool:
@@ -188,42 +212,16 @@ def _blockOf(headers: tuple[tuple[str, str], ...]) -> bytes:
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
-def _differences(archived: list[Row], stored: list[Row]) -> Iterator[tuple[int, str, str]]:
-    known = {each[0]: each for each in archived}
-    for row in stored:
-        ours = known.get(row[0])
-        if ours is None:
-            yield row[0], "missing", "is stored and not in the archive"
-        elif ours != row:
-            names = ("sequence", "time", "subject", "headers", "data")
-            which = [x for x, one, two in zip(names, ours, row, strict=True) if one != two]
-            yield row[0], "differs", f"has another {' and '.join(which)}"
-
-
-def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, Any]:
-    """
-    Compare an archive with its log.
-
-    @param spark: a session whose workers compare; C{None} to do it here.
-    @param options: of the data source: C{servers}, and what logs in.
-    @return: what the job's line of JSON says.
-    """
-    return _summary(*verify(readOptions(options), tableAt(archive), runnerOf(spark)))
-
-
-def _summary(snapshot: TableSnapshot, compared: Comparison) -> dict[str, Any]:
-    return {
-        **{name: getattr(snapshot, name) for name in ("version", "start", "stop")},
-        "files": len(snapshot.files),
-        "rows": compared.rows,
-        "deleted": compared.deleted,
-        "lost": [list(each) for each in snapshot.lost],
-        "findings": [asdict(each) for each in compared.findings],
-    }
+def _differenceOf(archived: Row | None, stored: Row) -> tuple[str, str]:
+    if archived is None:
+        return "missing", "is stored and not in the archive"
+    names = ("sequence", "time", "subject", "headers", "data")
+    which = [x for x, one, two in zip(names, archived, stored, strict=True) if one != two]
+    return "differs", f"has another {' and '.join(which)}"
 
 
 @command("verify")
-def main(job: JobRun) -> int:
+def verifyMain(job: JobRun) -> int:
     job.addServers()
     job.addArchive()
     job.option("--block", BLOCK, "sequences in a fingerprint")
@@ -232,17 +230,15 @@ def main(job: JobRun) -> int:
     given = job.given()
     if not 1 <= given.block <= 1_000_000:
         job.error("--block is 1 to 1000000")
-    options = sourceOptions(given)
-    with job.runner(given.master) as run:
-        snapshot, compared = verify(options, tableAt(given.archive), run, given.block)
-    job.summary.update(_summary(snapshot, compared))
-    for each in compared.findings:
-        print(each, file=job.stderr)
-    writePage(reportOf(job.summary), given.html, job.summary)
-    return FOUND if compared.findings else 0
+    with sessionFor(given.master) as spark:
+        job.summary.update(verified(spark, optionTexts(given), given.archive, given.block))
+    for each in job.summary["findings"]:
+        print(Difference(**each), file=job.stderr)
+    writePage(differenceReport(job.summary), given.html, job.summary)
+    return FOUND if job.summary["findings"] else 0
 
 
-def reportOf(summary: Mapping[str, Any]) -> JobReport:
+def differenceReport(summary: Mapping[str, Any]) -> JobReport:
     findings = summary["findings"]
     ranges: dict[str, list[tuple[Any, float]]] = {"archive": [(summary["start"], summary["stop"])]}
     if summary["lost"]:
@@ -257,3 +253,96 @@ def reportOf(summary: Mapping[str, Any]) -> JobReport:
     return JobReport(
         "Archive and log", facts, [ReportSection("Differences", columns, rows, "", chart)]
     )
+
+
+def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
+    """
+    Where a streaming query is that reads with our data source: for each log of all its sources its
+    identity, and the next sequence behind the last micro-batch that ended.
+
+    @param checkpoint: the query's C{checkpointLocation}.
+    """
+    try:
+        # What is in offsets/ alone is planned, and perhaps not done.
+        ended = [int(x.name) for x in (checkpoint / "commits").iterdir() if x.name.isdigit()]
+        lines = (checkpoint / "offsets" / str(max(ended))).read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        raise DataSourceError(
+            f"{checkpoint}: there is no checkpoint of a streaming query that has ended a"
+            " micro-batch"
+        ) from None
+    found: dict[str, tuple[str, int]] = {}
+    for line in lines[2:]:
+        try:
+            places = readOffset(json.loads(line), None)
+        except (ValueError, OptionError):
+            continue  # Another source's.
+        for name, place in places.items():
+            # Of two sources with one log the one that is behind counts.
+            found[name] = min(place, found.get(name, place), key=itemgetter(1))
+    if not found:
+        raise DataSourceError(
+            f"{checkpoint}: the query does not read with the data source 'natsbroker'"
+        )
+    return found
+
+
+@command("lag")
+def lagMain(job: JobRun) -> int:
+    job.addSource()
+    job.option("--archive", None, "the directory of an archive")
+    job.option("--checkpoint", None, "or the checkpoint of a query that reads these logs")
+    job.option("--most", -1, "how far behind is too far")
+    job.addPage()
+    given = job.given()
+    if bool(given.archive) == bool(given.checkpoint):
+        job.error("either --archive or --checkpoint")
+    options = sourceOptions(given)
+    if given.archive:
+        snapshot = tableAt(given.archive).require()
+        options = optionsOf(snapshot, options)
+        places = {snapshot.log.name: (snapshot.log.identity, snapshot.stop)}
+    else:
+        checkedNames(options)
+        places = placesOf(Path(given.checkpoint))
+    job.summary["logs"] = logs = _compared(options, places)
+    job.summary["behind"] = sum(each.get("behind", 0) for each in logs.values())
+    wrong = [name for name, each in logs.items() if "error" in each]
+    for name in wrong:
+        print(f"{name}: {logs[name]['error']}", file=job.stderr)
+    writePage(lagReport(logs, job.summary["behind"]), given.html, job.summary)
+    isTooFar = 0 <= given.most < job.summary["behind"]
+    return FOUND if wrong or isTooFar else 0
+
+
+def lagReport(logs: Mapping[str, Mapping[str, Any]], behind: int) -> JobReport:
+    names = ("next", "last", "behind", "error")
+    rows = [(log, *(each.get(name, "") for name in names)) for log, each in logs.items()]
+    bars = [(name, float(each["behind"])) for name, each in logs.items() if "behind" in each]
+    chart = Chart("bars", {"": bars}, "sequences")
+    columns = ("log", "next", "last", "behind", "wrong")
+    return JobReport("Lag", {"Behind": behind}, [ReportSection("Logs", columns, rows, "", chart)])
+
+
+def _compared(
+    options: dict[str, Any], places: dict[str, tuple[str, int]]
+) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    with connected(options) as connection:
+        logs = logsOf(connection, options)
+        for name, (identity, following) in sorted(places.items()):
+            found[name] = one = dict[str, Any](next=following)
+            try:
+                state = logs.state(name)
+            except ApiError as error:
+                if not isMissing(error):
+                    raise
+                one["error"] = "it is gone"
+                continue
+            if state.created != identity:
+                one["error"] = "it was deleted and made again"
+                continue
+            one.update(last=state.stop - 1, behind=max(state.stop - following, 0))
+            if state.first > following:
+                one["error"] = f"sequences {following} to {state.first - 1} are not stored any more"
+    return found

@@ -1,41 +1,70 @@
 """
-Following a log with tables: what is next, who does it, and what came of it.
+Decoding a log: from messages to tables with columns, each message exactly once.
 
-Each table has its own log, and what is next begins where the one that is furthest behind
-stops. Ranges end where others stop, so that they go on together from there.
+Each mapping has a table, and a table of dead letters with what is wrong with a payload, its bytes
+and its place. Tables are made as archives are, by L{LogFollower}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, checkNames, ddlText, nullable
-from natsbroker.spark.codecs.mappings import PayloadMapping, codecOf
-from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.jobs.archive.archiver import FilePlan, LogFollower, checkLog
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, Origin, StoredRange
-from natsbroker.spark.jobs.common import Runner, inline
-from natsbroker.spark.jobs.decode.ranges import (
-    COORDINATES,
-    DEAD,
-    DecodePlan,
-    DecodeResult,
-    decodeRange,
+from natsbroker.spark.codecs.datatypes import (
+    TIMESTAMP,
+    Clash,
+    checkNames,
+    ddlText,
+    nullable,
+    readSchema,
 )
-from natsbroker.spark.tables.checking import STORED
+from natsbroker.spark.codecs.decoding import decodedOr, structsOf
+from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.jobs.archive.archiver import (
+    CopyResult,
+    FilePlan,
+    LogFollower,
+    Origin,
+    StoredRange,
+)
+from natsbroker.spark.jobs.common import Runner, inline
+from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.tables.checking import STORED, withChecksums
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.locations import locationOf
-from natsbroker.spark.tables.snapshots import TableSnapshot, joined
+from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.locations import Location, locationOf
+from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
 
-_TYPES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
+#: What each row has of its message.
+_COORDINATES = {"seq": pa.int64(), "subject": pa.string(), "time": TIMESTAMP}
 
 #: The columns of dead letters, which are archives too.
-_DEAD = pa.schema([*STORED, *(pa.field(each, pa.string()) for each in DEAD)])
+_DEAD = pa.schema([*STORED, *((each, pa.string()) for each in ("stream", "reason", "schema"))])
+
+#: How many rows and bytes become columns at a time.
+_ROWS, _BYTES = 1024, 1 << 20
+
+#: What decoded rows may take as columns at a time, and what one payload may, in values.
+_CELLS, _MOST_CELLS = 1 << 20, 1 << 23
+
+#: How long a reason is at most.
+_REASON = 500
+
+#: How many subjects are remembered with their mappings.
+_SUBJECTS = 65_536
+
+
+class DecodedTable(NamedTuple):
+    name: str
+    place: int
+    isDead: bool
 
 
 @dataclass(frozen=True)
@@ -49,11 +78,33 @@ class TableOptions:
     areOthersKept: bool = True
 
 
+@dataclass(frozen=True)
+class DecodePlan:
+    """
+    What a job does; it passes to workers.
+
+    @ivar columns: of the table of each mapping, in Spark's language, without those of its message.
+    @ivar clashes: for each mapping, why its table cannot take what it decodes; empty if it can.
+    """
+
+    root: Location
+    mappings: tuple[PayloadMapping, ...]
+    columns: tuple[str, ...] = ()
+    clashes: tuple[str, ...] = ()
+    options: TableOptions = TableOptions()
+
+    def targets(self) -> list[DecodedTable]:
+        found = []
+        for place, each in enumerate(self.mappings):
+            found.append(DecodedTable(each.table, place, False))
+            found.append(DecodedTable(each.table + DLQ, place, True))
+        if self.options.areOthersKept:
+            found.append(DecodedTable(OTHERS + DLQ, -1, True))
+        return found
+
+
 class TableDecoder(LogFollower):
     """
-    Decodes one log into tables.
-
-    @ivar added: how many rows this decoder has added, by the names of tables.
     @ivar ignored: how many messages it has passed over.
     @ivar dead: how many dead letters it has added.
     @ivar first: the first of these, if there is one: its sequence and reason.
@@ -69,42 +120,27 @@ class TableDecoder(LogFollower):
         run: Runner = inline,
         plan: FilePlan | None = None,
     ) -> None:
-        super().__init__(run, plan)
-        self.added: dict[str, int] = {}
-        self.ignored = self.dead = 0
+        self.ignored = 0
         self.first: tuple[int, str] | None = None
         self.clashes: dict[str, str] = {}
-        self._origin = origin
-        self._root = locationOf(root)
-        self._options = options or TableOptions()
-        self._mappings = tuple(mappings)
+        self._decoding = DecodePlan(
+            locationOf(root), tuple(mappings), options=options or TableOptions()
+        )
         self._columns = [self._columnsOf(each) for each in mappings]
-        self._tables: dict[str, DeltaLakeTable] = {}
+        self._targets = self._decoding.targets()
+        names = [each.name for each in self._targets]
+        self._delta = {each: DeltaLakeTable(self._decoding.root / each) for each in names}
+        super().__init__(origin, self._delta, run, plan)
+
+    @property
+    def dead(self) -> int:
+        return sum(self.added[each.name] for each in self._targets if each.isDead)
 
     def once(self) -> int:
-        """
-        Decode what there is now.
-
-        @return: where the tables stop then.
-        @raise DataLoss: if the log is another one than that of a table.
-        """
-        self._origin = self._origin.now()
-        state = self._origin.state()
-        decodePlan = self._prepared(state)
-        while True:
-            snapshots = {name: table.require() for name, table in self._tables.items()}
-            start = min(each.stop for each in snapshots.values())
-            if start >= state.stop or self.isOver():
-                return start
-            stops = [each.stop for each in snapshots.values() if each.stop > start]
-            self._advance(decodePlan, snapshots, start, min([*stops, state.stop]))
-            self.onProgress(min(each.require().stop for each in self._tables.values()), state.stop)
-
-    def hasBegun(self) -> bool:
-        return any(each.latest() is not None for each in self._tables.values())
+        return min(each.stop for each in self.follow().values())
 
     def summary(self) -> dict[str, Any]:
-        found = [each.latest() for each in self._tables.values()]
+        found = [each.latest(hasFiles=False) for each in self._delta.values()]
         stops = [each.stop for each in found if each is not None]
         summary: dict[str, Any] = {
             "tables": dict(sorted(self.added.items())),
@@ -120,7 +156,8 @@ class TableDecoder(LogFollower):
         return summary
 
     def _columnsOf(self, mapping: PayloadMapping) -> Any:
-        fields = [pa.field(self._options.prefix + name, _TYPES[name]) for name in COORDINATES]
+        prefix = self._decoding.options.prefix
+        fields = [pa.field(prefix + name, kind) for name, kind in _COORDINATES.items()]
         names = {each.name.lower() for each in fields}
         columns = codecOf(mapping).columns
         for each in columns:
@@ -133,59 +170,200 @@ class TableDecoder(LogFollower):
         checkNames(found)
         return found
 
-    def _prepared(self, state: StoredRange) -> DecodePlan:
+    def _begin(self, state: StoredRange) -> None:
+        super()._begin(state)
         columns: list[str] = []
         clashes: list[str] = []
-        decodePlan = DecodePlan(self._root, self._mappings, (), (), **vars(self._options))
-        for target in decodePlan.targets():
-            table = self._tables[target.name] = DeltaLakeTable(self._root / target.name)
-            self.added.setdefault(target.name, 0)
-            table.make()
-            wanted = _DEAD if target.isDead else self._columns[target.place]
-            self._follow(table, state, wanted)
-            if target.isDead:
-                continue
+        for each, wanted in zip(self._decoding.mappings, self._columns, strict=True):
             clash = ""
             try:
-                wanted = table.widen(wanted)
+                wanted = self._delta[each.table].widen(wanted)
             except Clash as error:
-                self.clashes[target.name] = clash = str(error)
-            columns.append(ddlText(pa.schema(list(wanted)[len(COORDINATES) :])))
+                self.clashes[each.table] = clash = str(error)
+            columns.append(ddlText(pa.schema(list(wanted)[len(_COORDINATES) :])))
             clashes.append(clash)
-        return replace(decodePlan, columns=tuple(columns), clashes=tuple(clashes))
+        self._decoding = replace(self._decoding, columns=tuple(columns), clashes=tuple(clashes))
 
-    def _follow(self, table: DeltaLakeTable, state: StoredRange, columns: Any) -> None:
-        snapshot = table.latest()
-        if snapshot is None:
-            nullables = [pa.field(each.name, nullable(each.type)) for each in columns]
-            table.create(TableSnapshot.first(state.log, state.start), pa.schema(nullables))
-            snapshot = table.require()
-        checkLog(table, snapshot, state.log)
-        if isinstance(self._origin, ArchiveOrigin) and snapshot.stop < state.start:
-            raise DataLoss(
-                f"{table.root} stops at {snapshot.stop}, and the archive begins at {state.start}"
-            )
+    def _create(self, name: str, first: TableSnapshot) -> None:
+        [target] = [each for each in self._targets if each.name == name]
+        columns = _DEAD if target.isDead else self._columns[target.place]
+        nullables = [pa.field(each.name, nullable(each.type)) for each in columns]
+        self._delta[name].create(first, pa.schema(nullables))
 
-    def _advance(
-        self, decodePlan: DecodePlan, snapshots: dict[str, TableSnapshot], start: int, end: int
-    ) -> None:
-        targets = tuple(x for x in decodePlan.targets() if snapshots[x.name].stop == start)
-        log = snapshots[targets[0].name].log
-        ranges = self._plan.ranges(log, start, end)
-        work = partial(decodeRange, self._origin, decodePlan, targets)
-        done: list[DecodeResult] = self._run(work, ranges)
-        lost = [each for decoded in done for each in decoded.lost]
+    def _copier(self, behind: Mapping[str, TableSnapshot]) -> Callable[[SequenceRange], CopyResult]:
+        targets = [each for each in self._targets if each.name in behind]
+        return partial(decodeRange, self.origin, self._decoding, targets)
+
+    def _advance(self, behind: Mapping[str, TableSnapshot], end: int) -> list[CopyResult]:
+        done = super()._advance(behind, end)
         self.ignored += sum(each.ignored for each in done)
-        for target in targets:
-            files = [file for each in done for file in each.files[target.name]]
-            table, snapshot = self._tables[target.name], snapshots[target.name]
-            if not table.append(snapshot, files, lost, ranges[-1].stop):
-                continue
-            rows = sum(each.rows for each in files)
-            self.rows += rows
-            self.added[target.name] += rows
-            self.bytes += sum(each.bytes for each in files)
-            self.dead += rows if target.isDead else 0
-            self.lost += lost
         if self.dead and self.first is None:
             self.first = next(filter(None, (each.first for each in done)), None)
+        return done
+
+
+def decodeRange(
+    origin: Origin, plan: DecodePlan, targets: Sequence[DecodedTable], bounds: SequenceRange
+) -> CopyResult:
+    lost: list[Range] = []
+    ignored = 0
+    placed = lru_cache(_SUBJECTS)(partial(placeOf, plan.mappings))
+    tasks = {place: _MappingTask(plan, place, bounds.stream) for _, place, _ in targets}
+    writers = {}
+    for name, place, isDead in targets:
+        seq = "seq" if isDead else f"{plan.options.prefix}seq"
+        writers[name] = FileWriter(plan.root / name, bounds.start, seq=seq)
+        tasks[place].writers[isDead] = writers[name]
+    try:
+        for batch in origin.batches(bounds, lost.append):
+            for piece in _pieces(batch):
+                columns = [piece.column(each).to_pylist() for each in ("subject", "data")]
+                for number, (subject, data) in enumerate(zip(*columns, strict=True)):
+                    place = placed(subject)
+                    if place in tasks:
+                        tasks[place].decode(piece, number, data)
+                    else:
+                        ignored += place < 0 and not plan.options.areOthersKept
+                for each in tasks.values():
+                    each.write(piece)
+        files = {name: each.finish() for name, each in writers.items()}
+    except BaseException:
+        for writer in writers.values():
+            writer.abandon()
+        raise
+    firsts = (each.first for each in tasks.values())
+    return CopyResult(files, lost, ignored, min(filter(None, firsts), default=None))
+
+
+class _MappingTask:
+    """
+    What becomes of the messages of a mapping, or of those that have none.
+
+    @ivar writers: by whether they are for dead letters.
+    @ivar first: the first dead letter, if there is one: its sequence and reason.
+    """
+
+    def __init__(self, plan: DecodePlan, place: int, stream: str) -> None:
+        self.writers: dict[bool, FileWriter] = {}
+        self.first: tuple[int, str] | None = None
+        self._prefix = plan.options.prefix
+        self._stream = stream
+        self._why = "no schema is for its subject"
+        self._schema = None
+        if place >= 0:
+            clash, columns = plan.clashes[place], plan.columns[place]
+            self._why = f"the schema does not go with the table: {clash}" if clash else ""
+            self._schema = plan.mappings[place].text
+            self._codec = codecOf(plan.mappings[place])
+            self._type = pa.struct(list(readSchema(columns)) if columns else [])
+            self._count = cellsOf(self._type)
+        # Places in the batch, and what was decoded, or the reasons.
+        self._good: list[tuple[int, Any]] = []
+        self._dead: list[tuple[int, str]] = []
+        self._cells = 0
+
+    def decode(self, batch: Any, number: int, data: bytes) -> None:
+        decoded, reason = decodedOr(self._row, data)
+        if reason is None:
+            row, cells = decoded
+            self._cells += cells
+            self._good.append((number, row))
+        else:
+            self._dead.append((number, reason))
+        if self._cells >= _CELLS:
+            self.write(batch)
+
+    def _row(self, data: bytes) -> tuple[Any, int]:
+        """
+        @return: what a payload is, and how many values that is beneath arrays.
+        """
+        if self._why:
+            raise BadPayload(self._why)
+        row = self._codec.decode(data)
+        cells = 0 if self._count is None else self._count(row)
+        if cells > _MOST_CELLS:
+            raise BadPayload(f"its arrays take {cells} values in columns: {_MOST_CELLS} at most")
+        return row, cells
+
+    def write(self, batch: Any) -> None:
+        good, dead = self._good, self._dead
+        self._good, self._dead, self._cells = [], [], 0
+        if good:
+            structs, untaken = structsOf([row for _, row in good], self._type)
+            if untaken:
+                structs = structs.filter(structs.is_valid())
+                dead += [(good[x][0], reason) for x, reason in untaken.items()]
+                good = [each for x, each in enumerate(good) if x not in untaken]
+        if good and False in self.writers:
+            numbers = pa.array([number for number, _ in good], pa.int64())
+            arrays = [batch.column(each).take(numbers) for each in _COORDINATES]
+            names = [self._prefix + each for each in _COORDINATES]
+            names += [each.name for each in structs.type]
+            self.writers[False].add(pa.record_batch([*arrays, *structs.flatten()], names))
+        if dead and True in self.writers:
+            self.writers[True].add(self._letters(batch, sorted(dead)))
+
+    def _letters(self, batch: Any, dead: list[tuple[int, str]]) -> Any:
+        reasons = [each[:_REASON] for _, each in dead]
+        rows = withChecksums(batch.take(pa.array([number for number, _ in dead], pa.int64())))
+        if self.first is None:
+            self.first = rows.column("seq")[0].as_py(), reasons[0]
+        more = ([self._stream] * len(dead), reasons, [self._schema] * len(dead))
+        texts = [pa.array(each, pa.string()) for each in more]
+        return pa.record_batch([*rows.columns, *texts], _DEAD.names)
+
+
+def _pieces(batch: Any) -> Iterator[Any]:
+    start = size = 0
+    for number, each in enumerate(pc.binary_length(batch.column("data")).to_pylist()):
+        if number > start and (number - start >= _ROWS or size + each > _BYTES):
+            yield batch.slice(start, number - start)
+            start, size = number, 0
+        size += each
+    if start < batch.num_rows:
+        yield batch.slice(start)
+
+
+#: The most columns of items that count as in proportion.
+_FEW = 8
+
+Count = Callable[[Any], int]
+
+
+def cellsOf(kind: Any) -> Count | None:
+    """
+    What counts the places that a value takes in the columns beneath arrays and maps.
+
+    @param kind: its Arrow type.
+    @return: C{None} if that is in proportion to its payload.
+    """
+    if pa.types.is_struct(kind):
+        needed = [(each.name, count) for each in kind if (count := cellsOf(each.type)) is not None]
+
+        def beneathFields(found: Any) -> int:
+            return sum(count(found[x]) for x, count in needed if found.get(x) is not None)
+
+        return beneathFields if needed else None
+    isMap = pa.types.is_map(kind)
+    if not isMap and not pa.types.is_list(kind):
+        return None
+    item = kind.item_type if isMap else kind.value_type
+    width, inner = _width(item), cellsOf(item)
+    if inner is None:
+        return None if width <= _FEW else lambda found: width * len(found)
+    count = inner
+
+    def beneathItems(found: Any) -> int:
+        items = dict(found).values() if isMap else found
+        return width * len(found) + sum(count(x) for x in items if x is not None)
+
+    return beneathItems
+
+
+def _width(kind: Any) -> int:
+    """
+    How many columns there are beneath an item, without those of arrays in it.
+    """
+    if pa.types.is_struct(kind):
+        return 1 + sum(_width(each.type) for each in kind)
+    return 1

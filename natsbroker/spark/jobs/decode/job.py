@@ -15,10 +15,17 @@ from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import DataSourceError
-from natsbroker.spark.jobs.archive.archiver import FilePlan
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan, LogOrigin, Origin
 from natsbroker.spark.jobs.archive.job import follow, readPace
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
-from natsbroker.spark.jobs.common import FOUND, JobRun, command, optionTexts, readInTasks, runnerOf
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    JobRun,
+    command,
+    optionTexts,
+    readInTasks,
+    runnerOf,
+    sessionFor,
+)
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
@@ -100,8 +107,8 @@ def main(job: JobRun) -> int:
     origin = _originOf(given.archive or optionTexts(given))
     layout = TableOptions(given.prefix, given.others == "keep")
     plan = FilePlan(given.rows_per_file, given.files_per_version)
-    with job.runner(given.master) as run:
-        decoder = TableDecoder(origin, given.to, mappings, layout, run, plan)
+    with sessionFor(given.master) as spark:
+        decoder = TableDecoder(origin, given.to, mappings, layout, runnerOf(spark), plan)
         try:
             follow(job, given, decoder, decoder.once)
         finally:

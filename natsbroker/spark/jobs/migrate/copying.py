@@ -5,31 +5,54 @@ C{restore}.
 Every message says in its headers which one of which log it was, and is published with the sequence
 that the target must end with. So the end of the target says where to go on, after any interruption
 and however long ago it was; and of two copiers at once, one is refused.
+
+A channel of a server that answers no requests for ranges, such as nats-streaming-server, is read as
+any of its clients reads it: by a subscription. The protocol has no question for how much there is.
+So the end is the message that a subscription to the last one brings, and a channel that has brought
+nothing for a while counts as empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import secrets
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any
+
+import pyarrow as pa
 
 from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, logOf
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, StoredRange, logOf
 from natsbroker.spark.jobs.common import JobRun, command, sourceOptions, targetTexts
-from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
-from natsbroker.spark.jobs.pacing import Pacer
-from natsbroker.spark.jobs.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.jobs.copies import IDENTITY, LOG, SEQUENCE, TIME, Pacer, ownHeaders
+from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
 from natsbroker.spark.logs.selection import checkedNames, logsOf, oneName
-from natsbroker.spark.logs.streams import StreamApi, StreamState
+from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.nats.publishing import Publisher
+from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS
+from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.snapshots import Log
+from natsbroker.streaming.protocol import (
+    LAST_RECEIVED,
+    SEQUENCE_START,
+    Ack,
+    Malformed,
+    MsgProto,
+    SubscriptionRequest,
+    SubscriptionResponse,
+    UnsubscribeRequest,
+)
 from natsbroker.wire.headers import Headers
+from natsbroker.wire.serverside import publishLine
 
 #: How many messages a subscription reads at once, and at a slow rate those of how many seconds.
 _AT_ONCE, _LIVELY = 1024, 5.0
+
+#: After so long the server sends again what was not acknowledged, in seconds.
+_PATIENCE = 60
 
 
 class CopyTarget:
@@ -102,28 +125,148 @@ class CopyTarget:
         ]
 
 
+class ChannelReader(StanClient):
+    _inbox = b""
+    _ackInbox = ""
+
+    def last(self) -> int:
+        self._subscribe(1, startPosition=LAST_RECEIVED)
+        try:
+            return int(self._message().sequence)
+        except TimedOut:
+            return 0
+        finally:
+            self._unsubscribe()
+
+    def batches(
+        self,
+        start: int,
+        stop: int,
+        known: int = 0,
+        onLoss: OnLoss | None = None,
+        window: int = 1024,
+    ) -> Iterator[Any]:
+        """
+        The messages of a range, as Arrow batches with the columns of archives.
+
+        @param known: when the one before C{start} was stored, in nanoseconds since 1970; 0 if
+            nobody knows, because the channel is read from its beginning.
+        @param onLoss: told of what is not stored any more; by default that is an error.
+        @param window: how many the server may send before they are acknowledged.
+        @raise DataLoss: if something is missing, or the channel is another one.
+        """
+        if start >= stop:
+            return
+        first = start - 1 if known else start
+        self._subscribe(window, startPosition=SEQUENCE_START, startSequence=first)
+        cursor, isBegun = start, bool(known)
+        rows: list[dict[str, Any]] = []
+        acks: list[bytes] = []
+        while cursor < stop:
+            message = self._waited(cursor, stop)
+            seq = message.sequence
+            acks.append(self._ack(seq))
+            if known and seq == start - 1 and message.timestamp != known:
+                raise DataLoss(
+                    f"channel {self._channel}: the message {seq} is another one than when it was"
+                    " copied: the channel was deleted and made again"
+                )
+            if cursor <= seq < stop:
+                if seq > cursor and isBegun:
+                    gone = f"sequences {cursor} to {seq - 1} are not stored any more"
+                    lose(f"channel {self._channel}: {gone}", onLoss, (cursor, seq))
+                isBegun = True
+                rows.append(self._row(message))
+            cursor = max(cursor, seq + 1)
+            if len(acks) >= max(window // 2, 1) or cursor >= stop:
+                self.connection.send(*acks)
+                if rows:
+                    yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+                acks, rows = [], []
+
+    def _row(self, message: Any) -> dict[str, Any]:
+        data, when, reply = message.data, message.timestamp, message.reply
+        if message.CRC32 and zlib.crc32(data) != message.CRC32:
+            raise DataSourceError(
+                f"channel {self._channel}: the message {message.sequence} is damaged"
+            )
+        return {
+            "seq": message.sequence,
+            "subject": message.subject,
+            "data": data,
+            "time": when // 1000,
+            "headers": [{"key": "Stan-Reply", "value": reply}] if reply else [],
+            "time_ns": when,
+        }
+
+    def _subscribe(self, window: int, **position: int) -> None:
+        self._inbox = self.connection.inbox(f"channel{secrets.token_hex(4)}")
+        request = SubscriptionRequest(
+            clientID=self.id,
+            subject=self._channel,
+            inbox=self._inbox,
+            maxInFlight=window,
+            ackWaitInSecs=_PATIENCE,
+            **position,
+        )
+        answer = self.ask(self.answer.subRequests, request, SubscriptionResponse)
+        if answer.error:
+            raise ApiError(f"channel {self._channel}: {answer.error}")
+        self._ackInbox = answer.ackInbox
+
+    def _unsubscribe(self) -> None:
+        request = UnsubscribeRequest(clientID=self.id, subject=self._channel, inbox=self._ackInbox)
+        self.ask(self.answer.unsubRequests, request, SubscriptionResponse)
+
+    def _ack(self, seq: int) -> bytes:
+        payload: bytes = Ack(subject=self._channel, sequence=seq).SerializeToString()
+        return publishLine(self._ackInbox.encode(), b"", 0, len(payload)) + payload + b"\r\n"
+
+    def _waited(self, cursor: int, stop: int) -> Any:
+        try:
+            return self._message()
+        except TimedOut as error:
+            raise TimedOut(
+                f"channel {self._channel}: {stop - cursor} messages did not come: {error}"
+            ) from None
+
+    def _message(self) -> Any:
+        while True:
+            subject, reply, headerLength, body = self.connection.anyMessage()
+            if subject == self._inbox:
+                try:
+                    return MsgProto.FromString(body[headerLength:])
+                except Malformed:
+                    raise ApiError(f"channel {self._channel}: a message makes no sense") from None
+            self.heard(subject, reply)
+
+
 def _copy(
     job: JobRun,
     given: Any,
-    log: Log,
-    start: int,
-    stop: int,
-    read: Callable[[CopyTarget], Iterable[Any]],
+    state: StoredRange,
+    read: Callable[[SequenceRange, int], Iterable[Any]],
 ) -> None:
+    """
+    @param read: gives the messages of a range, behind one that was stored at a time.
+    """
     if given.rate < 0 or not 1 <= given.window <= 100_000:
         raise OptionError("--rate is 0 or more, --window 1 to 100000")
-    options = readOptions(targetTexts(given))
+    options, log = readOptions(targetTexts(given)), state.log
     with connected(options) as connection:
-        target = CopyTarget(StreamApi(connection, options["domain"]), given.to_stream, log, start)
+        streams = StreamApi(connection, options["domain"])
+        target = CopyTarget(streams, given.to_stream, log, state.start)
         job.summary["resumed"] = target.next
+        bounds = SequenceRange(log.name, log.identity, target.next, state.stop)
 
         def onProgress(seq: int) -> None:
-            job.progress(seq, stop - 1)
+            job.progress(seq, state.stop - 1)
 
         try:
-            target.take(read(target), given.window, given.prefix, given.rate, onProgress)
+            batches = read(bounds, target.known)
+            target.take(batches, given.window, given.prefix, given.rate, onProgress)
         finally:
-            job.summary.update(rows=target.copied, stop=stop)
+            job.summary.update(rows=target.copied, stop=state.stop)
 
 
 @command("migrate")
@@ -132,9 +275,7 @@ def migrateMain(job: JobRun) -> int:
     text = "how a channel is read: as our broker gives it, or as clients of NATS Streaming"
     job.option("--protocol", "auto", text, choices=("auto", "export", "stan"))
     job.option("--discover-prefix", "_STAN.discover", "with stan")
-    job.addTarget()
-    job.option("--prefix", "", "put before each subject")
-    given = job.given()
+    given = _read(job)
     options = sourceOptions(given)
     oneName(options, " to copy", isWhole=True)
     if not options["channel"] and given.protocol == "stan":
@@ -142,25 +283,26 @@ def migrateMain(job: JobRun) -> int:
     state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
     if state is None:
         _copyChannel(job, given, options)
-        return 0
-    found = state
-
-    def read(target: CopyTarget) -> Iterable[Any]:
-        bounds = SequenceRange(found.name, found.created, target.next, found.stop)
-        return batchesOf(options, COLUMNS, bounds)
-
-    _copy(job, given, logOf(found, options), found.first, found.stop, read)
+    else:
+        _copy(job, given, state, lambda bounds, known: batchesOf(options, COLUMNS, bounds))
     return 0
 
 
-def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
+def _read(job: JobRun) -> Any:
+    job.addTarget()
+    job.option("--prefix", "", "put before each subject")
+    return job.given()
+
+
+def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StoredRange | None:
     """
     The state of the source; C{None} for a channel of a server that does not know the question.
     """
     mayBeSilent = mayBeSilent and bool(options["channel"])
     with connected(options) as connection:
         try:
-            return logsOf(connection, options).state(checkedNames(options)[0])
+            found = logsOf(connection, options).state(checkedNames(options)[0])
+            return StoredRange(logOf(found, options), found.first, found.stop)
         except ApiError as error:
             if error.code != 503 or not mayBeSilent:
                 raise
@@ -179,33 +321,25 @@ def _copyChannel(job: JobRun, given: Any, options: dict[str, Any]) -> None:
     onLoss = None if options["failOnDataLoss"] else lambda loss: None
     with (
         connected(options) as connection,
-        ChannelReader(connection, name, clusterId, given.discover_prefix) as reader,
+        closing(ChannelReader(connection, name, clusterId, given.discover_prefix)) as reader,
     ):
-        stop = reader.last() + 1
 
-        def read(target: CopyTarget) -> Iterable[Any]:
-            if target.next > stop:
+        def read(bounds: SequenceRange, known: int) -> Iterable[Any]:
+            if bounds.start > bounds.stop:
                 raise DataLoss(
-                    f"channel {name} ends with {stop - 1}, and {target.next - 1} was copied: it was"
-                    " deleted and made again"
+                    f"channel {name} ends with {bounds.stop - 1}, and {bounds.start - 1} was"
+                    " copied: it was deleted and made again"
                 )
-            return reader.batches(target.next, stop, target.known, onLoss, window)
+            return reader.batches(bounds.start, bounds.stop, known, onLoss, window)
 
-        _copy(job, given, log, 1, stop, read)
+        _copy(job, given, StoredRange(log, 1, reader.last() + 1), read)
 
 
 @command("restore")
 def restoreMain(job: JobRun) -> int:
     job.addArchive()
-    job.addTarget()
-    job.option("--prefix", "", "put before each subject")
-    given = job.given()
+    given = _read(job)
     archive = ArchiveOrigin.of(given.archive)
-    snapshot = archive.snapshot
-    job.summary["lost"] = [list(each) for each in snapshot.lost]
-
-    def read(target: CopyTarget) -> Iterable[Any]:
-        return archive.batches(SequenceRange(snapshot.log.name, "", target.next, snapshot.stop))
-
-    _copy(job, given, snapshot.log, snapshot.start, snapshot.stop, read)
+    job.summary["lost"] = [list(each) for each in archive.snapshot.lost]
+    _copy(job, given, archive.state(), lambda bounds, known: archive.batches(bounds))
     return 0

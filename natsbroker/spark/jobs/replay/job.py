@@ -5,12 +5,9 @@ The job C{replay}: from an archive, a log, Parquet files or SQL into a JetStream
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from natsbroker.spark.datasource.tasks import connected
@@ -20,64 +17,27 @@ from natsbroker.spark.jobs.common import (
     JobRun,
     command,
     inPartitions,
-    masterOr,
     sessionFor,
+    stopping,
     targetTexts,
     workersErrors,
 )
-from natsbroker.spark.jobs.replay.replayer import Renamer, Replayer, ReplayTask, TaskResult, startOf
+from natsbroker.spark.jobs.replay.replayer import (
+    ORDERS,
+    Renamer,
+    Replayer,
+    ReplayOptions,
+    ReplayTask,
+    TaskResult,
+    startOf,
+)
 from natsbroker.spark.jobs.replay.sources import Source, rowsIn, shaped, sourceOf
-from natsbroker.spark.jobs.signals import stopping
 from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
 #: How many subjects are shown as examples.
 _EXAMPLES = 5
-
-#: In which order, and what rows are divided among tasks by.
-ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
-
-_JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-@dataclass(frozen=True)
-class ReplayOptions:
-    """
-    @ivar where: a condition in SQL; empty for all rows.
-    @ivar maps: what becomes of subjects, as C{orders.>=replay.orders.>}.
-    @ivar order: C{stream}: as the sequences; C{subject}: within each subject; C{none}.
-    @ivar rate: messages a second at most, of all tasks; 0 for any number.
-    @ivar hasLedger: whether tasks note what they have done.
-    @ivar job: what the ledger knows the job by; by default a name made of all that is wanted.
-    """
-
-    where: str = ""
-    maps: tuple[str, ...] = ()
-    order: str = "stream"
-    tasks: int = 4
-    rate: float = 0.0
-    speed: float = 0.0
-    window: int = 1000
-    hasLedger: bool = True
-    job: str = ""
-
-    def task(self, source: Source, stream: str, isOne: bool, patience: float) -> ReplayTask:
-        if self.order not in ORDERS:
-            raise OptionError(f"order: {', '.join(ORDERS)} expected, not {self.order!r}")
-        if self.speed and self.order != "stream":
-            raise OptionError("speed: gaps are those of a stream; it goes with order stream alone")
-        if self.job and _JOB.fullmatch(self.job) is None:
-            raise OptionError(f"job: letters, digits, - and _ expected, not {self.job!r}")
-        if min(self.rate, self.speed) < 0 or not 1 <= self.window <= 100_000 or self.tasks < 1:
-            raise OptionError("rate and speed are 0 or more, tasks from 1, window 1 to 100000")
-        count = 1 if isOne or self.order == "stream" else self.tasks
-        wanted = [source.origin, source.identity, self.where, self.maps, stream, count]
-        wanted += [self.order] if count > 1 else []
-        plan = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
-        same = {each: getattr(self, each) for each in ("maps", "speed", "window", "hasLedger")}
-        name, rate = self.job or f"replay-{plan}", self.rate / count
-        return ReplayTask(name, plan, source.origin, stream, rate=rate, patience=patience, **same)
 
 
 def replay(
@@ -97,21 +57,21 @@ def replay(
     @param isDryRun: whether to publish nothing, and say what would be.
     @return: what the job's line of JSON says.
     """
-    wanted = wanted or ReplayOptions()
     options = readOptions(target)
     if len(options["stream"]) != 1 or options["channel"]:
         raise OptionError("name the one stream to publish to")
-    task = wanted.task(source, options["stream"][0], spark is None, options["requestTimeout"])
+    wanted, stream = wanted or ReplayOptions(), options["stream"][0]
+    task = wanted.task(source, stream, spark is None, options["requestTimeout"])
     summary: dict[str, Any] = {"name": task.job, "stop": source.stop or None}
     if spark is not None:
         with workersErrors():
-            return summary | _inSpark(spark, source, options, task, wanted, isDryRun)
+            return summary | _inSpark(spark, source, options, task, isDryRun)
     if isDryRun:
-        rows = source.rows(0, wanted.where)
+        rows = source.rows(0, task.where)
         return summary | dryRun(options, task, ((row[1], 1, row[0], row[0]) for row in rows))
     with connected(options) as connection:
         replayer = Replayer(connection, options["domain"], task)
-        rows = source.rows(replayer.next, wanted.where)
+        rows = source.rows(replayer.next, task.where)
         done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop))
     return summary | _summed([done]) | {"stopped": isOver()}
 
@@ -121,18 +81,17 @@ def _inSpark(
     source: Source,
     options: dict[str, Any],
     task: ReplayTask,
-    wanted: ReplayOptions,
     isDryRun: bool,
 ) -> dict[str, Any]:
     from pyspark.sql.functions import expr
 
-    key = ORDERS[wanted.order]
-    count = wanted.tasks if key else 1
+    key = ORDERS[task.order]
+    count = task.tasks if key else 1
     start = 0
     if not isDryRun:
         with connected(options) as connection:
             start = startOf(connection, options["domain"], task, count)
-    frame = shaped(source.frame(spark, start), source.origin, start, wanted.where)
+    frame = shaped(source.frame(spark, start), source.origin, start, task.where)
     if isDryRun:
         sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
         return dryRun(options, task, sums.toLocalIterator())
@@ -194,11 +153,9 @@ def main(job: JobRun) -> int:
     named = {each.name: getattr(given, each.name) for each in fields(ReplayOptions)}
     wanted = ReplayOptions(**{**named, "maps": tuple(given.maps)})
     with ExitStack() as stack:
+        spark = stack.enter_context(sessionFor(given.master, isNeeded=bool(given.sql)))
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
-        master = given.master if given.sql else masterOr(given.master)
-        isInline = master == "inline"
-        isOver = stack.enter_context(stopping()).isSet if isInline else lambda: False
-        spark = stack.enter_context(sessionFor(master))
+        isOver = stack.enter_context(stopping()).isSet if spark is None else lambda: False
 
         def onProgress(row: int, stop: int) -> None:
             if stop:

@@ -10,6 +10,9 @@ gone, and that the stream has dealt with what came by it.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +22,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
-from natsbroker.spark.jobs.pacing import Pacer
-from natsbroker.spark.jobs.provenance import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
+from natsbroker.spark.jobs.copies import REPLAY, SEQUENCE, STREAM, TIME, Pacer, ownHeaders
 from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.logs.streams import StreamApi, StreamState
@@ -82,25 +84,62 @@ _SLICE = 0.5
 _AGREEING = 1.0
 
 
+#: In which order, and what rows are divided among tasks by.
+ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
+
+_JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
 @dataclass(frozen=True)
-class ReplayTask:
+class ReplayOptions:
     """
-    What one task does; passes to workers as it is.
-
-    @ivar plan: what is published where, in short.
-    @ivar hasLedger: whether it notes what it has done.
+    @ivar where: a condition in SQL; empty for all rows.
+    @ivar maps: what becomes of subjects, as C{orders.>=replay.orders.>}.
+    @ivar order: C{stream}: as the sequences; C{subject}: within each subject; C{none}.
+    @ivar rate: messages a second at most, of all tasks; 0 for any number.
+    @ivar hasLedger: whether tasks note what they have done.
+    @ivar job: what the ledger knows the job by; by default a name made of all that is wanted.
     """
 
-    job: str
-    plan: str
-    origin: str
-    stream: str
-    partition: int = 0
+    where: str = ""
     maps: tuple[str, ...] = ()
+    order: str = "stream"
+    tasks: int = 4
     rate: float = 0.0
     speed: float = 0.0
     window: int = 1000
     hasLedger: bool = True
+    job: str = ""
+
+    def task(self, source: Any, stream: str, isOne: bool, patience: float) -> ReplayTask:
+        if self.order not in ORDERS:
+            raise OptionError(f"order: {', '.join(ORDERS)} expected, not {self.order!r}")
+        if self.speed and self.order != "stream":
+            raise OptionError("speed: gaps are those of a stream; it goes with order stream alone")
+        if self.job and _JOB.fullmatch(self.job) is None:
+            raise OptionError(f"job: letters, digits, - and _ expected, not {self.job!r}")
+        if min(self.rate, self.speed) < 0 or not 1 <= self.window <= 100_000 or self.tasks < 1:
+            raise OptionError("rate and speed are 0 or more, tasks from 1, window 1 to 100000")
+        count = 1 if isOne or self.order == "stream" else self.tasks
+        wanted = [source.origin, source.identity, self.where, self.maps, stream, count]
+        wanted += [self.order] if count > 1 else []
+        plan = hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:16]
+        mine = {**vars(self), "job": self.job or f"replay-{plan}", "rate": self.rate / count}
+        return ReplayTask(**mine, plan=plan, origin=source.origin, stream=stream, patience=patience)
+
+
+@dataclass(frozen=True)
+class ReplayTask(ReplayOptions):
+    """
+    What one task does; passes to workers as it is.
+
+    @ivar plan: what is published where, in short.
+    """
+
+    plan: str = ""
+    origin: str = ""
+    stream: str = ""
+    partition: int = 0
     patience: float = 10.0
 
 

@@ -189,9 +189,6 @@ def _summary(
 
 
 def policyOf(advice: Iterable[Mapping[str, Any]], seconds: float) -> dict[str, Any]:
-    """
-    @param seconds: how long it is to hold from now on.
-    """
     until = instant(int(time.time() + seconds))
     return {"version": 1, "policy": [{**each, "until": until} for each in advice]}
 

@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sourceOptions, writeWhole
+from natsbroker.spark.jobs.common import (
+    JobRun,
+    command,
+    runnerOf,
+    sessionFor,
+    sourceOptions,
+    writeWhole,
+)
 from natsbroker.spark.jobs.report import (
     Chart,
     JobReport,
@@ -116,11 +123,6 @@ class ClosedWindows:
         self.seconds = covered / SECOND
 
     def summary(self, to: str) -> dict[str, Any]:
-        """
-        What the job's line of JSON says.
-
-        @param to: a directory for the rows; none if empty.
-        """
         clients = [c for (_, kind, _, x), c in self.totals.items() if kind == "client" and x]
         return {
             "events": self._found.kinds["traffic"],
@@ -280,8 +282,8 @@ def readEvents(
         except (ValueError, OverflowError, OSError):
             raise OptionError("--since: no time was so long ago") from None
         options["startingOffsetsByTimestampStrategy"] = "latest"
-    with job.runner(given.master) as run:
-        return foldEvents(options, windows, run, job.progress)
+    with sessionFor(given.master) as spark:
+        return foldEvents(options, windows, runnerOf(spark), job.progress)
 
 
 def writeReport(job: JobRun, given: argparse.Namespace, report: JobReport) -> None:

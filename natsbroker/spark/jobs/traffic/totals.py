@@ -45,7 +45,6 @@ class EventRow(NamedTuple):
 
 class BrokerEvent(NamedTuple):
     """
-    @ivar kind: C{traffic} or C{interest}.
     @ivar seconds: how long what it counts took.
     @ivar cluster: what its cluster is called; empty for none.
     """

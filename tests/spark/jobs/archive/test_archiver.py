@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
-from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, copyRange
-from natsbroker.spark.jobs.archive.origins import LogOrigin
+from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogOrigin, copyRange
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
@@ -154,7 +153,7 @@ class TestChannel:
 
         def robbed(work: Any, tasks: Sequence[Any]) -> list[Any]:
             done = inline(work, tasks)
-            (tmp_path / done[0].files[0].path).unlink()
+            (tmp_path / done[0].files[""][0].path).unlink()
             return done
 
         with pytest.raises(TableError, match="was deleted before it was named"):

@@ -14,8 +14,7 @@ import pytest
 
 from natsbroker.spark.errors import DataLoss
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
-from natsbroker.spark.jobs.archive.verify import Comparison, verify
-from natsbroker.spark.jobs.common import inline
+from natsbroker.spark.jobs.archive.verify import Comparison, verified
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import Difference, withChecksums
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
@@ -37,7 +36,9 @@ def archived(
 
 def compared(station: Station | BrokerStation, table: ArchiveTable, block: int = 16) -> Comparison:
     """What comes of comparing."""
-    return verify(readOptions({"servers": station.url}), table, inline, block)[1]
+    found = verified(None, {"servers": station.url}, str(table.root), block)
+    findings = tuple(Difference(**each) for each in found["findings"])
+    return Comparison(findings, found["rows"], found["deleted"])
 
 
 @pytest.fixture(params=["channel", "stream", "channel-iceberg", "stream-delta"])
@@ -124,7 +125,7 @@ class TestChannel:
         """Where fingerprints agree no message is read."""
         name = broker.channel(b"%d" % n for n in range(1, 101))
         table = archived(broker, tmp_path, channel=name)
-        monkeypatch.setattr("natsbroker.spark.jobs.archive.origins.batchesOf", None)
+        monkeypatch.setattr("natsbroker.spark.jobs.archive.archiver.batchesOf", None)
         assert compared(broker, table).findings == ()
 
     def test_trimmed(self, startServer: StartServer, tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def test_same(tmp_path: Path, form: str, partition: str) -> None:
 
 def test_goesOn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversion that was broken off goes on where it was."""
-    monkeypatch.setattr("natsbroker.spark.jobs.archive.converting._RANGES", 1)
+    for name, count in (("ROWS", 9), ("_FILES", 1)):
+        monkeypatch.setattr(f"natsbroker.spark.jobs.archive.converting.{name}", count)
     former(tmp_path / "old", (1, 10), (10, 20))
     second = tmp_path / "old" / "data" / "10.parquet"
     data = second.read_bytes()

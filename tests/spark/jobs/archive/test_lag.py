@@ -15,7 +15,7 @@ from natsbroker.spark import cli
 from natsbroker.spark.datasource.offsets import offsetOf
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.archive.job import archive
-from natsbroker.spark.jobs.archive.lag import placesOf, reportOf
+from natsbroker.spark.jobs.archive.verify import lagReport, placesOf
 from natsbroker.spark.tables.table import FORMATS
 from tests.spark.support import BrokerStation, Station
 
@@ -34,7 +34,7 @@ def test_unknown() -> None:
         "a": {"next": 5, "last": 4, "behind": 0},
         "b": {"next": 5, "error": "it is gone"},
     }
-    (section,) = reportOf(logs, 0).sections
+    (section,) = lagReport(logs, 0).sections
     assert section.chart is not None and section.chart.series == {"": [("a", 0.0)]}
     assert list(section.rows) == [("a", 5, 4, 0, ""), ("b", 5, "", "", "it is gone")]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.archive.archiver import Archiver
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin, LogOrigin, Origin
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, Archiver, LogOrigin, Origin
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable

@@ -14,9 +14,9 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive import tidying
-from natsbroker.spark.jobs.archive.exporting import export
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin
+from natsbroker.spark.jobs.archive.converting import export
 from natsbroker.spark.jobs.archive.job import archive
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
 from natsbroker.spark.jobs.archive.tidying import Housekeeper, expire
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions

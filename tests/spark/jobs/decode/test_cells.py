@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.jobs.decode.ranges import cellsOf
+from natsbroker.spark.jobs.decode.decoder import cellsOf
 
 WIDE = ", ".join(f"x{number}: INT" for number in range(10))
 

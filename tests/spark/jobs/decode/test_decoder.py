@@ -17,8 +17,7 @@ from natsbroker.spark.codecs.datatypes import ddlText
 from natsbroker.spark.codecs.mappings import readMappings
 from natsbroker.spark.codecs.registry import RegistryAccess
 from natsbroker.spark.errors import DataLoss, DataSourceError, OptionError
-from natsbroker.spark.jobs.archive.archiver import FilePlan
-from natsbroker.spark.jobs.archive.origins import ArchiveOrigin
+from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan
 from natsbroker.spark.jobs.archive.tidying import compact
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
@@ -111,6 +110,13 @@ class TestTables:
             "lost": [],
             "first": {"seq": 3, "reason": "Expected `int`, got `str` - at `$.id`"},
         }
+
+    def test_begun(self, tmp_path: Path) -> None:
+        """Tables that are there have been begun, also before anything was decoded by this job."""
+        extended(tmp_path / "log", [order(1)])
+        assert not decoderOf(tmp_path).hasBegun()
+        decoderOf(tmp_path).once()
+        assert decoderOf(tmp_path).hasBegun()
 
     def test_registryAway(self, tmp_path: Path) -> None:
         """A registry that fails ends the job; what it does not know is a dead letter."""

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from natsbroker.spark.codecs.mappings import codecOf, readMappings
 from natsbroker.spark.errors import ApiError
-from natsbroker.spark.jobs.archive.origins import StoredRange
-from natsbroker.spark.jobs.decode.ranges import DecodePlan, DecodeResult, decodeRange
+from natsbroker.spark.jobs.archive.archiver import CopyResult, StoredRange
+from natsbroker.spark.jobs.decode.decoder import DecodePlan, decodeRange
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.delta import DeltaLakeTable
@@ -53,7 +53,7 @@ class Given:
         return self
 
 
-def decoded(root: Path, origin: Any) -> DecodeResult:
+def decoded(root: Path, origin: Any) -> CopyResult:
     """What becomes of messages."""
     plan = DecodePlan(root, MAPPINGS, ("x TINYINT",), ("",))
     for each in plan.targets():

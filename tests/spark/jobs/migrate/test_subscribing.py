@@ -6,23 +6,29 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, TimedOut
-from natsbroker.spark.jobs.migrate.subscribing import ChannelReader
+from natsbroker.spark.jobs.migrate.copying import ChannelReader
 from natsbroker.spark.nats.addresses import ServerAccess
-from natsbroker.spark.nats.connection import connect
+from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.streaming.protocol import Ack, ConnectResponse, MsgProto, SubscriptionResponse
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
 from tests.spark.support import STREAMING, BrokerStation, Station
 
 
+def readerAt(connection: BlockingConnection, name: str) -> ChannelReader:
+    """A reader of a channel."""
+    return ChannelReader(connection, name, "test-cluster", "_STAN.discover")
+
+
 def readerOf(station: BrokerStation, name: str) -> ChannelReader:
     """A reader over the test's connection."""
-    return ChannelReader(station.connection, name, "test-cluster", "_STAN.discover")
+    return readerAt(station.connection, name)
 
 
 def rowsOf(batches: Iterator[Any]) -> list[dict[str, Any]]:
@@ -38,7 +44,7 @@ class TestRead:
         """Each message once and in order, whatever the window; large and empty ones as well."""
         payloads = [b"", b"x" * 100_000, *(b"%d" % n for n in range(40))]
         name = streaming.channel(payloads)
-        with readerOf(streaming, name) as reader:
+        with closing(readerOf(streaming, name)) as reader:
             assert reader.last() == 42
             rows = rowsOf(reader.batches(1, 43, window=window))
         assert [row["data"] for row in rows] == payloads
@@ -51,7 +57,7 @@ class TestRead:
     def test_part(self, streaming: BrokerStation) -> None:
         """From some sequence to some sequence, where the one before is still what it was."""
         name = streaming.channel(b"%d" % n for n in range(1, 31))
-        with readerOf(streaming, name) as reader:
+        with closing(readerOf(streaming, name)) as reader:
             rows = rowsOf(reader.batches(11, 21))
             assert [row["seq"] for row in rows] == list(range(11, 21))
             when = rows[-1]["time_ns"]
@@ -65,7 +71,9 @@ class TestRead:
         peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
         with (
             connect(peer) as connection,
-            ChannelReader(connection, "empty.one", "test-cluster", "_STAN.discover") as reader,
+            closing(
+                ChannelReader(connection, "empty.one", "test-cluster", "_STAN.discover")
+            ) as reader,
         ):
             assert reader.last() == 0
 
@@ -75,7 +83,7 @@ class TestRead:
         peer = ServerAccess(streaming.peer.addresses, requestTimeout=1.0)
         with (
             connect(peer) as connection,
-            ChannelReader(connection, name, "test-cluster", "_STAN.discover") as reader,
+            closing(readerAt(connection, name)) as reader,
             pytest.raises(TimedOut, match=f"channel {name}: 2 messages did not come"),
         ):
             rowsOf(reader.batches(1, 4))
@@ -83,7 +91,7 @@ class TestRead:
     def test_refusedSubscription(self, streaming: BrokerStation) -> None:
         """The cluster's refusal of a subscription is the error."""
         with (
-            readerOf(streaming, "a..b") as reader,
+            closing(readerOf(streaming, "a..b")) as reader,
             pytest.raises(ApiError, match=r"channel a\.\.b: stan"),
         ):
             reader.last()
@@ -94,7 +102,7 @@ def test_trimmed(startServer: StartServer) -> None:
     text = STREAMING.replace("max_channels: 0", "max_msgs: 10")
     station = BrokerStation(startServer(OURS_FAST, text))
     name = station.channel(b"%d" % n for n in range(1, 31))
-    with readerOf(station, name) as reader:
+    with closing(readerOf(station, name)) as reader:
         rows = rowsOf(reader.batches(1, reader.last() + 1))
         assert [row["seq"] for row in rows] == list(range(21, 31))
         with pytest.raises(DataLoss, match="sequences 6 to 20 are not stored any more"):

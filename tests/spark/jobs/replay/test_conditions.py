@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.jobs.replay.conditions import Condition
+from natsbroker.spark.jobs.replay.sources import Condition
 from natsbroker.spark.tables.checking import SCHEMA
 
 _SUBJECTS = ("a.b", "orders.x", "orders.y", None)

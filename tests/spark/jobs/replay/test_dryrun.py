@@ -15,7 +15,7 @@ from tests.spark.support import Station, Stream
 def tried(station: Station, stream: Stream, counts: list[Any], *maps: str) -> dict[str, Any]:
     """What comes of some subjects with their rows."""
     options = readOptions({"servers": station.url, "stream": stream.name})
-    return dryRun(options, ReplayTask("job", "plan", "IN", stream.name, maps=maps), counts)
+    return dryRun(options, ReplayTask(stream=stream.name, maps=maps), counts)
 
 
 def test_tried(station: Station) -> None:

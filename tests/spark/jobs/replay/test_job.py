@@ -13,7 +13,8 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.errors import DataSourceError, OptionError
-from natsbroker.spark.jobs.replay.job import ReplayOptions, replay
+from natsbroker.spark.jobs.replay.job import replay
+from natsbroker.spark.jobs.replay.replayer import ReplayOptions
 from natsbroker.spark.jobs.replay.sources import LogSource, SqlSource
 from tests.spark.jobs.replayed import parquet, payloads
 from tests.spark.replaykilling import isWhole, rounds

@@ -214,7 +214,8 @@ from natsbroker.spark.nats.addresses import ServerAccess
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.jobs.replay.replayer import Replayer, ReplayTask
 url, name = sys.argv[1:]
-task = ReplayTask(name, "plan", "IN", name, maps=(f"*={name}.*",), patience=60.0)
+maps = (f"*={name}.*",)
+task = ReplayTask(job=name, plan="plan", origin="IN", stream=name, maps=maps, patience=60.0)
 with connect(ServerAccess(readAddresses(url))) as connection:
     print("ready", flush=True)
     replayer = Replayer(connection, "", task)

@@ -4,7 +4,7 @@ What copies say about where they come from.
 
 from __future__ import annotations
 
-from natsbroker.spark.jobs.provenance import ownHeaders
+from natsbroker.spark.jobs.copies import ownHeaders
 
 
 def test_own() -> None:
