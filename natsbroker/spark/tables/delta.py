@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -26,15 +27,7 @@ from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
 from natsbroker.spark.tables.checking import CHECKSUM, STORED
 from natsbroker.spark.tables.locations import Location, ObjectPath, filesBelow, parquetFile, sizeOf
-from natsbroker.spark.tables.snapshots import (
-    File,
-    Log,
-    TableError,
-    TableSnapshot,
-    failed,
-    ordered,
-    since,
-)
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, storing
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 #: For how long entries of the table's log stay behind a checkpoint, and for how long a checkpoint
@@ -70,12 +63,9 @@ class DeltaLakeTable(ArchiveTable):
             both = pa.schema(merged(list(found), list(wanted)))
             if both == found:
                 return found
-            try:
-                table.alter.add_columns(list(deltalake.Schema.from_arrow(wanted).fields))
-            except CommitFailedError:
-                continue  # Somebody else has changed them at the same moment.
-            except self.errors as error:
-                raise self._failed(error) from None
+            # Of two who change them at the same moment, one tries again.
+            fields = deltalake.Schema.from_arrow(wanted).fields
+            self._committed(partial(table.alter.add_columns, fields))
 
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         settings = {
@@ -122,15 +112,12 @@ class DeltaLakeTable(ArchiveTable):
         names = {each.name for each in table.schema().fields} - {"date"}
         if names == set(STORED.names):
             return super().compact(target)
-        try:
+        with self._failing(), suppress(CommitFailedError):
             done = table.optimize.compact(
                 target_size=target, writer_properties=deltalake.WriterProperties(compression="ZSTD")
             )
-        except CommitFailedError:
-            return 0  # Somebody else has compacted the same files.
-        except self.errors as error:
-            raise self._failed(error) from None
-        return int(done["numFilesRemoved"])
+            return int(done["numFilesRemoved"])
+        return 0  # Somebody else has compacted the same files.
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
         table = self._open()
@@ -142,27 +129,18 @@ class DeltaLakeTable(ArchiveTable):
         # So that of two one fails, whatever the library thinks of files.
         mine = [Transaction("nb/compact", now, now)]
         actions: list[AddAction | RemoveAction] = [*removed, added(self.root, new, False)]
-        return self._synced(found.version, lambda: _write(table, found, actions, mine))
+        done = self._committed(lambda: _write(table, found, actions, mine))
+        self._sync(found.version)
+        return done
 
-    def expire(self, base: TableSnapshot, start: int) -> bool:
-        """
-        Statistics say that no message of a file that begins earlier is kept, so none is rewritten.
-        """
-        table = self._open()
-        found = self._read(table, False)
-        if (found.start, found.lost) != (base.start, base.lost):
-            return False
-        after = replace(found, start=start, lost=since(start, found.lost))
-        changed = _transactions(found, after)
-        properties = deltalake.CommitProperties(app_transactions=changed)
-        return self._synced(
-            found.version, lambda: table.delete(f"seq < {start}", commit_properties=properties)
-        )
-
-    def _synced(self, version: int, commit: Callable[[], object]) -> bool:
-        done = self._committed(commit)
-        if done:
-            self._sync(version + 1)
+    def _expire(
+        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool:
+        changed = deltalake.CommitProperties(app_transactions=_transactions(base, after))
+        # Statistics say that no message of these files is kept, so none is rewritten.
+        gone = f"seq < {after.start}"
+        done = self._committed(lambda: table.delete(gone, commit_properties=changed))
+        self._sync(base.version)
         return done
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
@@ -175,7 +153,7 @@ class DeltaLakeTable(ArchiveTable):
         table = self._open()
         hours = int(-(-age // 3600))
         vacuum = partial(table.vacuum, hours, enforce_retention_duration=False, full=True)
-        try:
+        with self._failing():
             files = [self.root / each for each in vacuum(True)]
             size = sum(sizeOf(each) for each in files)
             before = self._entries()
@@ -184,21 +162,15 @@ class DeltaLakeTable(ArchiveTable):
                 table = self._open()
                 table.create_checkpoint()
                 table.cleanup_metadata()
-            versions = max(before - self._entries(), 0)
-        except self.errors as error:
-            raise self._failed(error) from None
-        return Vacuumed(len(files), versions, size)
+            return Vacuumed(len(files), max(before - self._entries(), 0), size)
 
     def _open(self) -> Any:
-        try:
+        with self._failing(), suppress(TableNotFoundError):
             return deltalake.DeltaTable(str(self.root))
-        except TableNotFoundError:
-            return None
-        except self.errors as error:
-            raise self._failed(error) from None
+        return None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
-        try:
+        with self._failing(KeyError, TypeError):
             protocol = table.protocol()
             others = set(protocol.reader_features or ["features"]) - _FEATURES
             if protocol.min_reader_version > 1 and others:
@@ -224,8 +196,6 @@ class DeltaLakeTable(ArchiveTable):
                 tuple((int(number(f"{x}/start")), int(number(f"{x}/stop"))) for x in places),
                 "date" if "date" in table.metadata().partition_columns else "",
             )
-        except (*self.errors, KeyError, TypeError) as error:
-            raise self._failed(error) from None
 
     def _sync(self, version: int) -> None:
         """
@@ -240,12 +210,9 @@ class DeltaLakeTable(ArchiveTable):
         while (entries / f"{version + 1:020}.json").exists():
             version += 1
         newest = entries / f"{version:020}.json"
-        try:
-            with open(newest, "rb") as file:
-                os.fsync(file.fileno())
+        with storing(newest), open(newest, "rb") as file:
+            os.fsync(file.fileno())
             syncDirectory(newest.parent)
-        except OSError as error:
-            raise failed(newest, error) from None
 
     def _entries(self) -> int:
         return sum(path.endswith(".json") for path, _, _ in filesBelow(self.root, "_delta_log"))

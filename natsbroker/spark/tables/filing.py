@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.checking import ArchiveDamaged, examined, withChecksums
 from natsbroker.spark.tables.locations import Location, ObjectPath, filesystemOf, sizeOf
-from natsbroker.spark.tables.snapshots import File, failed, newPath
+from natsbroker.spark.tables.snapshots import File, newPath, storing
 
 #: How many rows, or bytes, make a row group.
 _GROUP, _GROUP_BYTES = 131_072, 64 << 20
@@ -58,14 +58,12 @@ class FileWriter:
             self._write()
         if self._writer is None:
             return []
-        try:
+        with storing(self._path):
             self._writer.close()
             if isinstance(self._path, Path):
                 with open(self._path, "rb") as file:
                     os.fsync(file.fileno())
                 syncDirectory(self._path.parent)
-        except OSError as error:
-            raise failed(self._path, error) from None
         return [File(self._name, self._first, self._last, self._rows, sizeOf(self._path))]
 
     def abandon(self) -> None:
@@ -78,13 +76,11 @@ class FileWriter:
         group = pa.Table.from_batches(self._kept)
         self._kept, self._waiting, self._size = [], 0, 0
         seqs = group.column(self._seq) if self._seq else [pa.scalar(0)]
-        try:
+        with storing(self._path):
             if self._writer is None:
                 self._first = seqs[0].as_py()
                 self._writer = self._opened(group.schema)
             self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
-        except OSError as error:
-            raise failed(self._path, error) from None
         self._rows += group.num_rows
         self._last = seqs[-1].as_py()
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -40,7 +41,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from natsbroker.spark.tables.icebergcatalog import nameOf, placeIn
 from natsbroker.spark.tables.locations import Location, filesBelow
-from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, since
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
@@ -93,10 +94,8 @@ class IcebergTable(ArchiveTable):
 
     def make(self) -> None:
         super().make()
-        try:
+        with self._failing():
             self._place.make()
-        except self.errors as error:
-            raise self._failed(error) from None
 
     def create(self, first: TableSnapshot) -> None:
         properties = {
@@ -133,13 +132,10 @@ class IcebergTable(ArchiveTable):
         summaries = [each.summary for each in table.snapshots()]
         return [each.get("natsbroker.commit") for each in summaries if each is not None]
 
-    def expire(self, base: TableSnapshot, start: int) -> bool:
-        table = self._open()
-        found = self._read(table, False)
-        if (found.start, found.stop, found.lost) != (base.start, base.stop, base.lost):
-            return False
-        said = _said(replace(found, start=start, lost=since(start, found.lost)))
-        return self._overwritten(table, [each for each in base.files if each.first < start], said)
+    def _expire(
+        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool:
+        return self._overwritten(table, old, _said(after))
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
         return self._overwritten(self._open(), old, {}, new)
@@ -183,7 +179,7 @@ class IcebergTable(ArchiveTable):
         """
         self.require()
         oldest = time.time() - age
-        try:
+        with self._failing():
             table = self._open()
             branches = {each.snapshot_id for each in table.refs().values()}
             pairs = list(pairwise(sorted(table.snapshots(), key=lambda x: x.sequence_number)))
@@ -210,23 +206,18 @@ class IcebergTable(ArchiveTable):
             for each in () if isDryRun else old:
                 (self.root / each).unlink(missing_ok=True)
             return Vacuumed(len(old), len(expired), sum(old.values()))
-        except self.errors as error:
-            raise self._failed(error) from None
 
     def _open(self) -> Any:
-        try:
-            catalog = self._place.catalog()
-            return None if catalog is None else catalog.load_table(self._place.identifier)
-        except NoSuchTableError:
-            return None
-        except self.errors as error:
-            raise self._failed(error) from None
+        with self._failing(), suppress(NoSuchTableError):
+            if (catalog := self._place.catalog()) is not None:
+                return catalog.load_table(self._place.identifier)
+        return None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
         said = table.properties
         if "natsbroker.log" not in said:
             raise TableError(f"{self.root}: is an Iceberg table, and no archive")
-        try:
+        with self._failing(KeyError, TypeError):
             start, stop = int(said["natsbroker.start"]), int(said["natsbroker.stop"])
             return TableSnapshot(
                 table.metadata.last_sequence_number,
@@ -238,8 +229,6 @@ class IcebergTable(ArchiveTable):
                 tuple((int(a), int(b)) for a, b in json.loads(said["natsbroker.lost"])),
                 "date" if table.spec().fields else "",
             )
-        except (*self.errors, KeyError, TypeError) as error:
-            raise self._failed(error) from None
 
     def _files(self, table: Any) -> Iterator[File]:
         field = table.schema().find_field("seq").field_id
@@ -258,10 +247,9 @@ class IcebergTable(ArchiveTable):
             yield File(path, first, last, file.record_count, file.file_size_in_bytes)
 
     def _failed(self, error: Exception) -> TableError:
-        if isinstance(error, SQLAlchemyError) and error.args and str(error.args[0]):
-            # The rest is the statement.
-            return super()._failed(ValueError(error.args[0]))
-        return super()._failed(error)
+        # The rest is the statement.
+        isSQL = isinstance(error, SQLAlchemyError) and error.args and str(error.args[0])
+        return super()._failed(ValueError(error.args[0]) if isSQL else error)
 
 
 def _said(snapshot: TableSnapshot) -> dict[str, str]:

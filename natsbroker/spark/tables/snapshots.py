@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from natsbroker.spark.errors import DataSourceError
@@ -21,8 +22,12 @@ class TableError(DataSourceError):
     """
 
 
-def failed(place: object, error: OSError) -> TableError:
-    return TableError(f"{place}: {error.strerror or error}")
+@contextmanager
+def storing(place: object) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TableError(f"{place}: {error.strerror or error}") from None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import importlib
 import os
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ from natsbroker.spark.tables.snapshots import (
     TableError,
     TableSnapshot,
     Tile,
-    failed,
     joined,
+    since,
+    storing,
 )
 
 #: What tells that a directory has a table of a format, and the class of such tables, whose module
@@ -66,12 +68,9 @@ class ArchiveTable(ABC):
         return directoryOf(self.root)
 
     def make(self) -> None:
-        if not isinstance(self.root, Path):
-            return
-        try:
-            (self.root / "data").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise failed(self.root, error) from None
+        if isinstance(self.root, Path):
+            with storing(self.root):
+                (self.root / "data").mkdir(parents=True, exist_ok=True)
 
     def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
         """
@@ -154,17 +153,21 @@ class ArchiveTable(ABC):
         """
         @return: C{False} if somebody else's commit came first.
         """
-        try:
-            commit()
-        except self.conflicts:
-            return False
-        except self.errors as error:
-            raise self._failed(error) from None
+        with self._failing():
+            try:
+                commit()
+            except self.conflicts:
+                return False
         return True
 
+    @contextmanager
+    def _failing(self, *more: type[Exception]) -> Iterator[None]:
+        try:
+            yield
+        except (*self.errors, *more) as error:
+            raise self._failed(error) from None
+
     def _failed(self, error: Exception) -> TableError:
-        if isinstance(error, TableError):
-            return error
         return TableError(f"{self.root}: {' '.join(str(error).split()) or type(error).__name__}")
 
     def compact(self, target: int) -> int:
@@ -195,7 +198,6 @@ class ArchiveTable(ABC):
         @return: C{False} if one of them is not in the table any more.
         """
 
-    @abstractmethod
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
         Give up the messages before a sequence at which a tile begins. Their files stay until they
@@ -203,6 +205,17 @@ class ArchiveTable(ABC):
 
         @return: C{False} if somebody else changed the archive meanwhile.
         """
+        table = self._open()
+        found = self._read(table, False)
+        if (found.start, found.lost) != (base.start, base.lost):
+            return False
+        after = replace(found, start=start, lost=since(start, found.lost))
+        return self._expire(table, found, after, [x for x in base.files if x.first < start])
+
+    @abstractmethod
+    def _expire(
+        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool: ...
 
     @abstractmethod
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:

@@ -15,7 +15,7 @@ from natsbroker.spark.jobs.common import JobRun, command, writeWhole
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
-from natsbroker.spark.tables.snapshots import failed
+from natsbroker.spark.tables.snapshots import storing
 
 _NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
 
@@ -30,11 +30,9 @@ def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]
     @param rows: how many sequences a file has at most.
     @return: how many rows and files were written, and where the files stop.
     """
-    try:
+    with storing(to):
         to.mkdir(parents=True, exist_ok=True)
         names = [found for each in to.iterdir() if (found := _NAME.fullmatch(each.name))]
-    except OSError as error:
-        raise failed(to, error) from None
     snapshot = archive.snapshot
     start = max((int(each[2]) for each in names), default=snapshot.start)
     if start < snapshot.start:
