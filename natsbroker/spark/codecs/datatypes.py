@@ -202,10 +202,7 @@ class _ColumnParser:
         found = [self._column()]
         while self._has(","):
             found.append(self._column())
-        if end:
-            self._expect(end)
-        elif self._tokens[0][0]:
-            raise self._wrong("',' or the end")
+        self._expect(end, "" if end else "',' or the end")
         return found
 
     def _column(self) -> Any:
@@ -261,7 +258,7 @@ class _ColumnParser:
 
     def _has(self, token: str) -> bool:
         kind, found = self._tokens[0]
-        if kind not in ("word", "mark") or found.upper() != token:
+        if kind in ("quoted", "text") or found.upper() != token:
             return False
         self._tokens.popleft()
         return True

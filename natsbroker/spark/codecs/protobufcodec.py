@@ -13,7 +13,13 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
+from google.protobuf import (
+    descriptor_database,
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
@@ -89,27 +95,16 @@ class ProtobufCodec:
 
 
 def _pool(data: bytes) -> Any:
-    files = descriptor_pb2.FileDescriptorSet.FromString(data)
-    pool = descriptor_pool.DescriptorPool()
-    waiting = {each.name: each for each in files.file}
-    done: set[str] = set()
-
-    def add(name: str) -> None:
-        if name in done:
-            return
-        done.add(name)
-        file = waiting.get(name) or _wellKnown(name)
-        for each in file.dependency:
-            add(each)
-        # So that extensions are what they are to the columns: unknown.
-        del file.extension[:]
-        for message in file.message_type:
-            _forgetExtensions(message)
-        pool.AddSerializedFile(file.SerializeToString())
-
-    for name in waiting:
-        add(name)
-    return pool
+    files = list(descriptor_pb2.FileDescriptorSet.FromString(data).file)
+    names = {each.name for each in files}
+    database = descriptor_database.DescriptorDatabase()
+    for file in files:
+        for name in set(file.dependency) - names:
+            names.add(name)
+            files.append(_wellKnown(name))
+        _forgetExtensions(file, file.message_type)
+        database.Add(file)
+    return descriptor_pool.DescriptorPool(database)
 
 
 def _wellKnown(name: str) -> Any:
@@ -123,10 +118,13 @@ def _wellKnown(name: str) -> Any:
     return descriptor_pb2.FileDescriptorProto.FromString(found)
 
 
-def _forgetExtensions(message: Any) -> None:
-    del message.extension[:]
-    for each in message.nested_type:
-        _forgetExtensions(each)
+def _forgetExtensions(outer: Any, messages: Any) -> None:
+    """
+    Have extensions be what they are to the columns: unknown.
+    """
+    del outer.extension[:]
+    for each in messages:
+        _forgetExtensions(each, each.nested_type)
 
 
 def _isRepeated(field: Any) -> bool:

@@ -11,16 +11,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ExportApi
-from natsbroker.spark.logs.columns import NANOSECONDS, pairsOf, textsOf
+from natsbroker.spark.logs.columns import NANOSECONDS, columnBatch, pairsOf, repeated, textsOf
 from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, lose
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
@@ -35,8 +33,16 @@ def neededColumns(names: Sequence[str]) -> list[str]:
 
 
 def frameBatch(frame: ColumnFrame, channel: str, names: Sequence[str]) -> Any:
-    arrays = [_MAKERS[name](frame, channel) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+    return columnBatch(
+        names,
+        channel,
+        frame.rows,
+        seq=lambda: _numbers(frame, frame.sequences, pa.int64()),
+        subject=lambda: _subjects(frame),
+        data=lambda: _binaries(frame, frame.payloadEnds, frame.payloads),
+        time=lambda: _numbers(frame, frame.timestamps, NANOSECONDS),
+        headers=lambda: _headers(frame),
+    )
 
 
 def _numbers(frame: ColumnFrame, column: memoryview, kind: Any) -> Any:
@@ -50,44 +56,17 @@ def _binaries(frame: ColumnFrame, ends: memoryview, values: memoryview) -> Any:
     return pa.Array.from_buffers(pa.binary(), frame.rows, buffers)
 
 
-def _subjects(frame: ColumnFrame, channel: str) -> Any:
+def _subjects(frame: ColumnFrame) -> Any:
     if frame.subject is not None:
-        return _repeated(frame.subject, frame.rows)
+        return repeated(frame.subject, frame.rows)
     return textsOf(_binaries(frame, frame.subjectEnds, frame.subjects))
 
 
-def _repeated(subject: bytes, rows: int) -> Any:
-    """
-    One text many times; frames of one size follow each other.
-    """
-    return _manyOf(subject, 1 << rows.bit_length()).slice(0, rows)
-
-
-@lru_cache(maxsize=8)
-def _manyOf(subject: bytes, rows: int) -> Any:
-    return pa.repeat(textsOf(pa.array([subject], pa.binary()))[0], rows)
-
-
-def _headers(frame: ColumnFrame, channel: str) -> Any:
+def _headers(frame: ColumnFrame) -> Any:
     if not frame.headerEnds:
         return pairsOf([b""] * frame.rows)
     blocks = _binaries(frame, frame.headerEnds, frame.headers).to_pylist()
     return pairsOf([each[_BEFORE:-_BEHIND] for each in blocks])
-
-
-def _times(frame: ColumnFrame, channel: str) -> Any:
-    return _numbers(frame, frame.timestamps, NANOSECONDS).cast(TIMESTAMP, safe=False)
-
-
-_MAKERS: dict[str, Callable[[ColumnFrame, str], Any]] = {
-    "seq": lambda frame, channel: _numbers(frame, frame.sequences, pa.int64()),
-    "subject": _subjects,
-    "data": lambda frame, channel: _binaries(frame, frame.payloadEnds, frame.payloads),
-    "time": _times,
-    "headers": _headers,
-    "stream": lambda frame, channel: _repeated(channel.encode("utf-8"), frame.rows),
-    "time_ns": lambda frame, channel: _numbers(frame, frame.timestamps, pa.int64()),
-}
 
 
 #: A broker that has too much to do, and the seconds until it is asked again.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
-from natsbroker.spark.logs.columns import MessageRows
+from natsbroker.spark.logs.columns import MessageRow
 from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import matches
@@ -45,13 +45,13 @@ def fetch(
     count: int,
     size: int,
     pattern: str = "",
-) -> tuple[MessageRows, bool]:
+) -> tuple[list[MessageRow], bool]:
     """
     @param size: how many bytes, roughly: the message that goes beyond it is the last.
     @param pattern: which subjects; all if empty.
     @return: messages, and whether the stream ends behind them.
     """
-    rows = MessageRows()
+    rows: list[MessageRow] = []
     fields: dict[str, Any] = {"seq": start, "batch": count, "max_bytes": size}
     if pattern:
         fields["next_by_subj"] = pattern
@@ -68,7 +68,7 @@ def fetch(
         if seq <= last:
             raise DataSourceError(f"{subject} gave sequence {seq} after {last}")
         last = seq
-        rows.add(seq, name, time, own, body[headerLength:])
+        rows.append(MessageRow(seq, name, time, own, body[headerLength:]))
 
 
 def _isEnd(head: bytes, subject: str) -> bool:
@@ -182,7 +182,7 @@ class RangeReader:
         self._known: StreamState | None = None
         self._subject = f"{streams.prefix}DIRECT.GET.{bounds.stream}"
 
-    def read(self) -> Iterator[MessageRows]:
+    def read(self) -> Iterator[list[MessageRow]]:
         bounds = self._bounds
         if bounds.start >= bounds.stop:
             return
@@ -195,19 +195,19 @@ class RangeReader:
         for pattern in self._options.patterns or ("",):
             for rows in self._readFiltered(start, pattern):
                 if before:
-                    rows.keep([not any(matches(x, each) for x in before) for each in rows.subjects])
-                if len(rows):
+                    rows = [x for x in rows if not any(matches(y, x.subject) for y in before)]
+                if rows:
                     yield rows
             before.append(pattern.encode("utf-8"))
         self._check()
 
-    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
+    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[list[MessageRow]]:
         bounds, options = self._bounds, self._options
         deadline = time.monotonic() + options.patience
         while cursor < bounds.stop:
             count = min(bounds.stop - cursor, options.batchRows)
             rows, isEnd = self._fetched(cursor, count, options.fetchBytes, pattern)
-            reached = rows.seqs[-1] + 1 if rows else cursor
+            reached = rows[-1].seq + 1 if rows else cursor
             good = reached if pattern else self._verified(cursor, rows)
             # What a filter passes over cannot be told from what is not stored any more. So nothing
             # may have gone from where the answer began.
@@ -217,8 +217,8 @@ class RangeReader:
                 good = self._end(reached, pattern)
             isLagging = good < (bounds.stop if isEnd else reached)
             stop = min(good, bounds.stop)
-            rows.cut(bisect_left(rows.seqs, stop))
-            if len(rows):
+            del rows[bisect_left(rows, stop, key=lambda each: each.seq) :]
+            if rows:
                 yield rows
                 deadline = time.monotonic() + options.patience
             cursor = max(cursor, stop)
@@ -230,7 +230,9 @@ class RangeReader:
                     )
                 self._sleep(_PAUSE)
 
-    def _fetched(self, start: int, count: int, size: int, pattern: str) -> tuple[MessageRows, bool]:
+    def _fetched(
+        self, start: int, count: int, size: int, pattern: str
+    ) -> tuple[list[MessageRow], bool]:
         try:
             return fetch(self._streams.connection, self._subject, start, count, size, pattern)
         except ApiError as error:
@@ -254,12 +256,12 @@ class RangeReader:
             return self._bounds.stop
         return cursor
 
-    def _verified(self, cursor: int, rows: MessageRows) -> int:
+    def _verified(self, cursor: int, rows: Sequence[MessageRow]) -> int:
         """
         @return: up to where the messages are all that are stored.
         """
         gaps = []
-        for seq in rows.seqs:
+        for seq, *_ in rows:
             if seq != cursor:
                 gaps.append((cursor, seq))
                 if seq >= self._bounds.stop:
@@ -269,7 +271,7 @@ class RangeReader:
         self._explained([gap for gap in gaps if false is None or gap[0] < false])
         if false is not None:
             return false
-        return rows.seqs[-1] + 1 if rows else cursor
+        return rows[-1].seq + 1 if rows else cursor
 
     def _isFalse(self, start: int, stop: int, count: int) -> bool:
         stop = min(stop, self._bounds.stop)

@@ -7,14 +7,20 @@ in the commit that adds the files.
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -23,38 +29,28 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
-from pyiceberg.io.pyarrow import parquet_file_to_data_file
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO, parquet_file_to_data_file
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform
-from pyiceberg.types import (
-    BinaryType,
-    ListType,
-    LongType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestamptzType,
-)
-from sqlalchemy.exc import SQLAlchemyError
+from pyiceberg.typedef import EMPTY_DICT
+from pyiceberg.types import LongType
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
-from natsbroker.spark.tables.icebergcatalog import nameOf, placeIn
-from natsbroker.spark.tables.locations import Location, filesBelow
+from natsbroker.files import syncDirectory
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.checking import STORED
+from natsbroker.spark.tables.locations import (
+    SCHEMES,
+    Location,
+    ObjectOutput,
+    filesBelow,
+    filesystemOf,
+)
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
-
-_PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
-
-_SCHEMA = Schema(
-    NestedField(1, "seq", LongType()),
-    NestedField(2, "subject", StringType()),
-    NestedField(3, "data", BinaryType()),
-    NestedField(4, "time", TimestamptzType()),
-    NestedField(5, "headers", ListType(7, _PAIR, element_required=False)),
-    NestedField(6, "time_ns", LongType()),
-    NestedField(10, "crc32", LongType()),
-)
 
 #: How the table is to behave. A commit that lost a race must not be tried again behind our back:
 #: it would be taken then, with files that are there already.
@@ -68,6 +64,130 @@ _BEHAVIOUR = {
 
 #: How many snapshots stay whatever their age.
 _NEWEST = 100
+
+
+#: The archive's own catalog, and the file that names another one.
+MARKS = ("catalog.db", "_nb_catalog.json")
+
+_OWN = "natsbroker"
+_TABLE = "natsbroker.archive"
+
+_WRITER = {"py-io-impl": f"{__name__}.SyncedFileIO"}
+
+
+class _SyncedStream(io.BufferedWriter):
+    def close(self) -> None:
+        if not self.closed:
+            self.flush()
+            os.fsync(self.fileno())
+            super().close()
+            syncDirectory(Path(str(self.name)).parent)
+
+
+class _File(PyArrowFile):
+    def create(self, overwrite: bool = False) -> Any:
+        if self.location.partition(":")[0] in SCHEMES:
+            return ObjectOutput(super().create(overwrite))
+        path = Path(self._path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _SyncedStream(io.FileIO(path, "w" if overwrite else "x"))
+
+
+class SyncedFileIO(PyArrowFileIO):
+    """
+    Writes so that it stays, and reaches object stores as all that is not Iceberg's own does.
+    """
+
+    @staticmethod
+    def parse_location(location: str, properties: Any = EMPTY_DICT) -> tuple[str, str, str]:
+        scheme, host, path = PyArrowFileIO.parse_location(location, properties)
+        return scheme, host, path.removeprefix(f"{host}/") if scheme in SCHEMES else path
+
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> Any:
+        if scheme in SCHEMES:
+            return filesystemOf(f"{scheme}://{netloc}")
+        return super()._initialize_fs(scheme, netloc)
+
+    def new_output(self, location: str) -> PyArrowFile:
+        made = super().new_output(location)
+        if location.startswith(("file:", "/")) or location.partition(":")[0] in SCHEMES:
+            return _File(made.location, made._path, made._filesystem, made._buffer_size)
+        return made
+
+
+class IcebergLocation:
+    def __init__(self, root: Location, catalog: str = "") -> None:
+        """
+        @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
+            empty: that of the archive that is there, or one of its own in the directory.
+        """
+        if re.search(r"[#?%]", str(root)):
+            raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")
+        self.location = f"file://{root}" if isinstance(root, Path) else str(root)
+        self._root = root
+        self._catalog: Any = None
+        self._name, self.identifier = "", _TABLE
+        try:
+            said = json.loads((root / MARKS[1]).read_text("utf-8"))
+            self._name, self.identifier = said["catalog"], said["table"]
+            there = f"{self._name}:{self.identifier}"
+        except FileNotFoundError:
+            there = _OWN if (root / MARKS[0]).exists() else ""
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TableError(f"{root / MARKS[1]}: makes no sense: {error}") from None
+        if catalog:
+            found = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
+            if found is None:
+                raise OptionError(f"catalog: CATALOG:NAMESPACE.TABLE expected, not {catalog!r}")
+            if there and there != catalog:
+                where = "in a catalog of its own" if there == _OWN else f"in the catalog {there}"
+                raise OptionError(f"{root} is an archive {where}")
+            self._name, self.identifier = found[1], found[2]
+        if not self._name and not isinstance(root, Path):
+            raise OptionError(
+                f"{root}: an Iceberg table in an object store is in a catalog that makes its"
+                " commits atomic: --catalog CATALOG:NAMESPACE.TABLE names it"
+            )
+
+    def make(self) -> None:
+        if self._name:
+            said = {"catalog": self._name, "table": self.identifier}
+            (self._root / MARKS[1]).write_text(json.dumps(said), "utf-8")
+        namespace = self.identifier.rpartition(".")[0]
+        with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
+            self._opened().create_namespace_if_not_exists(namespace)
+
+    def catalog(self) -> Any:
+        """
+        @return: C{None} if it would have to be made.
+        """
+        isThere = self._name or (self._root / MARKS[0]).exists()
+        return self._opened() if isThere else None
+
+    def _opened(self) -> Any:
+        while self._catalog is None:
+            try:
+                self._catalog = load_catalog(self._name, **_WRITER) if self._name else self._own()
+            except (IntegrityError, OperationalError) as error:
+                # Somebody else makes the catalog's own tables at the same moment.
+                if "already exists" not in str(error):
+                    raise
+        return self._catalog
+
+    def _own(self) -> SqlCatalog:
+        path = str(self._root / MARKS[0])
+        uri = URL.create("sqlite", database=path, query={"timeout": "60"}).render_as_string()
+        found = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+        # So that no file stays open between two questions.
+        found.engine.dispose()
+        found.engine = create_engine(uri, poolclass=NullPool)
+        return found
+
+    def urlOf(self, path: str) -> str:
+        return f"{self.location}/{path}"
+
+    def pathOf(self, url: str) -> str:
+        return url.removeprefix(f"{self.location}/").removeprefix("file://")
 
 
 class IcebergTable(ArchiveTable):
@@ -85,12 +205,8 @@ class IcebergTable(ArchiveTable):
     conflicts = (CommitFailedException, ValidationException)
 
     def __init__(self, root: Location, catalog: str = "") -> None:
-        """
-        @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
-            empty: that of the archive that is there, or one of its own in the directory.
-        """
         super().__init__(root)
-        self._place = placeIn(root, catalog)
+        self._place = IcebergLocation(root, catalog)
 
     def make(self) -> None:
         super().make()
@@ -104,16 +220,15 @@ class IcebergTable(ArchiveTable):
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
         }
-        spec = UNPARTITIONED_PARTITION_SPEC
-        if first.partition:
-            source = _SCHEMA.find_field("time").field_id
-            spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
         place = self._place
         try:
             place.make()
-            place.catalog().create_table(
-                place.identifier, _SCHEMA, place.location, spec, properties=properties
-            )
+            with place.catalog().create_table_transaction(
+                place.identifier, STORED, place.location, properties=properties
+            ) as transaction:
+                if first.partition:
+                    with transaction.update_spec() as spec:
+                        spec.add_field("time", DayTransform(), "date")
         except self.errors as error:
             if self.latest() is None:
                 raise self._failed(error) from None
@@ -121,12 +236,12 @@ class IcebergTable(ArchiveTable):
     def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        paths = [f"{self._place.location}/{each.path}" for each in after.files]
+        urls = [self._place.urlOf(each.path) for each in after.files]
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
             # That none is there already was checked, and holds for the same snapshot.
-            transaction.add_files(paths, said, check_duplicate_files=False)
+            transaction.add_files(urls, said, check_duplicate_files=False)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         summaries = [each.summary for each in table.snapshots()]
@@ -150,7 +265,7 @@ class IcebergTable(ArchiveTable):
         """
         gone = {each.path for each in old}
         files = [each.file for each in table.scan().plan_files()]
-        entries = [each for each in files if nameOf(each.file_path, self._place) in gone]
+        entries = [each for each in files if self._place.pathOf(each.file_path) in gone]
         if len(entries) < len(old):
             return False
         table.metadata.properties.update(_BEHAVIOUR)
@@ -162,9 +277,8 @@ class IcebergTable(ArchiveTable):
                     for each in entries:
                         change.delete_data_file(each)
                     if new is not None:
-                        path = f"{self._place.location}/{new.path}"
-                        metadata = transaction.table_metadata
-                        change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
+                        where = transaction.table_metadata, self._place.urlOf(new.path)
+                        change.append_data_file(parquet_file_to_data_file(table.io, *where))
 
         return self._committed(commit)
 
@@ -200,7 +314,7 @@ class IcebergTable(ArchiveTable):
                 path: size
                 for folder, ends in (("data", ".parquet"), ("metadata", (".avro", ".json")))
                 for path, written, size in filesBelow(self.root, folder)
-                if path.endswith(ends) and f"{self._place.location}/{path}" not in named
+                if path.endswith(ends) and self._place.urlOf(path) not in named
                 if written < oldest
             }
             for each in () if isDryRun else old:
@@ -238,7 +352,7 @@ class IcebergTable(ArchiveTable):
                     f"{self.root}: another program has deleted rows of files that are still there"
                 )
             file = task.file
-            path = nameOf(file.file_path, self._place)
+            path = self._place.pathOf(file.file_path)
             if field not in file.lower_bounds or field not in file.upper_bounds:
                 raise TableError(f"{path}: has no statistics that say which sequences it has")
             bounds = (file.lower_bounds[field], file.upper_bounds[field])

@@ -60,7 +60,7 @@ class ArchiveTable(ABC):
     errors: tuple[type[Exception], ...] = (OSError, ValueError)
     conflicts: tuple[type[Exception], ...] = ()
 
-    def __init__(self, root: Location) -> None:
+    def __init__(self, root: Location, catalog: str = "") -> None:
         self.root = root
 
     @property
@@ -282,6 +282,5 @@ def tableAt(
         if error.name and error.name.startswith("natsbroker"):
             raise
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
-    provider = getattr(module, _CLASSES[extra])
-    table: ArchiveTable = provider(root, catalog) if catalog else provider(root)
+    table: ArchiveTable = getattr(module, _CLASSES[extra])(root, catalog)
     return table
