@@ -43,7 +43,6 @@ def examine(
     out: TextIO, makeSession: Callable[[], Any] | None = None, master: str = "local[1]"
 ) -> bool:
     """
-    @param makeSession: gives the session that is tried, in place of one at C{master}.
     @param master: where to try it; at C{sc://HOST:PORT} no Java is needed here.
     @return: whether Spark can be used.
     """

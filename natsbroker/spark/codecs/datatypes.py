@@ -101,8 +101,7 @@ def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) 
     """
     Have errors in the schema of a file or a registry name it.
 
-    @param kind: what the text of such an error says: C{no Avro schema}.
-    @param malformed: what its reader raises for one that is none.
+    @param kind: what such an error says: C{no Avro schema}.
     """
     try:
         yield

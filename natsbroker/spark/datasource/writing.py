@@ -51,7 +51,6 @@ _STORE_FAILED = 10077
 @dataclass
 class Written(WriterCommitMessage):
     """
-    @ivar duplicates: how many of the rows it had already.
     @ivar dead: the files with the rows that it did not take.
     @ivar write: which write, or streaming query, the task was of.
     """
@@ -126,9 +125,6 @@ class _Writer:
                 raise
 
     def _place(self) -> tuple[str, int, int]:
-        """
-        Which write, or streaming query, which micro-batch of it, and which of its tasks this is.
-        """
         context = TaskContext.get()
         return self._write, 0, context.partitionId() if context is not None else 0
 

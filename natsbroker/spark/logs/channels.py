@@ -34,9 +34,6 @@ def checkedChannel(name: str) -> str:
 
 
 def nanoseconds(time: str) -> int:
-    """
-    A time in RFC 3339 as nanoseconds since 1970.
-    """
     found = RFC3339.fullmatch(time)
     if found is None:
         raise ValueError(f"not a time: {time!r}")
@@ -48,10 +45,6 @@ def nanoseconds(time: str) -> int:
 
 
 class ExportApi(LogApi):
-    """
-    What a broker of ours answers about streams, or about channels.
-    """
-
     def __init__(self, connection: BlockingConnection, realm: str) -> None:
         super().__init__(connection)
         self._realm = realm

@@ -95,9 +95,6 @@ def columnBatch(names: Sequence[str], stream: str, rows: int, **makers: Callable
 
 
 def repeated(text: bytes, rows: int) -> Any:
-    """
-    One text many times; batches of one size follow each other.
-    """
     return _manyOf(text, 1 << rows.bit_length()).slice(0, rows)
 
 
@@ -111,9 +108,6 @@ def _text(data: bytes) -> str:
 
 
 def textsOf(values: Any) -> Any:
-    """
-    An array of texts of one of bytes, with escapes where they are no UTF-8.
-    """
     try:
         return values.cast(_TEXT)
     except pa.ArrowInvalid:

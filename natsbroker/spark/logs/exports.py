@@ -194,9 +194,6 @@ class ExportReader:
 
 
 def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:
-    """
-    The half-open ranges that no row of a frame is in.
-    """
     place = frame.place
     bounds = [place.start - 1, *frame.sequences.cast("Q").tolist(), place.next]
     for before, after in pairwise(bounds):

@@ -27,9 +27,6 @@ _DATE = re.compile(r"\d{4}-")
 
 
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """
-    @return: the filters without those that another one includes.
-    """
     encoded = [each.encode("utf-8") for each in patterns]
     kept = []
     for each in encoded:

@@ -48,7 +48,6 @@ def fetch(
 ) -> tuple[list[MessageRow], bool]:
     """
     @param size: how many bytes, roughly: the message that goes beyond it is the last.
-    @param pattern: which subjects; all if empty.
     @return: messages, and whether the stream ends behind them.
     """
     rows: list[MessageRow] = []
@@ -93,10 +92,6 @@ _PAUSE = 0.05
 
 
 class Loss(str):
-    """
-    @ivar ranges: the half-open ranges of sequences that are lost.
-    """
-
     ranges: tuple[tuple[int, int], ...] = ()
 
 
@@ -122,7 +117,6 @@ def logLoss(loss: Loss) -> None:
 class SequenceRange:
     """
     @ivar created: which stream of that name; see L{StreamState}.
-    @ivar stop: the first sequence behind it.
     """
 
     stream: str
@@ -135,8 +129,6 @@ class SequenceRange:
 class ReadOptions:
     """
     @ivar patterns: the subjects, as filters that are all different; none for all.
-    @ivar fetchBytes: how much to ask for at once.
-    @ivar batchRows: how many messages, at most.
     @ivar patience: how long replicas may lag, in seconds.
     """
 

@@ -33,9 +33,7 @@ _NO_RESPONDERS = 503
 
 def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
     """
-    Connect to the first server that lets us in.
-
-    @param first: which to begin with, so that many workers do not all ask the same.
+    @param first: which server to begin with, so that many workers do not all ask the same.
     """
     first %= len(peer.addresses)
     failures = []
@@ -223,11 +221,6 @@ class BlockingConnection:
         return reply, [line, headers, payload, b"\r\n"]
 
     def inbox(self, name: str) -> bytes:
-        """
-        A subject of ours besides those of answers.
-
-        @param name: one token, and no number.
-        """
         return self._inbox + name.encode()
 
     def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
@@ -248,7 +241,6 @@ class BlockingConnection:
         """
         The next answer to a request; answers to earlier ones, which nobody waits for, are dropped.
 
-        @param subject: of the request, for the error.
         @return: how many of the bytes are headers, and the bytes.
         """
         deadline = time.monotonic() + self._peer.requestTimeout

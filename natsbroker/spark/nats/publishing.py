@@ -126,10 +126,6 @@ Refused = Callable[[ApiError], object]
 
 
 class Publication(NamedTuple):
-    """
-    @ivar block: its headers.
-    """
-
     subject: str
     data: bytes
     block: bytes
@@ -173,8 +169,6 @@ class Publisher:
         onRefused: Refused | None = None,
     ) -> None:
         """
-        Publish one message; waits while too many are on their way.
-
         @param msgId: what the stream knows a repetition by.
         @param onRefused: called in place of an error.
         @raise BadMessage: if it cannot be published; then it was not sent.

@@ -123,7 +123,7 @@ def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[
 
 def intact(root: Location, files: Sequence[File]) -> Iterator[Any]:
     """
-    The rows of files that share a range, in order, as tables with L{STORED}.
+    The rows of files that share a range, in order.
 
     @raise ArchiveDamaged: instead of rows that are not as they were written.
     """

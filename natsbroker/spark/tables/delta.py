@@ -273,9 +273,6 @@ def added(root: Location, file: File, isNew: bool = True) -> AddAction:
 
 
 def _statistics(path: Location) -> dict[str, Any]:
-    """
-    Delta's statistics of a file: of numbers and times.
-    """
     metadata = parquetFile(path).metadata
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     found: dict[str, Any] = {"numRecords": metadata.num_rows}

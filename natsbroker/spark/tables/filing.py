@@ -99,7 +99,6 @@ def writeFiles(
 ) -> list[File]:
     """
     @param isByDay: whether another file begins where another day does, in UTC.
-    @return: files that follow each other.
     """
     files: list[File] = []
     day = ""

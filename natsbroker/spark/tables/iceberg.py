@@ -259,9 +259,7 @@ class IcebergTable(ArchiveTable):
         self, table: Any, old: Sequence[File], said: dict[str, str], new: File | None = None
     ) -> bool:
         """
-        Take files out of a table, and perhaps one in.
-
-        @return: C{False} if one of them is not in the table any more.
+        @return: C{False} if one of the files is not in the table any more.
         """
         gone = {each.path for each in old}
         files = [each.file for each in table.scan().plan_files()]

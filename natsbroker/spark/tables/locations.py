@@ -39,7 +39,6 @@ class ObjectPath:
     when the writer is closed.
 
     @ivar root: the URL of the table or of a directory of tables.
-    @ivar name: below it.
     """
 
     root: str
@@ -52,9 +51,6 @@ class ObjectPath:
         return f"{self.root}/{self.name}" if self.name else self.root
 
     def exists(self) -> bool:
-        """
-        Whether there is such an object, or an object below such a prefix.
-        """
         chosen = pafs.FileSelector(self.name, allow_not_found=True)
         isFile = self._info().type != pafs.FileType.NotFound
         return isFile or bool(filesystemOf(self.root).get_file_info(chosen))
@@ -88,32 +84,20 @@ class ObjectPath:
         return filesystemOf(self.root).get_file_info(self.name)
 
 
-class ObjectOutput:
+class ObjectOutput(pa.BufferedOutputStream):
     """
-    Writes bytes to an object. Arrow passes on large ones in a form that the stream of deltalake
-    does not take, and copies small ones.
+    Writes bytes to an object in pieces that its buffer takes, of twice their size. Arrow passes on
+    larger ones in a form that the stream of deltalake does not take.
     """
 
     def __init__(self, stream: Any) -> None:
-        self._stream = pa.BufferedOutputStream(stream, 2 * _PIECE)
-
-    def __enter__(self) -> ObjectOutput:
-        return self
-
-    def __exit__(self, *given: object) -> None:
-        self.close()
+        super().__init__(stream, 2 * _PIECE)
 
     def write(self, data: bytes) -> int:
         view = memoryview(data)
         for start in range(0, len(view), _PIECE):
-            self._stream.write(view[start : start + _PIECE])
+            super().write(view[start : start + _PIECE])
         return len(view)
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    def close(self) -> None:
-        self._stream.close()
 
 
 Location = Path | ObjectPath
@@ -133,9 +117,6 @@ def locationOf(text: str | os.PathLike[str] | ObjectPath) -> Location:
 
 
 def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
-    """
-    @raise TableError: if it is in an object store.
-    """
     place = locationOf(text)
     if isinstance(place, ObjectPath):
         raise TableError(f"{place}: only directories of mounted file systems are supported here")
@@ -143,9 +124,6 @@ def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
 
 
 def sizeOf(place: Location) -> int:
-    """
-    @return: 0 if it is not there.
-    """
     if isinstance(place, ObjectPath):
         return place.size()
     return place.stat().st_size if place.exists() else 0

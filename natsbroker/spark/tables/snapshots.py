@@ -138,9 +138,6 @@ def since(start: int, ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def newPath(start: int, day: str = "") -> str:
-    """
-    A path for a data file that nobody else uses.
-    """
     folder = f"data/date={day}" if day else "data"
     return f"{folder}/{start:020}-{uuid.uuid4().hex}.parquet"
 

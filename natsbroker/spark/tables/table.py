@@ -193,9 +193,7 @@ class ArchiveTable(ABC):
     @abstractmethod
     def _replace(self, old: Sequence[File], new: File) -> bool:
         """
-        Have a file take the place of others with the same messages.
-
-        @return: C{False} if one of them is not in the table any more.
+        @return: C{False} if one of the old files is not in the table any more.
         """
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
