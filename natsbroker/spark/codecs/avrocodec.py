@@ -64,7 +64,6 @@ class AvroCodec:
 @dataclass(frozen=True)
 class _Node:
     """
-    @ivar kind: what values of a type become.
     @ivar reading: as in L{AvroCodec}.
     @ivar isEmpty: whether one may have zero bytes.
     """
@@ -288,9 +287,6 @@ def singleObjects(files: Mapping[str, bytes], name: str) -> FramedCodec:
 
 
 def byFingerprint(schema: AvroCodec) -> str:
-    """
-    What single objects call a schema: its CRC-64-AVRO as it is written, in hexadecimal digits.
-    """
     from fastavro.schema import fingerprint, to_parsing_canonical_form
 
     return str(fingerprint(to_parsing_canonical_form(schema.parsed), "CRC-64-AVRO"))

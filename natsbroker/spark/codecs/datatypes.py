@@ -198,22 +198,19 @@ class _ColumnParser:
         self._tokens.append(("", ""))
 
     def columns(self, end: str = "") -> list[Any]:
-        found = [self._column()]
-        while self._has(","):
-            found.append(self._column())
+        found: list[Any] = []
+        while not found or self._has(","):
+            name = self._next("the name of a column", "word", "quoted").replace("``", "`")
+            self._has(":")
+            kind = self._type()
+            isNullable = not self._has("NOT")
+            if not isNullable:
+                self._expect("NULL", "NULL")
+            if self._has("COMMENT"):
+                self._next("a text in single quotes", "text")
+            found.append(pa.field(name, kind, isNullable))
         self._expect(end, "" if end else "',' or the end")
         return found
-
-    def _column(self) -> Any:
-        name = self._next("the name of a column", "word", "quoted").replace("``", "`")
-        self._has(":")
-        kind = self._type()
-        isNullable = not self._has("NOT")
-        if not isNullable:
-            self._expect("NULL", "NULL")
-        if self._has("COMMENT"):
-            self._next("a text in single quotes", "text")
-        return pa.field(name, kind, isNullable)
 
     def _type(self) -> Any:
         kind, token = self._tokens[0]

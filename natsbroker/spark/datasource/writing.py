@@ -111,17 +111,14 @@ class _Writer:
             publisher = kind(connection, self._stream, self._options["window"])
             rows = _RowWriter(publisher, f"{write}:{number}:{task}", self._subject, self._id, state)
             table = self._table()
-            if table is None:
-                rows.take(batches)
-                return Written(publisher.stored, publisher.duplicates)
-            from natsbroker.spark.tables.deadletters import DeadLetters
-
-            dead = rows.dead = DeadLetters(table, task)
+            rows.dead = dead = table and table.letters(task)
             try:
                 rows.take(batches)
-                return Written(publisher.stored, publisher.duplicates, dead.finish(), write)
+                files = dead.finish() if dead else ()
+                return Written(publisher.stored, publisher.duplicates, files, write)
             except BaseException:
-                dead.abandon()
+                if dead:
+                    dead.abandon()
                 raise
 
     def _place(self) -> tuple[str, int, int]:
@@ -133,7 +130,7 @@ class _Writer:
         if not where:
             return None
         # Only here is deltalake needed.
-        from natsbroker.spark.tables.deadletters import DeadLetterTable
+        from natsbroker.spark.tables.delta import DeadLetterTable
 
         return DeadLetterTable(locationOf(where), readSchema(self._columns))
 

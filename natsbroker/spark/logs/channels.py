@@ -17,6 +17,8 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.columnar import VERSION
 
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
 NO_CHANNEL = 20003
 OTHER_CHANNEL = 20004
 
@@ -39,8 +41,7 @@ def nanoseconds(time: str) -> int:
         raise ValueError(f"not a time: {time!r}")
     offset = (found["offset"] or "Z").replace("Z", "+00:00")
     second = datetime.datetime.fromisoformat(found["second"] + offset)
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-    whole = (second - epoch) // datetime.timedelta(seconds=1)
+    whole = (second - EPOCH) // datetime.timedelta(seconds=1)
     return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.logs.channels import RFC3339, StreamExports, nanoseconds
+from natsbroker.spark.logs.channels import EPOCH, StreamExports, nanoseconds
 from natsbroker.spark.logs.reading import SequenceRange, logLoss, lose
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
@@ -41,18 +41,13 @@ def rfc3339(text: str, option: str) -> str:
     """
     A time as servers read it, of one in that form or in milliseconds since 1970.
     """
-    if _MILLISECONDS.fullmatch(text):
-        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-        try:
-            return (epoch + datetime.timedelta(milliseconds=int(text))).isoformat()
-        except OverflowError:
-            raise OptionError(f"{option}: not a time: {text!r}") from None
-    found = RFC3339.fullmatch(text)
     try:
+        if _MILLISECONDS.fullmatch(text):
+            return (EPOCH + datetime.timedelta(milliseconds=int(text))).isoformat()
         nanoseconds(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise OptionError(f"{option}: not a time: {text!r}") from None
-    if found is None or not found["offset"]:
+    if text[-1] != "Z" and text[-6] not in "+-":
         raise OptionError(
             f"{option}: {text!r} has no offset from UTC: write {text}Z or {text}+01:00"
         )
@@ -193,10 +188,7 @@ def split(
     ranges: Sequence[SequenceRange], minPartitions: int, maxRows: int, parallelism: int
 ) -> list[SequenceRange]:
     """
-    The same ranges in pieces, one for each task.
-
-    @param minPartitions: how many pieces at least; 0: as many as run at a time, if they
-        are worth it.
+    @param minPartitions: how many pieces at least; 0: as many as run at a time, if worth it.
     """
     total = sum(each.stop - each.start for each in ranges)
     if minPartitions:

@@ -139,9 +139,6 @@ class ReadOptions:
 
 
 def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
-    """
-    @raise DataLoss: if it was deleted, or deleted and made again.
-    """
     try:
         state = streams.state(name)
     except ApiError as error:
@@ -198,7 +195,13 @@ class RangeReader:
         deadline = time.monotonic() + options.patience
         while cursor < bounds.stop:
             count = min(bounds.stop - cursor, options.batchRows)
-            rows, isEnd = self._fetched(cursor, count, options.fetchBytes, pattern)
+            size, connection = options.fetchBytes, self._streams.connection
+            try:
+                rows, isEnd = fetch(connection, self._subject, cursor, count, size, pattern)
+            except ApiError as error:
+                if error.code == _NOBODY:
+                    self._check()  # A stream that was deleted does not answer.
+                raise
             reached = rows[-1].seq + 1 if rows else cursor
             good = reached if pattern else self._verified(cursor, rows)
             # What a filter passes over cannot be told from what is not stored any more. So nothing
@@ -221,16 +224,6 @@ class RangeReader:
                         f" no replica gave it within {options.patience:g}s"
                     )
                 self._sleep(_PAUSE)
-
-    def _fetched(
-        self, start: int, count: int, size: int, pattern: str
-    ) -> tuple[list[MessageRow], bool]:
-        try:
-            return fetch(self._streams.connection, self._subject, start, count, size, pattern)
-        except ApiError as error:
-            if error.code == _NOBODY:
-                self._check()  # A stream that was deleted does not answer.
-            raise
 
     def _check(self) -> StreamState:
         return checkStream(self._streams, self._bounds.stream, self._bounds.created)

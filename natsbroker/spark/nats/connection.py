@@ -212,13 +212,12 @@ class BlockingConnection:
         """
         reply = reply or self._inbox + b"%d" % next(self._requests)
         size = len(headers) + len(payload)
-        if subject == self._composedTo:
-            sizes = b"%d %d\r\n" % (len(headers), size) if headers else b"%d\r\n" % size
-            verb = b"HPUB " if headers else b"PUB "
-            return reply, [verb, subject, b" ", reply, b" ", sizes, headers, payload, b"\r\n"]
-        line = publishLine(subject, reply, len(headers), size)
-        self._composedTo = subject
-        return reply, [line, headers, payload, b"\r\n"]
+        if subject != self._composedTo:
+            publishLine(subject, reply, len(headers), size)
+            self._composedTo = subject
+        sizes = b"%d %d\r\n" % (len(headers), size) if headers else b"%d\r\n" % size
+        verb = b"HPUB " if headers else b"PUB "
+        return reply, [verb, subject, b" ", reply, b" ", sizes, headers, payload, b"\r\n"]
 
     def inbox(self, name: str) -> bytes:
         return self._inbox + name.encode()
@@ -227,8 +226,7 @@ class BlockingConnection:
         """
         The next message to any of our subjects, answers to any request included.
 
-        @param deadline: until when to wait, on the monotonic clock; by default for as long as a
-            server may be silent.
+        @param deadline: on the monotonic clock; by default for as long as a server may be silent.
         @return: its subject, which an answer's request is known by; its reply subject; how many of
             the bytes are headers, and the bytes.
         """

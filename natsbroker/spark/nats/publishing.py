@@ -176,25 +176,21 @@ class Publisher:
         pairs = list(headers)
         try:
             block = self._block(pairs, msgId) if pairs or msgId else self._plain
+            size = len(block) + len(data)
+            if 0 < self._limit < size:
+                raise BadMessage(
+                    f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
+                    f" the server takes {self._limit}"
+                )
+            self.take(Publication(subject, data, block, onStored, onRefused))
+        except DataSourceError:
+            raise
         except ValueError as error:
             raise BadMessage(f"{self.what}: {error}") from None
-        size = len(block) + len(data)
-        if 0 < self._limit < size:
-            raise BadMessage(
-                f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
-                f" the server takes {self._limit}"
-            )
-        self.take(Publication(subject, data, block, onStored, onRefused))
 
     def take(self, one: Publication) -> None:
-        try:
-            onAnswer = partial(self._answered, one)
-            subject = one.subject.encode("utf-8")
-            self.pipeline.send(self.what, onAnswer, subject, one.data, one.block)
-        except ValueError as error:
-            if isinstance(error, DataSourceError):
-                raise
-            raise BadMessage(f"{self.what}: {error}") from None
+        onAnswer, subject = partial(self._answered, one), one.subject.encode("utf-8")
+        self.pipeline.send(self.what, onAnswer, subject, one.data, one.block)
 
     def finish(self) -> None:
         self.pipeline.finish()
@@ -262,10 +258,7 @@ class AtomicPublisher(Publisher):
         self._size = 0
 
     def take(self, one: Publication) -> None:
-        try:
-            publishLine(one.subject.encode("utf-8"), b"", 0, 0)
-        except ValueError as error:
-            raise BadMessage(f"{self.what}: {error}") from None
+        publishLine(one.subject.encode("utf-8"), b"", 0, 0)
         self._chunk.append(one)
         self._size += len(one.block) + len(one.data)
         if len(self._chunk) >= _MOST or self._size >= _BYTES:

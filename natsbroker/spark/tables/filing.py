@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.tables.checking import intact, withChecksums
-from natsbroker.spark.tables.locations import Location, ObjectPath, filesystemOf, sizeOf
+from natsbroker.spark.tables.locations import Location, opened, sizeOf
 from natsbroker.spark.tables.snapshots import File, newPath, storing
 
 #: How many rows, or bytes, make a row group.
@@ -82,15 +82,13 @@ class FileWriter:
         self._last = seqs[-1].as_py()
 
     def _opened(self, schema: Any) -> pq.ParquetWriter:
-        path, filesystem = self._path, None
-        if isinstance(path, ObjectPath):
-            filesystem = filesystemOf(path.root)
-        elif not path.parent.exists():
+        path = self._path
+        if isinstance(path, Path) and not path.parent.exists():
             path.parent.mkdir(exist_ok=True)
             syncDirectory(path.parent.parent)
-        sink = path.name if isinstance(path, ObjectPath) else path
+        filesystem, name = opened(path)
         return pq.ParquetWriter(
-            sink, schema, filesystem=filesystem, compression="zstd", write_page_checksum=True
+            name, schema, filesystem=filesystem, compression="zstd", write_page_checksum=True
         )
 
 

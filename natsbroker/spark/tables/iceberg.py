@@ -19,16 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pyiceberg import exceptions
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NoSuchTableError,
-    RESTError,
-    TableAlreadyExistsError,
-    ValidationException,
-)
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO, parquet_file_to_data_file
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform
@@ -193,16 +187,16 @@ class IcebergLocation:
 class IcebergTable(ArchiveTable):
     form = "iceberg"
     errors = (
-        CommitFailedException,
-        NoSuchTableError,
-        RESTError,
+        exceptions.CommitFailedException,
+        exceptions.NoSuchTableError,
+        exceptions.RESTError,
         SQLAlchemyError,
-        TableAlreadyExistsError,
-        ValidationException,
+        exceptions.TableAlreadyExistsError,
+        exceptions.ValidationException,
         OSError,
         ValueError,
     )
-    conflicts = (CommitFailedException, ValidationException)
+    conflicts = (exceptions.CommitFailedException, exceptions.ValidationException)
 
     def __init__(self, root: Location, catalog: str = "") -> None:
         super().__init__(root)
@@ -320,7 +314,7 @@ class IcebergTable(ArchiveTable):
             return Vacuumed(len(old), len(expired), sum(old.values()))
 
     def _open(self) -> Any:
-        with self._failing(), suppress(NoSuchTableError):
+        with self._failing(), suppress(exceptions.NoSuchTableError):
             if (catalog := self._place.catalog()) is not None:
                 return catalog.load_table(self._place.identifier)
         return None

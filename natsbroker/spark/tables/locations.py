@@ -51,12 +51,10 @@ class ObjectPath:
         return f"{self.root}/{self.name}" if self.name else self.root
 
     def exists(self) -> bool:
+        filesystem = filesystemOf(self.root)
         chosen = pafs.FileSelector(self.name, allow_not_found=True)
-        isFile = self._info().type != pafs.FileType.NotFound
-        return isFile or bool(filesystemOf(self.root).get_file_info(chosen))
-
-    def size(self) -> int:
-        return self._info().size or 0
+        isFile = filesystem.get_file_info(self.name).type != pafs.FileType.NotFound
+        return isFile or bool(filesystem.get_file_info(chosen))
 
     def unlink(self, missing_ok: bool = False) -> None:
         """
@@ -68,20 +66,14 @@ class ObjectPath:
             if not missing_ok:
                 raise
 
-    def input(self) -> Any:
-        return filesystemOf(self.root).open_input_file(self.name)
-
     def read_text(self, encoding: str) -> str:
-        with self.input() as source:
+        with filesystemOf(self.root).open_input_file(self.name) as source:
             return bytes(source.read()).decode(encoding)
 
     def write_text(self, text: str, encoding: str) -> None:
         stream = filesystemOf(self.root).open_output_stream(self.name)
         with ObjectOutput(stream) as sink:
             sink.write(text.encode(encoding))
-
-    def _info(self) -> Any:
-        return filesystemOf(self.root).get_file_info(self.name)
 
 
 class ObjectOutput(pa.BufferedOutputStream):
@@ -123,10 +115,18 @@ def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
     return place
 
 
-def sizeOf(place: Location) -> int:
+def opened(place: Location) -> tuple[Any, str]:
+    """
+    The filesystem of Arrow in which a place is, and its name there.
+    """
     if isinstance(place, ObjectPath):
-        return place.size()
-    return place.stat().st_size if place.exists() else 0
+        return filesystemOf(place.root), place.name
+    return pafs.LocalFileSystem(), str(place)
+
+
+def sizeOf(place: Location) -> int:
+    filesystem, name = opened(place)
+    return filesystem.get_file_info(name).size or 0
 
 
 def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]:
@@ -134,21 +134,17 @@ def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]
     The path below a place, when it was written, and the size of each file in a directory of it and
     in those inside; none if there is no such directory.
     """
-    if isinstance(place, ObjectPath):
-        chosen = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
-        for info in filesystemOf(str(place)).get_file_info(chosen):
-            if info.type == pafs.FileType.File:
-                yield info.path, info.mtime.timestamp(), info.size or 0
-        return
-    for each in (place / folder).rglob("*"):
-        if each.is_file():
-            found = each.stat()
-            yield each.relative_to(place).as_posix(), found.st_mtime, found.st_size
+    filesystem, name = opened(place)
+    above = f"{name}/" if name else ""
+    chosen = pafs.FileSelector(f"{above}{folder}", allow_not_found=True, recursive=True)
+    for info in filesystem.get_file_info(chosen):
+        if info.type == pafs.FileType.File:
+            yield info.path.removeprefix(above), info.mtime.timestamp(), info.size or 0
 
 
 def parquetFile(place: Location) -> Any:
     """
     What other programs wrote may have no checksums of pages, which is no error.
     """
-    source = place.input() if isinstance(place, ObjectPath) else place
-    return pq.ParquetFile(source, page_checksum_verification=True)
+    filesystem, name = opened(place)
+    return pq.ParquetFile(name, filesystem=filesystem, page_checksum_verification=True)

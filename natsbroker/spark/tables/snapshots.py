@@ -34,7 +34,6 @@ def storing(place: object) -> Iterator[None]:
 class Log:
     """
     @ivar scope: the domain of a stream, or the cluster of a channel.
-    @ivar identity: which log of that name.
     """
 
     kind: str
@@ -47,8 +46,6 @@ class Log:
 class File:
     """
     @ivar first: its lowest sequence; 0 in tables without sequences.
-    @ivar last: its highest one.
-    @ivar day: of its messages, if they go into its directory.
     """
 
     path: str
@@ -78,8 +75,7 @@ class Tile:
 class TableSnapshot:
     """
     @ivar table: tells this table from others of the same log.
-    @ivar start: the first sequence that it accounts for.
-    @ivar stop: the first one behind that it does not.
+    @ivar stop: the first sequence behind those that it accounts for.
     @ivar files: in the order of their sequences.
     @ivar lost: ranges of sequences that were not stored any more when they were to be archived, or
         could not be read.

@@ -82,10 +82,7 @@ class ArchiveTable(ABC):
         return None if table is None else self._read(table, hasFiles)
 
     @abstractmethod
-    def _open(self) -> Any:
-        """
-        The library's table as it is now; C{None} if there is none.
-        """
+    def _open(self) -> Any: ...
 
     @abstractmethod
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
