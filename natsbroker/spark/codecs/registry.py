@@ -105,7 +105,7 @@ class SchemaRegistry:
             fields = self._asked(f"/subjects/{quote(subject, safe='')}/versions/latest")
         except BadPayload:
             raise OptionError(f"registry {self._url}: there is no subject {subject}") from None
-        with self._reading():
+        with self._sensible():
             return int(fields["id"])
 
     def schema(self, number: int, isSerialized: bool = False) -> RegisteredSchema:
@@ -138,7 +138,7 @@ class SchemaRegistry:
         if self._unknown.get(path, 0.0) > time.monotonic():
             raise BadPayload(f"registry {self._url}: there is no {path}")
         fields = self._asked(path)
-        with self._reading():
+        with self._sensible():
             references = tuple(
                 (str(x["name"]), str(x["subject"]), int(x["version"]))
                 for x in fields.get("references") or ()
@@ -176,11 +176,11 @@ class SchemaRegistry:
             request.add_unredirected_header(name, value)
         with self._opener.open(request, timeout=_TIMEOUT) as answer:
             body = answer.read(_LARGEST + 1)
-        with self._reading():
+        with self._sensible():
             return json.loads(body) if len(body) <= _LARGEST else None
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _sensible(self) -> Iterator[None]:
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):

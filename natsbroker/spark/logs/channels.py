@@ -22,7 +22,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 NO_CHANNEL = 20003
 OTHER_CHANNEL = 20004
 
-RFC3339 = re.compile(
+_RFC3339 = re.compile(
     r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.(?P<part>\d{1,9}))?"
     r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
     re.ASCII,
@@ -36,7 +36,7 @@ def checkedChannel(name: str) -> str:
 
 
 def nanoseconds(time: str) -> int:
-    found = RFC3339.fullmatch(time)
+    found = _RFC3339.fullmatch(time)
     if found is None:
         raise ValueError(f"not a time: {time!r}")
     offset = (found["offset"] or "Z").replace("Z", "+00:00")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -76,36 +77,31 @@ _TOO_MANY, _PAUSE = 20005, 0.2
 _MOST_BYTES = 16 << 20
 
 
+@dataclass
 class ExportReader:
-    def __init__(
-        self,
-        logs: ExportApi,
-        bounds: SequenceRange,
-        options: ReadOptions,
-        columns: Sequence[str],
-        onLoss: OnLoss | None,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._logs = logs
-        self._what = f"{logs.word} {bounds.stream}"
-        self._bounds = bounds
-        self._options = options
-        self._columns = columns
-        self._onLoss = onLoss
-        self._sleep = sleep
+    logs: ExportApi
+    bounds: SequenceRange
+    options: ReadOptions
+    columns: Sequence[str]
+    onLoss: OnLoss | None
+    sleep: Callable[[float], object] = time.sleep
+
+    @property
+    def _what(self) -> str:
+        return f"{self.logs.word} {self.bounds.stream}"
 
     def read(self) -> Iterator[Any]:
         for frame in self.frames():
             if frame.rows:
-                batch = frameBatch(frame, self._bounds.stream, self._columns)
-                size = self._options.batchRows
+                batch = frameBatch(frame, self.bounds.stream, self.columns)
+                size = self.options.batchRows
                 for offset in range(0, frame.rows, size):
                     yield batch.slice(offset, size) if frame.rows > size else batch
 
     def frames(self) -> Iterator[ColumnFrame]:
-        bounds = self._bounds
+        bounds = self.bounds
         cursor = bounds.start
-        deadline = time.monotonic() + self._options.patience
+        deadline = time.monotonic() + self.options.patience
         reply: bytes | None = None
         while cursor < bounds.stop:
             try:
@@ -114,7 +110,7 @@ class ExportReader:
                 if error.code != _TOO_MANY or time.monotonic() > deadline:
                     raise
                 reply = None
-                self._sleep(_PAUSE)
+                self.sleep(_PAUSE)
                 continue
             before = cursor
             for frame in frames:
@@ -130,28 +126,28 @@ class ExportReader:
             for frame in frames:
                 self._check(frame)
                 yield frame
-            deadline = time.monotonic() + self._options.patience
+            deadline = time.monotonic() + self.options.patience
 
     def _ask(self, cursor: int) -> bytes:
         """
         Ask for what follows, so that the broker makes it while we are busy with what is there.
         """
-        bounds, logs = self._bounds, self._logs
+        bounds, logs = self.bounds, self.logs
         question: dict[str, Any] = {
             "start": cursor,
             "stop": bounds.stop,
             "identity": bounds.created,
-            "max_bytes": min(self._options.fetchBytes, _MOST_BYTES),
-            "columns": neededColumns(self._columns),
+            "max_bytes": min(self.options.fetchBytes, _MOST_BYTES),
+            "columns": neededColumns(self.columns),
             "version": logs.version,
         }
-        if self._options.patterns:
-            question["subjects"] = list(self._options.patterns)
+        if self.options.patterns:
+            question["subjects"] = list(self.options.patterns)
         subject = logs.subject("EXPORT", bounds.stream)
         return logs.connection.ask(subject, json.dumps(question).encode())
 
     def _answer(self, reply: bytes) -> list[ColumnFrame]:
-        bounds, logs = self._bounds, self._logs
+        bounds, logs = self.bounds, self.logs
         subject = logs.subject("EXPORT", bounds.stream)
         frames: list[ColumnFrame] = []
         while not frames or not frames[-1].isLast:
@@ -185,12 +181,12 @@ class ExportReader:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""
             text = f"{self._what}: sequences {listed}{more} are damaged in the store"
-            lose(text, self._onLoss, *((each, each + 1) for each in frame.damaged))
+            lose(text, self.onLoss, *((each, each + 1) for each in frame.damaged))
         for start, stop in gapsOf(frame) if place.first > place.start else ():
             if place.first > start:
                 last = min(stop, place.first) - 1
                 text = f"{self._what}: sequences {start} to {last} are not stored any more"
-                lose(f"{text} (expired or trimmed)", self._onLoss, (start, last + 1))
+                lose(f"{text} (expired or trimmed)", self.onLoss, (start, last + 1))
 
 
 def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:

@@ -153,26 +153,18 @@ def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
     return state
 
 
+@dataclass
 class RangeReader:
-    def __init__(
-        self,
-        streams: StreamApi,
-        bounds: SequenceRange,
-        options: ReadOptions,
-        onLoss: OnLoss | None,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._streams = streams
-        self._bounds = bounds
-        self._options = options
-        self._onLoss = onLoss
-        self._sleep = sleep
-        # What is deleted stays deleted, so this is asked for again only when it does not explain.
-        self._known: StreamState | None = None
-        self._subject = f"{streams.prefix}DIRECT.GET.{bounds.stream}"
+    streams: StreamApi
+    bounds: SequenceRange
+    options: ReadOptions
+    onLoss: OnLoss | None
+    sleep: Callable[[float], object] = time.sleep
+    # What is deleted stays deleted, so this is asked for again only when it does not explain.
+    _known: StreamState | None = None
 
     def read(self) -> Iterator[list[MessageRow]]:
-        bounds = self._bounds
+        bounds = self.bounds
         if bounds.start >= bounds.stop:
             return
         start = bounds.start
@@ -181,7 +173,7 @@ class RangeReader:
             self._lose(start, gone)
             start = gone
         before: list[bytes] = []
-        for pattern in self._options.patterns or ("",):
+        for pattern in self.options.patterns or ("",):
             for rows in self._readFiltered(start, pattern):
                 if before:
                     rows = [x for x in rows if not any(matches(y, x.subject) for y in before)]
@@ -191,13 +183,14 @@ class RangeReader:
         self._check()
 
     def _readFiltered(self, cursor: int, pattern: str) -> Iterator[list[MessageRow]]:
-        bounds, options = self._bounds, self._options
+        bounds, options = self.bounds, self.options
         deadline = time.monotonic() + options.patience
         while cursor < bounds.stop:
             count = min(bounds.stop - cursor, options.batchRows)
-            size, connection = options.fetchBytes, self._streams.connection
+            subject = f"{self.streams.prefix}DIRECT.GET.{bounds.stream}"
+            place = subject, cursor, count, options.fetchBytes, pattern
             try:
-                rows, isEnd = fetch(connection, self._subject, cursor, count, size, pattern)
+                rows, isEnd = fetch(self.streams.connection, *place)
             except ApiError as error:
                 if error.code == _NOBODY:
                     self._check()  # A stream that was deleted does not answer.
@@ -223,22 +216,22 @@ class RangeReader:
                         f"stream {bounds.stream}: sequence {cursor} or one behind it is stored, and"
                         f" no replica gave it within {options.patience:g}s"
                     )
-                self._sleep(_PAUSE)
+                self.sleep(_PAUSE)
 
     def _check(self) -> StreamState:
-        return checkStream(self._streams, self._bounds.stream, self._bounds.created)
+        return checkStream(self.streams, self.bounds.stream, self.bounds.created)
 
     def _end(self, cursor: int, pattern: str) -> int:
         """
         How far a replica that has no more has read: to the end, if the leader has no more either.
         """
-        if cursor >= self._bounds.stop:
+        if cursor >= self.bounds.stop:
             return cursor
-        following = self._streams.next(self._bounds.stream, cursor, pattern or ">")
-        if following is None or following >= self._bounds.stop:
+        following = self.streams.next(self.bounds.stream, cursor, pattern or ">")
+        if following is None or following >= self.bounds.stop:
             if not pattern:
-                self._explained([(cursor, self._bounds.stop)])
-            return self._bounds.stop
+                self._explained([(cursor, self.bounds.stop)])
+            return self.bounds.stop
         return cursor
 
     def _verified(self, cursor: int, rows: Sequence[MessageRow]) -> int:
@@ -249,7 +242,7 @@ class RangeReader:
         for seq, *_ in rows:
             if seq != cursor:
                 gaps.append((cursor, seq))
-                if seq >= self._bounds.stop:
+                if seq >= self.bounds.stop:
                     break
             cursor = seq + 1
         false = next((start for start, stop in gaps if self._isFalse(start, stop, len(gaps))), None)
@@ -259,13 +252,13 @@ class RangeReader:
         return rows[-1].seq + 1 if rows else cursor
 
     def _isFalse(self, start: int, stop: int, count: int) -> bool:
-        stop = min(stop, self._bounds.stop)
-        name = self._bounds.stream
+        stop = min(stop, self.bounds.stop)
+        name = self.bounds.stream
         if count <= _FEW:
-            following = self._streams.next(name, start)
+            following = self.streams.next(name, start)
             return following is not None and following < stop
         if self._known is None or self._known.stores(start, stop):
-            self._known = self._streams.state(name, withDeleted=True)
+            self._known = self.streams.state(name, withDeleted=True)
         return self._known.stores(start, stop)
 
     def _explained(self, gaps: Sequence[tuple[int, int]]) -> None:
@@ -277,13 +270,13 @@ class RangeReader:
             return
         first = self._check().first
         for start, end in gaps:
-            stop = min(end, self._bounds.stop)
+            stop = min(end, self.bounds.stop)
             if first >= stop:
                 self._lose(start, stop)
 
     def _lose(self, start: int, stop: int) -> None:
         text = (
-            f"stream {self._bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
+            f"stream {self.bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"
         )
-        lose(text, self._onLoss, (start, stop))
+        lose(text, self.onLoss, (start, stop))

@@ -128,9 +128,10 @@ class DeltaLakeTable(ArchiveTable):
         # So that of two one fails, whatever the library thinks of files.
         mine = [Transaction("nb/compact", now, now)]
         actions: list[AddAction | RemoveAction] = [*removed, added(self.root, new, False)]
-        done = self._committed(lambda: _write(table, found, actions, mine))
-        self._sync(found.version)
-        return done
+        if not self._committed(lambda: _write(table, found, actions, mine)):
+            return False
+        self._sync(found.version + 1)
+        return True
 
     def _expire(
         self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
@@ -138,9 +139,10 @@ class DeltaLakeTable(ArchiveTable):
         changed = deltalake.CommitProperties(app_transactions=_transactions(base, after))
         # Statistics say that no message of these files is kept, so none is rewritten.
         gone = f"seq < {after.start}"
-        done = self._committed(lambda: table.delete(gone, commit_properties=changed))
-        self._sync(base.version)
-        return done
+        if not self._committed(lambda: table.delete(gone, commit_properties=changed)):
+            return False
+        self._sync(base.version + 1)
+        return True
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """

@@ -109,16 +109,29 @@ class SyncedFileIO(PyArrowFileIO):
         return made
 
 
-class IcebergLocation:
+class IcebergTable(ArchiveTable):
+    form = "iceberg"
+    errors = (
+        exceptions.CommitFailedException,
+        exceptions.NoSuchTableError,
+        exceptions.RESTError,
+        SQLAlchemyError,
+        exceptions.TableAlreadyExistsError,
+        exceptions.ValidationException,
+        OSError,
+        ValueError,
+    )
+    conflicts = (exceptions.CommitFailedException, exceptions.ValidationException)
+
     def __init__(self, root: Location, catalog: str = "") -> None:
         """
         @param catalog: C{CATALOG:NAMESPACE.TABLE}, of a catalog that PyIceberg is configured for;
             empty: that of the archive that is there, or one of its own in the directory.
         """
+        super().__init__(root)
         if re.search(r"[#?%]", str(root)):
             raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")
         self.location = f"file://{root}" if isinstance(root, Path) else str(root)
-        self._root = root
         self._catalog: Any = None
         self._name, self.identifier = "", _TABLE
         try:
@@ -144,9 +157,14 @@ class IcebergLocation:
             )
 
     def make(self) -> None:
+        super().make()
+        with self._failing():
+            self._prepare()
+
+    def _prepare(self) -> None:
         if self._name:
             said = {"catalog": self._name, "table": self.identifier}
-            (self._root / MARKS[1]).write_text(json.dumps(said), "utf-8")
+            (self.root / MARKS[1]).write_text(json.dumps(said), "utf-8")
         namespace = self.identifier.rpartition(".")[0]
         with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
             self._opened().create_namespace_if_not_exists(namespace)
@@ -155,7 +173,7 @@ class IcebergLocation:
         """
         @return: C{None} if it would have to be made.
         """
-        isThere = self._name or (self._root / MARKS[0]).exists()
+        isThere = self._name or (self.root / MARKS[0]).exists()
         return self._opened() if isThere else None
 
     def _opened(self) -> Any:
@@ -169,7 +187,7 @@ class IcebergLocation:
         return self._catalog
 
     def _own(self) -> SqlCatalog:
-        path = str(self._root / MARKS[0])
+        path = str(self.root / MARKS[0])
         uri = URL.create("sqlite", database=path, query={"timeout": "60"}).render_as_string()
         found = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
         # So that no file stays open between two questions.
@@ -183,30 +201,6 @@ class IcebergLocation:
     def pathOf(self, url: str) -> str:
         return url.removeprefix(f"{self.location}/").removeprefix("file://")
 
-
-class IcebergTable(ArchiveTable):
-    form = "iceberg"
-    errors = (
-        exceptions.CommitFailedException,
-        exceptions.NoSuchTableError,
-        exceptions.RESTError,
-        SQLAlchemyError,
-        exceptions.TableAlreadyExistsError,
-        exceptions.ValidationException,
-        OSError,
-        ValueError,
-    )
-    conflicts = (exceptions.CommitFailedException, exceptions.ValidationException)
-
-    def __init__(self, root: Location, catalog: str = "") -> None:
-        super().__init__(root)
-        self._place = IcebergLocation(root, catalog)
-
-    def make(self) -> None:
-        super().make()
-        with self._failing():
-            self._place.make()
-
     def create(self, first: TableSnapshot) -> None:
         properties = {
             **_BEHAVIOUR,
@@ -214,11 +208,10 @@ class IcebergTable(ArchiveTable):
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
         }
-        place = self._place
         try:
-            place.make()
-            with place.catalog().create_table_transaction(
-                place.identifier, STORED, place.location, properties=properties
+            self._prepare()
+            with self.catalog().create_table_transaction(
+                self.identifier, STORED, self.location, properties=properties
             ) as transaction:
                 if first.partition:
                     with transaction.update_spec() as spec:
@@ -230,7 +223,7 @@ class IcebergTable(ArchiveTable):
     def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        urls = [self._place.urlOf(each.path) for each in after.files]
+        urls = [self.urlOf(each.path) for each in after.files]
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
@@ -257,7 +250,7 @@ class IcebergTable(ArchiveTable):
         """
         gone = {each.path for each in old}
         files = [each.file for each in table.scan().plan_files()]
-        entries = [each for each in files if self._place.pathOf(each.file_path) in gone]
+        entries = [each for each in files if self.pathOf(each.file_path) in gone]
         if len(entries) < len(old):
             return False
         table.metadata.properties.update(_BEHAVIOUR)
@@ -269,7 +262,7 @@ class IcebergTable(ArchiveTable):
                     for each in entries:
                         change.delete_data_file(each)
                     if new is not None:
-                        where = transaction.table_metadata, self._place.urlOf(new.path)
+                        where = transaction.table_metadata, self.urlOf(new.path)
                         change.append_data_file(parquet_file_to_data_file(table.io, *where))
 
         return self._committed(commit)
@@ -306,7 +299,7 @@ class IcebergTable(ArchiveTable):
                 path: size
                 for folder, ends in (("data", ".parquet"), ("metadata", (".avro", ".json")))
                 for path, written, size in filesBelow(self.root, folder)
-                if path.endswith(ends) and self._place.urlOf(path) not in named
+                if path.endswith(ends) and self.urlOf(path) not in named
                 if written < oldest
             }
             for each in () if isDryRun else old:
@@ -315,8 +308,8 @@ class IcebergTable(ArchiveTable):
 
     def _open(self) -> Any:
         with self._failing(), suppress(exceptions.NoSuchTableError):
-            if (catalog := self._place.catalog()) is not None:
-                return catalog.load_table(self._place.identifier)
+            if (catalog := self.catalog()) is not None:
+                return catalog.load_table(self.identifier)
         return None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
@@ -344,7 +337,7 @@ class IcebergTable(ArchiveTable):
                     f"{self.root}: another program has deleted rows of files that are still there"
                 )
             file = task.file
-            path = self._place.pathOf(file.file_path)
+            path = self.pathOf(file.file_path)
             if field not in file.lower_bounds or field not in file.upper_bounds:
                 raise TableError(f"{path}: has no statistics that say which sequences it has")
             bounds = (file.lower_bounds[field], file.upper_bounds[field])
