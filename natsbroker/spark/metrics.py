@@ -62,7 +62,6 @@ class ProgressMetrics:
 def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
     """
     @param where: a port, or a host and a port with a colon between them; 0 is any port.
-    @return: the port.
     """
     from prometheus_client import start_http_server
 

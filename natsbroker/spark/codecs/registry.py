@@ -151,8 +151,15 @@ class SchemaRegistry:
         for place in range(_TRIES):
             if place:
                 self._sleep(_PAUSE * 2**place)
+            request = Request(self._url + path)
+            for name, value in self._headers.items():
+                # Not for where a redirection leads.
+                request.add_unredirected_header(name, value)
             try:
-                return self._answer(path)
+                with self._opener.open(request, timeout=_TIMEOUT) as answer:
+                    body = answer.read(_LARGEST + 1)
+                with self._sensible():
+                    return json.loads(body) if len(body) <= _LARGEST else None
             except HTTPError as error:
                 error.close()
                 if error.code == 404:
@@ -168,16 +175,6 @@ class SchemaRegistry:
             except OSError as error:
                 reason = error.strerror or str(error)
         raise ConnectionFailed(f"registry {self._url}{path}: {reason}")
-
-    def _answer(self, path: str) -> Any:
-        request = Request(self._url + path)
-        for name, value in self._headers.items():
-            # Not for where a redirection leads.
-            request.add_unredirected_header(name, value)
-        with self._opener.open(request, timeout=_TIMEOUT) as answer:
-            body = answer.read(_LARGEST + 1)
-        with self._sensible():
-            return json.loads(body) if len(body) <= _LARGEST else None
 
     @contextmanager
     def _sensible(self) -> Iterator[None]:
