@@ -239,9 +239,9 @@ class Logs:
                 state = StreamApi(connection).state(name)
                 bounds = SequenceRange(name, state.created, 1, state.stop)
                 for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), None).read():
-                    for row in rows:
-                        ids.add(row.head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])
-                        data.add(row.payload)
+                    for head in rows.heads:
+                        ids.add(head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])
+                    data.update(rows.payloads)
             count = state.messages
             if _DEAD in os.environ:
                 table = DeltaTable(f"{os.environ[_DEAD]}/{kind}").to_pyarrow_table()

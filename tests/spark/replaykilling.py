@@ -100,7 +100,7 @@ def counted(station: Station) -> dict[str, Any]:
     seen: list[int] = []
     with connect(station.peer) as connection:
         for rows in RangeReader(StreamApi(connection), bounds, ReadOptions(), None).read():
-            seen += [int(each.payload) for each in rows]
+            seen += [int(each) for each in rows.payloads]
     return {"copied": len(seen), "different": len(set(seen)), "inOrder": seen == sorted(seen)}
 
 

@@ -32,21 +32,19 @@ _SIMPLE = {
     "DATE": pa.date32(),
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMP_NTZ": pa.timestamp("us"),
+    # What Spark takes as well.
+    "BYTE": pa.int8(),
+    "SHORT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "LONG": pa.int64(),
+    "REAL": pa.float32(),
+    "TIMESTAMP_LTZ": TIMESTAMP,
 }
 
-#: What Spark takes as well.
-_ALIASES = {
-    "BYTE": "TINYINT",
-    "SHORT": "SMALLINT",
-    "INTEGER": "INT",
-    "LONG": "BIGINT",
-    "REAL": "FLOAT",
-    "TIMESTAMP_LTZ": "TIMESTAMP",
-    "DEC": "DECIMAL",
-    "NUMERIC": "DECIMAL",
-}
+_DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 
-_WORDS = {kind: word for word, kind in _SIMPLE.items()}
+#: The first word of each type.
+_WORDS = {kind: word for word, kind in reversed(_SIMPLE.items())}
 
 #: What a column of one type can take from another without loss.
 _WIDER = {
@@ -214,13 +212,13 @@ class _ColumnParser:
 
     def _type(self) -> Any:
         kind, token = self._tokens[0]
-        word = _ALIASES.get(token.upper(), token.upper())
-        if kind != "word" or word not in (*_SIMPLE, "DECIMAL", "ARRAY", "MAP", "STRUCT"):
+        word = token.upper()
+        if kind != "word" or word not in (*_SIMPLE, *_DECIMALS, "ARRAY", "MAP", "STRUCT"):
             raise self._wrong("a type")
         self._tokens.popleft()
         if word in _SIMPLE:
             return _SIMPLE[word]
-        if word == "DECIMAL":
+        if word in _DECIMALS:
             return self._decimal()
         self._expect("<")
         if word == "STRUCT":

@@ -30,17 +30,17 @@ _PAIRS = pa.list_(pa.field("element", _PAIR))
 NANOSECONDS = pa.timestamp("ns", tz="UTC")
 
 
-class MessageRow(NamedTuple):
+class MessageRows(NamedTuple):
     """
-    @ivar time: in RFC 3339, with up to nine digits behind the second.
-    @ivar head: what its publisher put in the header block, from the first CRLF on.
+    @ivar times: in RFC 3339, with up to nine digits behind the second.
+    @ivar heads: what their publishers put in the header block, from the first CRLF on.
     """
 
-    seq: int
-    subject: bytes
-    time: bytes
-    head: bytes
-    payload: bytes
+    seqs: list[int]
+    subjects: list[bytes]
+    times: list[bytes]
+    heads: list[bytes]
+    payloads: list[bytes]
 
 
 def ddlOf(names: Sequence[str]) -> str:
@@ -65,17 +65,16 @@ def checkedColumns(schema: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def toBatch(rows: Sequence[MessageRow], stream: str, names: Sequence[str]) -> Any:
-    seqs, subjects, times, heads, payloads = zip(*rows, strict=True) if rows else ((),) * 5
+def toBatch(rows: MessageRows, stream: str, names: Sequence[str]) -> Any:
     return columnBatch(
         names,
         stream,
-        len(rows),
-        seq=lambda: pa.array(seqs, pa.int64()),
-        subject=lambda: textsOf(pa.array(subjects, pa.binary())),
-        data=lambda: pa.array(payloads, pa.binary()),
-        time=lambda: pa.array(times, pa.binary()).cast(_TEXT).cast(NANOSECONDS),
-        headers=lambda: pairsOf(heads),
+        len(rows.seqs),
+        seq=lambda: pa.array(rows.seqs, pa.int64()),
+        subject=lambda: textsOf(pa.array(rows.subjects, pa.binary())),
+        data=lambda: pa.array(rows.payloads, pa.binary()),
+        time=lambda: pa.array(rows.times, _TEXT).cast(NANOSECONDS),
+        headers=lambda: pairsOf(rows.heads),
     )
 
 

@@ -57,7 +57,7 @@ def rfc3339(text: str, option: str) -> str:
 def planRanges(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
     if options["endingTimestamp"] and options["endingOffsets"] != "latest":
         raise OptionError("endingTimestamp and endingOffsets exclude each other")
-    begun = _begin(logs, options, ("earliest",))
+    begun = _begin(logs, options, False)
     names = [state.name for state, _ in begun]
     stops = _perStream("endingOffsets", options["endingOffsets"], names, ("latest",))
     ranges = []
@@ -72,25 +72,22 @@ def planRanges(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
 
 
 def planStarts(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
-    begun = _begin(logs, options, ("earliest", "latest"), True)
+    begun = _begin(logs, options, True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
 
 def _begin(
-    logs: Logs,
-    options: Mapping[str, Any],
-    words: tuple[str, ...],
-    mayBeNone: bool = False,
+    logs: Logs, options: Mapping[str, Any], isStreaming: bool
 ) -> list[tuple[StreamState, int]]:
     """
-    @param words: what may stand there, the default last.
-    @param mayBeNone: whether patterns may match nothing yet.
+    @param isStreaming: whether patterns may match nothing yet, and the end is where to begin.
     @return: the streams or channels, and where to begin in each.
     """
+    words = ("earliest", "latest") if isStreaming else ("earliest",)
     if options["startingTimestamp"] and options["startingOffsets"]:
         raise OptionError("startingTimestamp and startingOffsets exclude each other")
     names = logs.names(namesGiven(options))
-    if not names and not mayBeNone:
+    if not names and not isStreaming:
         wanted = options["streamPattern"] or ", ".join(namesGiven(options))
         raise ApiError(f"no {logs.word} matches {wanted}")
     text = options["startingOffsets"] or words[-1]

@@ -15,10 +15,11 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
-from natsbroker.spark.logs.columns import MessageRow
+from natsbroker.spark.logs.columns import MessageRows
 from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import matches
@@ -45,12 +46,12 @@ def fetch(
     count: int,
     size: int,
     pattern: str = "",
-) -> tuple[list[MessageRow], bool]:
+) -> tuple[MessageRows, bool]:
     """
     @param size: how many bytes, roughly: the message that goes beyond it is the last.
     @return: messages, and whether the stream ends behind them.
     """
-    rows: list[MessageRow] = []
+    rows = MessageRows([], [], [], [], [])
     fields: dict[str, Any] = {"seq": start, "batch": count, "max_bytes": size}
     if pattern:
         fields["next_by_subj"] = pattern
@@ -67,7 +68,11 @@ def fetch(
         if seq <= last:
             raise DataSourceError(f"{subject} gave sequence {seq} after {last}")
         last = seq
-        rows.append(MessageRow(seq, name, time, own, body[headerLength:]))
+        rows.seqs.append(seq)
+        rows.subjects.append(name)
+        rows.times.append(time)
+        rows.heads.append(own)
+        rows.payloads.append(body[headerLength:])
 
 
 def _isEnd(head: bytes, subject: str) -> bool:
@@ -163,7 +168,7 @@ class RangeReader:
     # What is deleted stays deleted, so this is asked for again only when it does not explain.
     _known: StreamState | None = None
 
-    def read(self) -> Iterator[list[MessageRow]]:
+    def read(self) -> Iterator[MessageRows]:
         bounds = self.bounds
         if bounds.start >= bounds.stop:
             return
@@ -176,13 +181,16 @@ class RangeReader:
         for pattern in self.options.patterns or ("",):
             for rows in self._readFiltered(start, pattern):
                 if before:
-                    rows = [x for x in rows if not any(matches(y, x.subject) for y in before)]
-                if rows:
+                    isNew = [not any(matches(x, y) for x in before) for y in rows.subjects]
+                    columns: tuple[list[Any], ...] = rows
+                    for column in columns:
+                        column[:] = compress(column, isNew)
+                if rows.seqs:
                     yield rows
             before.append(pattern.encode("utf-8"))
         self._check()
 
-    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[list[MessageRow]]:
+    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
         bounds, options = self.bounds, self.options
         deadline = time.monotonic() + options.patience
         while cursor < bounds.stop:
@@ -195,7 +203,7 @@ class RangeReader:
                 if error.code == _NOBODY:
                     self._check()  # A stream that was deleted does not answer.
                 raise
-            reached = rows[-1].seq + 1 if rows else cursor
+            reached = rows.seqs[-1] + 1 if rows.seqs else cursor
             good = reached if pattern else self._verified(cursor, rows)
             # What a filter passes over cannot be told from what is not stored any more. So nothing
             # may have gone from where the answer began.
@@ -205,8 +213,10 @@ class RangeReader:
                 good = self._end(reached, pattern)
             isLagging = good < (bounds.stop if isEnd else reached)
             stop = min(good, bounds.stop)
-            del rows[bisect_left(rows, stop, key=lambda each: each.seq) :]
-            if rows:
+            count = bisect_left(rows.seqs, stop)
+            for column in rows:
+                del column[count:]
+            if count:
                 yield rows
                 deadline = time.monotonic() + options.patience
             cursor = max(cursor, stop)
@@ -234,12 +244,12 @@ class RangeReader:
             return self.bounds.stop
         return cursor
 
-    def _verified(self, cursor: int, rows: Sequence[MessageRow]) -> int:
+    def _verified(self, cursor: int, rows: MessageRows) -> int:
         """
         @return: up to where the messages are all that are stored.
         """
         gaps = []
-        for seq, *_ in rows:
+        for seq in rows.seqs:
             if seq != cursor:
                 gaps.append((cursor, seq))
                 if seq >= self.bounds.stop:
@@ -249,7 +259,7 @@ class RangeReader:
         self._explained([gap for gap in gaps if false is None or gap[0] < false])
         if false is not None:
             return false
-        return rows[-1].seq + 1 if rows else cursor
+        return rows.seqs[-1] + 1 if rows.seqs else cursor
 
     def _isFalse(self, start: int, stop: int, count: int) -> bool:
         stop = min(stop, self.bounds.stop)

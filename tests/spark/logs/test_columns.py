@@ -11,19 +11,17 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.logs.columns import COLUMNS, MessageRow, checkedColumns, ddlOf, toBatch
+from natsbroker.spark.logs.columns import COLUMNS, MessageRows, checkedColumns, ddlOf, toBatch
 
 
-def someRows() -> list[MessageRow]:
+def someRows() -> MessageRows:
     """
     @return: three messages, of which some are strange.
     """
-    head = b"\r\nK: v\r\nK:w \r\nno colon"
-    return [
-        MessageRow(7, b"a.b", b"2026-11-20T08:00:00.123456789Z", b"", b"one"),
-        MessageRow(8, b"a.\xff", b"2026-11-20T08:00:00Z", head, b"\x00\xff"),
-        MessageRow(9, b"c", b"1969-12-31T23:59:59.5Z", b"\r\nN\xff: \xc3\xa9: x", b""),
-    ]
+    times = [b"2026-11-20T08:00:00.123456789Z", b"2026-11-20T08:00:00Z", b"1969-12-31T23:59:59.5Z"]
+    heads = [b"", b"\r\nK: v\r\nK:w \r\nno colon", b"\r\nN\xff: \xc3\xa9: x"]
+    payloads = [b"one", b"\x00\xff", b""]
+    return MessageRows([7, 8, 9], [b"a.b", b"a.\xff", b"c"], times, heads, payloads)
 
 
 def test_batch() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.logs.columns import MessageRow
+from natsbroker.spark.logs.columns import MessageRows
 from natsbroker.spark.logs.reading import fetch
 from tests.spark.support import Station, Stream
 
@@ -17,13 +17,8 @@ from tests.spark.support import Station, Stream
 class Got(NamedTuple):
     """An answer."""
 
-    rows: list[MessageRow]
+    rows: MessageRows
     isEnd: bool
-
-    @property
-    def seqs(self) -> list[int]:
-        """The sequences of the messages."""
-        return [each.seq for each in self.rows]
 
 
 def got(station: Station, stream: Stream, *request: Any) -> Got:
@@ -42,23 +37,23 @@ class TestServer:
         stream.fill([b"a", b"", b"\r\n"])
         answer = got(station, stream, 1, 10, 1 << 20)
         assert answer.isEnd
-        assert [(x.seq, x.payload) for x in answer.rows] == [(1, b"a"), (2, b""), (3, b"\r\n")]
-        assert {each.subject for each in answer.rows} == {f"{stream.name}.x".encode()}
-        assert all(each.time.endswith(b"Z") for each in answer.rows)
+        assert (answer.rows.seqs, answer.rows.payloads) == ([1, 2, 3], [b"a", b"", b"\r\n"])
+        assert answer.rows.subjects == [f"{stream.name}.x".encode()] * 3
+        assert all(each.endswith(b"Z") for each in answer.rows.times)
 
     def test_count(self, station: Station) -> None:
         """Fewer than there are, if fewer were asked for; then it is no end."""
         stream = station.stream()
         stream.fill([b"a"] * 5)
         answer = got(station, stream, 2, 2, 1 << 20)
-        assert (answer.seqs, answer.isEnd) == ([2, 3], False)
+        assert (answer.rows.seqs, answer.isEnd) == ([2, 3], False)
 
     def test_size(self, station: Station) -> None:
         """No more than one message behind the size that was asked for."""
         stream = station.stream()
         stream.fill([b"x" * 600] * 5)
         answer = got(station, stream, 1, 100, 1024)
-        assert (answer.seqs, answer.isEnd) == ([1, 2], False)
+        assert (answer.rows.seqs, answer.isEnd) == ([1, 2], False)
 
     def test_pattern(self, station: Station) -> None:
         """Only the subjects that were asked for."""
@@ -66,14 +61,14 @@ class TestServer:
         for subject in ("a.b", "c", "a.d"):
             stream.add(subject, b"")
         answer = got(station, stream, 1, 10, 1 << 20, f"{stream.name}.a.*")
-        assert (answer.seqs, answer.isEnd) == ([1, 3], True)
+        assert (answer.rows.seqs, answer.isEnd) == ([1, 3], True)
 
     def test_behindTheEnd(self, station: Station) -> None:
         """Behind the end there is nothing, which is an end."""
         stream = station.stream()
         assert got(station, stream, 1, 10, 1 << 20).isEnd
         stream.fill([b"x"])
-        assert not got(station, stream, 2, 10, 1 << 20).rows
+        assert not got(station, stream, 2, 10, 1 << 20).rows.seqs
 
     def test_forgedMetadata(self, station: Station) -> None:
         """A publisher cannot say what a message's sequence or subject is, nor end the answer."""
@@ -90,10 +85,10 @@ class TestServer:
         stream.add("x", b"2", b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n\r\n")
         stream.add("x", b"3", {"Mine": "yes"})
         rows = got(station, stream, 1, 10, 1 << 20).rows
-        assert [(x.seq, x.payload) for x in rows] == [(1, b"1"), (2, b"2"), (3, b"3")]
-        assert {each.subject for each in rows} == {f"{stream.name}.x".encode()}
-        assert rows[0].head.startswith(b"\r\nNats-Stream: OTHER\r\n")
-        assert rows[2].head == b"\r\nMine: yes"
+        assert (rows.seqs, rows.payloads) == ([1, 2, 3], [b"1", b"2", b"3"])
+        assert rows.subjects == [f"{stream.name}.x".encode()] * 3
+        assert rows.heads[0].startswith(b"\r\nNats-Stream: OTHER\r\n")
+        assert rows.heads[2] == b"\r\nMine: yes"
 
     def test_refusedRequest(self, station: Station) -> None:
         """A request that the server refuses is an error with what it said."""

@@ -15,7 +15,7 @@ import pytest
 
 from natsbroker.spark.errors import DataLoss, DataSourceError
 from natsbroker.spark.logs import reading
-from natsbroker.spark.logs.columns import MessageRow
+from natsbroker.spark.logs.columns import MessageRows
 from natsbroker.spark.logs.reading import (
     Loss,
     OnLoss,
@@ -47,7 +47,7 @@ def readSeqs(
     @return: the sequences that are read.
     """
     reader = RangeReader(station.streams, bounds, options or ReadOptions(), onLoss)
-    return [seq for rows in reader.read() for seq, *_ in rows]
+    return [seq for rows in reader.read() for seq in rows.seqs]
 
 
 class TestStored:
@@ -140,7 +140,7 @@ class TestLoss:
         reader = RangeReader(
             station.streams, rangeOf(station, stream), ReadOptions(pattern, batchRows=2), None
         ).read()
-        assert [seq for seq, *_ in next(reader)] == [1, 2]
+        assert next(reader).seqs == [1, 2]
         stream.api("PURGE", {"seq": 8})
         with pytest.raises(DataLoss, match="sequences 3 to 7"):
             list(reader)
@@ -208,10 +208,12 @@ def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
 
     def fetch(
         connection: object, subject: str, start: int, count: int, size: int, pattern: str
-    ) -> tuple[list[MessageRow], bool]:
+    ) -> tuple[MessageRows, bool]:
         known = sorted(each for each in next(turns) if each >= start)
-        time = b"2026-11-20T08:00:00Z"
-        rows = [MessageRow(seq, b"x", time, b"", b"") for seq in known[:count]]
+        seqs = known[:count]
+        empty = [b""] * len(seqs)
+        times = [b"2026-11-20T08:00:00Z"] * len(seqs)
+        rows = MessageRows(seqs, [b"x"] * len(seqs), times, empty, empty[:])
         return rows, len(known) <= count
 
     return fetch
@@ -237,7 +239,7 @@ class TestReplicas:
                 None,
                 pauses.append,
             )
-            return [seq for rows in reader.read() for seq, *_ in rows], len(pauses)
+            return [seq for rows in reader.read() for seq in rows.seqs], len(pauses)
 
     @pytest.mark.parametrize("pattern", [(), ("x",)])
     def test_earlyEnd(self, pattern: tuple[str, ...]) -> None:

@@ -365,8 +365,8 @@ def _direct(
     wanted = SequenceRange(state.name, state.created, *bounds)
     reader = RangeReader(streams, wanted, ReadOptions(), lambda loss: None)
     for rows in reader.read():
-        for each in rows:
-            yield each.seq, b"NATS/1.0%b\r\n\r\n" % each.head
+        for seq, head in zip(rows.seqs, rows.heads, strict=True):
+            yield seq, b"NATS/1.0%b\r\n\r\n" % head
 
 
 def _oneByOne(

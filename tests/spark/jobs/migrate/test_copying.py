@@ -46,10 +46,10 @@ def contents(station: Station, stream: Stream) -> list[tuple[str, bytes, dict[st
     bounds = SequenceRange(stream.name, state.created, 1, state.stop)
     found = []
     for rows in RangeReader(station.streams, bounds, ReadOptions(), None).read():
-        for row in rows:
-            lines = [each.partition(b": ") for each in row.head.split(b"\r\n")[1:]]
+        for subject, payload, head in zip(rows.subjects, rows.payloads, rows.heads, strict=True):
+            lines = [each.partition(b": ") for each in head.split(b"\r\n")[1:]]
             headers = {key.decode(): value.decode() for key, _, value in lines}
-            found.append((row.subject.decode(), row.payload, headers))
+            found.append((subject.decode(), payload, headers))
     return found
 
 
