@@ -24,10 +24,20 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO, parquet_file_to_data_file
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform
 from pyiceberg.typedef import EMPTY_DICT
-from pyiceberg.types import LongType
+from pyiceberg.types import (
+    BinaryType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
@@ -35,7 +45,6 @@ from sqlalchemy.pool import NullPool
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.locations import (
     SCHEMES,
     Location,
@@ -45,6 +54,18 @@ from natsbroker.spark.tables.locations import (
 )
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
+
+_PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
+
+_SCHEMA = Schema(
+    NestedField(1, "seq", LongType()),
+    NestedField(2, "subject", StringType()),
+    NestedField(3, "data", BinaryType()),
+    NestedField(4, "time", TimestamptzType()),
+    NestedField(5, "headers", ListType(7, _PAIR, element_required=False)),
+    NestedField(6, "time_ns", LongType()),
+    NestedField(10, "crc32", LongType()),
+)
 
 #: How the table is to behave. A commit that lost a race must not be tried again behind our back:
 #: it would be taken then, with files that are there already.
@@ -208,14 +229,16 @@ class IcebergTable(ArchiveTable):
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
         }
+        spec = UNPARTITIONED_PARTITION_SPEC
+        if first.partition:
+            source = _SCHEMA.find_field("time").field_id
+            spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
         try:
             self._prepare()
-            with self.catalog().create_table_transaction(
-                self.identifier, STORED, self.location, properties=properties
-            ) as transaction:
-                if first.partition:
-                    with transaction.update_spec() as spec:
-                        spec.add_field("time", DayTransform(), "date")
+            # Not in a transaction: some catalogs begin no table that is not there yet.
+            self.catalog().create_table(
+                self.identifier, _SCHEMA, self.location, spec, properties=properties
+            )
         except self.errors as error:
             if self.latest() is None:
                 raise self._failed(error) from None
