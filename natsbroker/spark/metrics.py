@@ -62,7 +62,6 @@ class ProgressMetrics:
 def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
     """
     @param where: a port, or a host and a port with a colon between them; 0 is any port.
-    @return: the port.
     """
     from prometheus_client import start_http_server
 
@@ -87,9 +86,6 @@ def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
 def queryMetrics(spark: Any, where: str) -> Iterator[int]:
     """
     Serve the numbers of all streaming queries of a session.
-
-    @param where: as for L{served}.
-    @return: the port.
     """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -113,10 +109,6 @@ def queryMetrics(spark: Any, where: str) -> Iterator[int]:
 
 
 class JobMetrics:
-    """
-    Takes the numbers of one job, whether or not they are shown.
-    """
-
     def __init__(self, metrics: ProgressMetrics | None, job: str, stream: str) -> None:
         self._metrics = metrics
         self._job = job

@@ -154,8 +154,6 @@ _BY_NAME = {each.name.lower(): each for each in OPTIONS}
 
 def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str, Any]:
     """
-    The value of every option, by its name in the table.
-
     @param use: what for; options for other uses are not in the result. C{None}: for any.
     """
     texts = {}

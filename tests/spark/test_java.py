@@ -56,7 +56,7 @@ class TestFinding:
         }
         found = []
         for name in ("NATSBROKER_JAVA_HOME", "JAVA_HOME", "PATH"):
-            java = findJava(environment, tmp_path / "cache")
+            java = findJava(environment)
             found.append((java.origin, java.home.name, java.wrapped))
             del environment[name]
         assert found == [
@@ -108,7 +108,7 @@ class TestWrapper:
     def test_passesTheRestOn(self, tmp_path: Path) -> None:
         """All arguments but that one arrive as they are, also strange ones."""
         home = fakeJava(tmp_path / "it's a home", "21", hasVector=False)
-        java = findJava({"JAVA_HOME": str(home)}, tmp_path / "cache")
+        java = findJava({"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path)})
         assert java.wrapped == home
         arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "$HOME", "-x"]
         done = subprocess.run(
@@ -133,7 +133,7 @@ class TestWrapper:
         """Where the cache is not writable the wrapper is in a directory of its own."""
         home = fakeJava(tmp_path / "jvm", "21", hasVector=False)
         (tmp_path / "file").touch()
-        java = findJava({"JAVA_HOME": str(home)}, tmp_path / "file")
+        java = findJava({"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "file")})
         assert (java.home / "bin" / "java").is_file()
         assert java.home.stat().st_mode & 0o077 == 0
 

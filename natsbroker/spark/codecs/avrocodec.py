@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from natsbroker.spark.codecs.datatypes import DIGITS, TIMESTAMP, checkNames, readingSchema
-from natsbroker.spark.codecs.payloads import BadPayload, FramedCodec
+from natsbroker.spark.codecs.payloads import BadPayload, FramedCodec, numbered
+from natsbroker.spark.codecs.registry import SchemaRegistry
 from natsbroker.spark.errors import OptionError
 
 #: The logical type by which fastavro reads a record without fields as true.
@@ -64,7 +64,6 @@ class AvroCodec:
 @dataclass(frozen=True)
 class _Node:
     """
-    @ivar kind: what values of a type become.
     @ivar reading: as in L{AvroCodec}.
     @ivar isEmpty: whether one may have zero bytes.
     """
@@ -230,7 +229,6 @@ def _logical(node: _Node, word: str, schema: Mapping[str, Any], place: str) -> _
 
 
 _MARK = b"\xc3\x01"
-_ID = struct.Struct(">bI")
 
 
 def framedAvro(
@@ -258,9 +256,6 @@ def framedAvro(
 
 
 def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
-    """
-    What reads values behind a zero byte and the number of a schema in four.
-    """
     schemas: dict[Any, AvroCodec] = {}
     for name, data in files.items():
         stem = name.removesuffix(".avsc")
@@ -272,16 +267,16 @@ def confluent(files: Mapping[str, bytes], number: str) -> FramedCodec:
     return framedAvro(numbered, schemas.__getitem__, int(number))
 
 
-def numbered(data: bytes) -> tuple[int, int]:
-    if len(data) < _ID.size or data[0]:
-        raise BadPayload("it does not begin with a zero byte and the number of a schema")
-    return int(_ID.unpack_from(data)[1]), _ID.size
+def registeredAvro(registry: SchemaRegistry, number: int) -> FramedCodec:
+    def codecOf(number: int) -> AvroCodec:
+        text, named = registry.texts(number, "AVRO")
+        references = [each.encode() for each in named.values()]
+        return readAvro(text.encode(), f"schema {number}", references)
+
+    return framedAvro(numbered, codecOf, number)
 
 
 def singleObjects(files: Mapping[str, bytes], name: str) -> FramedCodec:
-    """
-    What reads single objects: values behind a mark and the fingerprint of a schema.
-    """
     if name not in files:
         raise OptionError(f"there is no schema {name}")
     schemas = {each: readAvro(data, each) for each, data in files.items()}
@@ -292,9 +287,6 @@ def singleObjects(files: Mapping[str, bytes], name: str) -> FramedCodec:
 
 
 def byFingerprint(schema: AvroCodec) -> str:
-    """
-    What single objects call a schema: its CRC-64-AVRO as it is written, in hexadecimal digits.
-    """
     from fastavro.schema import fingerprint, to_parsing_canonical_form
 
     return str(fingerprint(to_parsing_canonical_form(schema.parsed), "CRC-64-AVRO"))

@@ -32,21 +32,19 @@ _SIMPLE = {
     "DATE": pa.date32(),
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMP_NTZ": pa.timestamp("us"),
+    # What Spark takes as well.
+    "BYTE": pa.int8(),
+    "SHORT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "LONG": pa.int64(),
+    "REAL": pa.float32(),
+    "TIMESTAMP_LTZ": TIMESTAMP,
 }
 
-#: What Spark takes as well.
-_ALIASES = {
-    "BYTE": "TINYINT",
-    "SHORT": "SMALLINT",
-    "INTEGER": "INT",
-    "LONG": "BIGINT",
-    "REAL": "FLOAT",
-    "TIMESTAMP_LTZ": "TIMESTAMP",
-    "DEC": "DECIMAL",
-    "NUMERIC": "DECIMAL",
-}
+_DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 
-_WORDS = {kind: word for word, kind in _SIMPLE.items()}
+#: The first word of each type.
+_WORDS = {kind: word for word, kind in reversed(_SIMPLE.items())}
 
 #: What a column of one type can take from another without loss.
 _WIDER = {
@@ -101,8 +99,7 @@ def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) 
     """
     Have errors in the schema of a file or a registry name it.
 
-    @param kind: what the text of such an error says: C{no Avro schema}.
-    @param malformed: what its reader raises for one that is none.
+    @param kind: what such an error says: C{no Avro schema}.
     """
     try:
         yield
@@ -199,35 +196,29 @@ class _ColumnParser:
         self._tokens.append(("", ""))
 
     def columns(self, end: str = "") -> list[Any]:
-        found = [self._column()]
-        while self._has(","):
-            found.append(self._column())
-        if end:
-            self._expect(end)
-        elif self._tokens[0][0]:
-            raise self._wrong("',' or the end")
+        found: list[Any] = []
+        while not found or self._has(","):
+            name = self._next("the name of a column", "word", "quoted").replace("``", "`")
+            self._has(":")
+            kind = self._type()
+            isNullable = not self._has("NOT")
+            if not isNullable:
+                self._expect("NULL", "NULL")
+            if self._has("COMMENT"):
+                self._next("a text in single quotes", "text")
+            found.append(pa.field(name, kind, isNullable))
+        self._expect(end, "" if end else "',' or the end")
         return found
-
-    def _column(self) -> Any:
-        name = self._next("the name of a column", "word", "quoted").replace("``", "`")
-        self._has(":")
-        kind = self._type()
-        isNullable = not self._has("NOT")
-        if not isNullable:
-            self._expect("NULL", "NULL")
-        if self._has("COMMENT"):
-            self._next("a text in single quotes", "text")
-        return pa.field(name, kind, isNullable)
 
     def _type(self) -> Any:
         kind, token = self._tokens[0]
-        word = _ALIASES.get(token.upper(), token.upper())
-        if kind != "word" or word not in (*_SIMPLE, "DECIMAL", "ARRAY", "MAP", "STRUCT"):
+        word = token.upper()
+        if kind != "word" or word not in (*_SIMPLE, *_DECIMALS, "ARRAY", "MAP", "STRUCT"):
             raise self._wrong("a type")
         self._tokens.popleft()
         if word in _SIMPLE:
             return _SIMPLE[word]
-        if word == "DECIMAL":
+        if word in _DECIMALS:
             return self._decimal()
         self._expect("<")
         if word == "STRUCT":
@@ -261,7 +252,7 @@ class _ColumnParser:
 
     def _has(self, token: str) -> bool:
         kind, found = self._tokens[0]
-        if kind not in ("word", "mark") or found.upper() != token:
+        if kind in ("quoted", "text") or found.upper() != token:
             return False
         self._tokens.popleft()
         return True

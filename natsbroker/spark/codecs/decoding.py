@@ -31,7 +31,6 @@ def withDecoded(
     A DataFrame with what its payloads are.
 
     @param schema: C{KIND:WHAT}, as C{natsbroker spark decode --schema PATTERN=KIND:WHAT} has it.
-    @param registry: where schemas of the kind C{registry} are.
     @param column: the one with the payloads, C{BINARY} or C{STRING}.
     @param to: the name of the column that is added, a C{STRUCT}; it is null where the payload is
         bad, and C{to_error} says why.

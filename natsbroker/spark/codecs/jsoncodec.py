@@ -20,7 +20,8 @@ import msgspec
 import pyarrow as pa
 
 from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames, readingSchema
-from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.codecs.payloads import BadPayload, FramedCodec, numbered
+from natsbroker.spark.codecs.registry import SchemaRegistry
 from natsbroker.spark.errors import OptionError
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
@@ -60,7 +61,6 @@ class _Digits(Decimal):
 class JSONCodec:
     def __init__(self, columns: Any, isUnknownBad: bool = True) -> None:
         """
-        @param columns: an Arrow schema; a column that is C{NOT NULL} must be there.
         @param isUnknownBad: whether a key that the schema has not makes an object bad.
         """
         self.columns = columns
@@ -133,6 +133,16 @@ def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None =
         columns = pa.schema(list(kind))
         checkNames(columns)
     return columns
+
+
+def registeredJSON(registry: SchemaRegistry, number: int, isUnknownBad: bool) -> FramedCodec:
+    def codecOf(number: int) -> JSONCodec:
+        text, named = registry.texts(number, "JSON")
+        others = {name: each.encode() for name, each in named.items()}
+        return JSONCodec(jsonColumns(text.encode(), f"schema {number}", others), isUnknownBad)
+
+    lenient = JSONCodec(codecOf(number).columns, False)
+    return FramedCodec(numbered, codecOf, number, lambda *other: lenient.decode(other[-1]))
 
 
 class _ColumnBuilder:

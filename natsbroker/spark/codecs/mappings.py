@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from natsbroker.spark.codecs.avrocodec import confluent, readAvro, registeredAvro, singleObjects
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.codecs.payloads import Codec
+from natsbroker.spark.codecs.payloads import BadPayload, Codec
 from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
@@ -31,7 +32,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.A)
 @dataclass(frozen=True)
 class PayloadMapping:
     """
-    @ivar kind: one of L{KINDS}.
     @ivar what: the columns in Spark's language, or which of the schemas, or which message.
     @ivar isUnknownBad: whether fields that the schema has not make a payload bad.
     """
@@ -99,21 +99,39 @@ def codecOf(mapping: PayloadMapping) -> Codec:
 
         [(name, data)] = mapping.files
         return ProtobufCodec(data, name, mapping.what, mapping.isUnknownBad)
-    files = dict(mapping.files)
     if mapping.registry is not None:
-        from natsbroker.spark.codecs.registered import registered
-
-        message = mapping.what.partition("#")[2]
-        number = int(files["id"])
-        return registered(SchemaRegistry(mapping.registry), number, message, mapping.isUnknownBad)
-    from natsbroker.spark.codecs import avrocodec
-    from natsbroker.spark.codecs.avrocodec import readAvro
-
+        return _registered(mapping, SchemaRegistry(mapping.registry))
+    files = dict(mapping.files)
     if mapping.kind == "avro":
         return readAvro(files[mapping.what], mapping.what)
     if mapping.kind == "avro-single":
-        return avrocodec.singleObjects(files, mapping.what)
-    return avrocodec.confluent(files, mapping.what)
+        return singleObjects(files, mapping.what)
+    return confluent(files, mapping.what)
+
+
+def _registered(mapping: PayloadMapping, registry: SchemaRegistry) -> Codec:
+    """
+    What reads payloads into the columns of one schema. In JSON and Protobuf, what another one wrote
+    is read without the fields that this one has not.
+    """
+    [(_, found)] = mapping.files
+    number, isUnknownBad = int(found), mapping.isUnknownBad
+    try:
+        kind = registry.schema(number).kind
+        if kind == "AVRO":
+            return registeredAvro(registry, number)
+        if kind == "PROTOBUF":
+            from natsbroker.spark.codecs.protobufcodec import registeredProtobuf
+
+            message = mapping.what.partition("#")[2]
+            return registeredProtobuf(registry, number, message, isUnknownBad)
+        if kind == "JSON":
+            from natsbroker.spark.codecs.jsoncodec import registeredJSON
+
+            return registeredJSON(registry, number, isUnknownBad)
+    except BadPayload as error:
+        raise OptionError(str(error)) from None
+    raise OptionError(f"registry: schema {number} is {kind}: AVRO, PROTOBUF and JSON are supported")
 
 
 def _named(pattern: str) -> str:

@@ -4,6 +4,7 @@ What decoders of payloads have in common.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
@@ -13,6 +14,8 @@ from natsbroker.spark.errors import OptionError
 #: How many decoders are kept.
 _MOST = 256
 
+_ID = struct.Struct(">bI")
+
 
 class BadPayload(ValueError):
     """
@@ -20,11 +23,17 @@ class BadPayload(ValueError):
     """
 
 
-class Codec(Protocol):
+def numbered(data: bytes) -> tuple[int, int]:
     """
-    @ivar columns: the columns of what it reads, an Arrow schema.
+    @return: the number in Confluent's frame, a zero byte and the number of a schema in four, and
+        where the value begins.
     """
+    if len(data) < _ID.size or data[0]:
+        raise BadPayload("it does not begin with a zero byte and the number of a schema")
+    return int(_ID.unpack_from(data)[1]), _ID.size
 
+
+class Codec(Protocol):
     columns: Any
 
     def decode(self, data: bytes) -> Mapping[str, Any]:

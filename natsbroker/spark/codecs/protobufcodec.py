@@ -7,19 +7,28 @@ that is asked for: it is also what garbage behind a message looks like.
 
 from __future__ import annotations
 
+import base64
 import importlib
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
+from google.protobuf import (
+    descriptor_database,
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
 from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames, readingSchema
-from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.codecs.payloads import BadPayload, FramedCodec, numbered
+from natsbroker.spark.codecs.registry import SchemaRegistry
 from natsbroker.spark.errors import OptionError
 
 _Reader = Callable[[Any], Any]
@@ -50,13 +59,14 @@ class ProtobufCodec:
     def __init__(self, data: bytes, name: str, message: str, isUnknownBad: bool = True) -> None:
         """
         @param data: a C{FileDescriptorSet}.
-        @param isUnknownBad: whether fields that the message has not make a payload bad.
         """
         if api_implementation.Type() == "python":
             # It does not tell of unknown fields by sizes, nor of texts that are none.
             raise OptionError("Protobuf needs the compiled form of Google's library: protobuf")
         self._isUnknownBad = isUnknownBad
-        with readingSchema(name, "no set of descriptors", (DecodeError, TypeError)):
+        with readingSchema(
+            name, "no set of descriptors", (DecodeError, TypeError, descriptor_database.Error)
+        ):
             try:
                 descriptor = _pool(data).FindMessageTypeByName(message)
             except KeyError:
@@ -89,27 +99,16 @@ class ProtobufCodec:
 
 
 def _pool(data: bytes) -> Any:
-    files = descriptor_pb2.FileDescriptorSet.FromString(data)
-    pool = descriptor_pool.DescriptorPool()
-    waiting = {each.name: each for each in files.file}
-    done: set[str] = set()
-
-    def add(name: str) -> None:
-        if name in done:
-            return
-        done.add(name)
-        file = waiting.get(name) or _wellKnown(name)
-        for each in file.dependency:
-            add(each)
-        # So that extensions are what they are to the columns: unknown.
-        del file.extension[:]
-        for message in file.message_type:
-            _forgetExtensions(message)
-        pool.AddSerializedFile(file.SerializeToString())
-
-    for name in waiting:
-        add(name)
-    return pool
+    files = list(descriptor_pb2.FileDescriptorSet.FromString(data).file)
+    names = {each.name for each in files}
+    database = descriptor_database.DescriptorDatabase()
+    for file in files:
+        for name in set(file.dependency) - names:
+            names.add(name)
+            files.append(_wellKnown(name))
+        _forgetExtensions(file, file.message_type)
+        database.Add(file)
+    return descriptor_pool.DescriptorPool(database)
 
 
 def _wellKnown(name: str) -> Any:
@@ -123,10 +122,13 @@ def _wellKnown(name: str) -> Any:
     return descriptor_pb2.FileDescriptorProto.FromString(found)
 
 
-def _forgetExtensions(message: Any) -> None:
-    del message.extension[:]
-    for each in message.nested_type:
-        _forgetExtensions(each)
+def _forgetExtensions(outer: Any, messages: Any) -> None:
+    """
+    Have extensions be what they are to the columns: unknown.
+    """
+    del outer.extension[:]
+    for each in messages:
+        _forgetExtensions(each, each.nested_type)
 
 
 def _isRepeated(field: Any) -> bool:
@@ -211,3 +213,95 @@ def _micros(message: Any, place: str) -> int:
     if not (_FIRST <= seconds <= _LAST and 0 <= nanos < 1_000_000_000):
         raise BadPayload(f"{place}: {seconds} s and {nanos} ns is no time")
     return int(seconds * 1_000_000 + nanos // 1000)
+
+
+#: How many files are kept, and the most parts of a message's index.
+_MOST, _DEEPEST = 256, 32
+
+
+def registeredProtobuf(
+    registry: SchemaRegistry, number: int, message: str, isUnknownBad: bool
+) -> FramedCodec:
+    """
+    @param message: its full name; the first of the file if empty.
+    """
+    files = lru_cache(_MOST)(partial(_files, registry))
+    wanted = message or _nameOf(files(number)[1], (0,))
+
+    def opened(data: bytes) -> tuple[tuple[int, str], int]:
+        other, place = numbered(data)
+        path, place = _index(data, place)
+        return (other, _nameOf(files(other)[1], path)), place
+
+    def codecOf(key: tuple[int, str], isUnknownBad: bool = isUnknownBad) -> ProtobufCodec:
+        other, name = key
+        if name != wanted:
+            raise BadPayload(f"it is a {name} and not a {wanted}")
+        return ProtobufCodec(files(other)[0], f"schema {other}", name, isUnknownBad)
+
+    key = (number, wanted)
+    lenient = codecOf(key, False)
+    return FramedCodec(opened, codecOf, key, lambda *other: lenient.decode(other[-1]))
+
+
+def _files(registry: SchemaRegistry, number: int) -> tuple[bytes, Any]:
+    """
+    @return: the set of descriptors that is a schema, and the file of it that is the schema's.
+    """
+    text, named = registry.texts(number, "PROTOBUF")
+    root = _file(f"schema-{number}.proto", text)
+    files = [root, *(_file(*each) for each in named.items())]
+    return descriptor_pb2.FileDescriptorSet(file=files).SerializeToString(), root
+
+
+def _file(name: str, text: str) -> Any:
+    try:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (ValueError, DecodeError):
+        raise OptionError(
+            f"{name}: the registry does not give files of Protobuf as descriptors, which is"
+            " format=serialized"
+        ) from None
+    file.name = name
+    return file
+
+
+def _nameOf(file: Any, path: tuple[int, ...]) -> str:
+    names = [file.package] if file.package else []
+    messages = file.message_type
+    for each in path:
+        if each >= len(messages):
+            raise BadPayload(f"its file has no message {'.'.join(map(str, path))}")
+        names.append(messages[each].name)
+        messages = messages[each].nested_type
+    return ".".join(names)
+
+
+def _index(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
+    """
+    @return: which message of a file, and where it begins. That is a count, and a number for each
+        level; a lone 0 is the first one.
+    """
+    count, place = _varint(data, place)
+    if not count:
+        return (0,), place
+    if not 0 < count <= _DEEPEST:
+        raise BadPayload(f"its message has an index of {count} numbers")
+    path = []
+    for _ in range(count):
+        number, place = _varint(data, place)
+        if number < 0:
+            raise BadPayload("its message has an index below 0")
+        path.append(number)
+    return tuple(path), place
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while place < len(data) and shift < 35:
+        byte = data[place]
+        value |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return value >> 1 ^ -(value & 1), place
+    raise BadPayload("the index of its message does not end")

@@ -1,5 +1,6 @@
 """
-A schema registry by HTTP, as Confluent's and those that answer alike.
+A schema registry by HTTP, as Confluent's and those that answer alike. Payloads behind Confluent's
+frame name their schemas there.
 """
 
 from __future__ import annotations
@@ -53,7 +54,6 @@ class RegistryAccess:
 @dataclass(frozen=True)
 class RegisteredSchema:
     """
-    @ivar kind: C{AVRO}, C{PROTOBUF} or C{JSON}.
     @ivar references: the name that the schema uses, the subject, and its version.
     """
 
@@ -101,49 +101,65 @@ class SchemaRegistry:
         self._opener = build_opener(HTTPSHandler(context=_contextOf(access)))
 
     def latest(self, subject: str) -> int:
-        """
-        The number of the newest schema of a subject, which is not kept.
-        """
         try:
             fields = self._asked(f"/subjects/{quote(subject, safe='')}/versions/latest")
-            return int(fields["id"])
         except BadPayload:
             raise OptionError(f"registry {self._url}: there is no subject {subject}") from None
-        except (KeyError, TypeError, ValueError):
-            raise self._strange() from None
+        with self._sensible():
+            return int(fields["id"])
 
     def schema(self, number: int, isSerialized: bool = False) -> RegisteredSchema:
         """
         @param isSerialized: whether a file of Protobuf comes as its descriptor, in base64.
-        @raise BadPayload: if there is none of that number.
         """
         return self._schema(f"/schemas/ids/{number}{_FORM * isSerialized}")
 
-    def version(self, subject: str, version: int, isSerialized: bool = False) -> RegisteredSchema:
-        path = f"/subjects/{quote(subject, safe='')}/versions/{version}{_FORM * isSerialized}"
-        return self._schema(path)
+    def texts(self, number: int, kind: str) -> tuple[str, dict[str, str]]:
+        """
+        A schema, and those that it uses by their names, each behind those that it uses itself.
+        """
+        isProtobuf, named = kind == "PROTOBUF", {}
+        schema = self.schema(number, isProtobuf)
+        if schema.kind != kind:
+            raise BadPayload(f"its schema, {number}, is {schema.kind} and not {kind}")
+
+        def refer(schema: RegisteredSchema) -> None:
+            for name, subject, version in schema.references:
+                if name not in named:
+                    path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+                    other = self._schema(path + _FORM * isProtobuf)
+                    refer(other)
+                    named[name] = other.text
+
+        refer(schema)
+        return schema.text, named
 
     def _found(self, path: str) -> RegisteredSchema:
         if self._unknown.get(path, 0.0) > time.monotonic():
             raise BadPayload(f"registry {self._url}: there is no {path}")
         fields = self._asked(path)
-        try:
+        with self._sensible():
             references = tuple(
                 (str(x["name"]), str(x["subject"]), int(x["version"]))
                 for x in fields.get("references") or ()
             )
             kind, text = fields.get("schemaType") or "AVRO", fields["schema"]
             return RegisteredSchema(str(kind), str(text), references)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._strange() from None
 
     def _asked(self, path: str) -> Any:
         reason = ""
         for place in range(_TRIES):
             if place:
                 self._sleep(_PAUSE * 2**place)
+            request = Request(self._url + path)
+            for name, value in self._headers.items():
+                # Not for where a redirection leads.
+                request.add_unredirected_header(name, value)
             try:
-                return self._answer(path)
+                with self._opener.open(request, timeout=_TIMEOUT) as answer:
+                    body = answer.read(_LARGEST + 1)
+                with self._sensible():
+                    return json.loads(body) if len(body) <= _LARGEST else None
             except HTTPError as error:
                 error.close()
                 if error.code == 404:
@@ -160,17 +176,9 @@ class SchemaRegistry:
                 reason = error.strerror or str(error)
         raise ConnectionFailed(f"registry {self._url}{path}: {reason}")
 
-    def _answer(self, path: str) -> Any:
-        request = Request(self._url + path)
-        for name, value in self._headers.items():
-            # Not for where a redirection leads.
-            request.add_unredirected_header(name, value)
-        with self._opener.open(request, timeout=_TIMEOUT) as answer:
-            body = answer.read(_LARGEST + 1)
+    @contextmanager
+    def _sensible(self) -> Iterator[None]:
         try:
-            return json.loads(body) if len(body) <= _LARGEST else None
-        except (ValueError, RecursionError):
-            raise self._strange() from None
-
-    def _strange(self) -> DataSourceError:
-        return DataSourceError(f"registry {self._url}: an answer makes no sense")
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            raise DataSourceError(f"registry {self._url}: an answer makes no sense") from None

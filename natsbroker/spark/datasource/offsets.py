@@ -52,8 +52,6 @@ def advance(
     """
     How far the next micro-batch goes. One that was not there before begins with its oldest message,
     in the micro-batch after it.
-
-    @raise DataLoss: if a stream is another one, or has gone back.
     """
     lags = {}
     for name, (created, seq) in places.items():

@@ -37,7 +37,6 @@ _STOP = {"EqualTo": 1, "EqualNullSafe": 1, "LessThanOrEqual": 1, "LessThan": 0}
 @dataclass
 class PushedFilters:
     """
-    @ivar least: no sequence is smaller.
     @ivar stop: every sequence is smaller.
     @ivar names: for C{subject} and C{stream}: no others; all where it is not there.
     """
@@ -161,10 +160,6 @@ class BatchReader(DataSourceReader):
 
 
 class PushingReader(BatchReader):
-    """
-    The same, with conditions that Spark hands down.
-    """
-
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """
         @return: all of them: Spark tests every row again.

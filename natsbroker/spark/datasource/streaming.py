@@ -12,27 +12,14 @@ from typing import Any, TypeVar
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from natsbroker.spark.datasource.api import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from natsbroker.spark.datasource import api
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
 from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
+from natsbroker.spark.logs import selection
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import (
-    Logs,
-    checkedNames,
-    hasPatterns,
-    isMissing,
-    logsOf,
-    selects,
-)
 from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 
@@ -54,7 +41,7 @@ def readRange(options: dict[str, Any], columns: tuple[str, ...], partition: Any)
     yield from batchesOf(options, columns, partition.bounds, partition.patterns)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
     """
     Plans micro-batches in one process as long as the query runs, with one connection, and reads
     their ranges in workers, which get it without the connection.
@@ -67,13 +54,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
         self._columns = columns
         self._options = options
-        self._names = checkedNames(options)
+        self._names = selection.checkedNames(options)
         self._word = "channel" if options["channel"] else "stream"
         peerOf(options)  # So that what is wrong with them is said here, and not by a task.
         self._patterns = checkedPatterns(options["subject"])
         names = [options["streamPattern"]] if options["streamPattern"] else sorted(self._names)
         self._reads = {self._word: names, "subject": sorted(self._patterns)}
-        self._hasPatterns = hasPatterns(options)
+        self._hasPatterns = selection.hasPatterns(options)
         self._connection: BlockingConnection | None = None
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
@@ -91,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = None if self._hasPatterns or mayChange else self._names
         places = readOffset(offset, names, self._word)
         if mayChange:
-            return {x: place for x, place in places.items() if selects(self._options, x)}
+            return {x: place for x, place in places.items() if selection.selects(self._options, x)}
         # Earlier versions did not note it.
         for kind, given in offset.get("reads", self._reads).items():
             if given != self._reads.get(kind):
@@ -114,15 +101,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = self._current()
         return self._offset({each.stream: (each.created, each.start) for each in ranges})
 
-    def getDefaultReadLimit(self) -> ReadLimit:
+    def getDefaultReadLimit(self) -> api.ReadLimit:
         if self._options["maxOffsetsPerTrigger"]:
-            return ReadMaxRows(self._options["maxOffsetsPerTrigger"])
+            return api.ReadMaxRows(self._options["maxOffsetsPerTrigger"])
         if self._options["maxBytesPerTrigger"]:
-            return ReadMaxBytes(self._options["maxBytesPerTrigger"])
-        return ReadAllAvailable()
+            return api.ReadMaxBytes(self._options["maxBytesPerTrigger"])
+        return api.ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if not isinstance(limit, (ReadMaxRows, ReadMaxBytes, ReadAllAvailable)):
+    def latestOffset(self, start: dict[str, Any], limit: api.ReadLimit) -> dict[str, Any]:
+        if not isinstance(limit, (api.ReadMaxRows, api.ReadMaxBytes, api.ReadAllAvailable)):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
         return self._next(start, getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0))
 
@@ -189,7 +176,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._asked = time.monotonic()
         return self._states
 
-    def _ask(self, logs: Logs) -> dict[str, StreamState]:
+    def _ask(self, logs: selection.Logs) -> dict[str, StreamState]:
         states = {}
         for name in logs.names(self._names):
             try:
@@ -197,13 +184,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._hasPatterns and name not in self._states:
                     checkReadable(logs, states[name], self._options)
             except ApiError as error:
-                if not isMissing(error):
+                if not selection.isMissing(error):
                     raise
                 if name in self._names:
                     raise DataLoss(f"{error}: it was there when the query began") from None
         return states
 
-    def _patiently(self, ask: Callable[[Logs], _Result]) -> _Result:
+    def _patiently(self, ask: Callable[[selection.Logs], _Result]) -> _Result:
         """
         Ask over the connection, or over a new one where there is none or it is lost, for as long
         as C{reconnectTimeout}.
@@ -215,7 +202,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._connection = connected(self._options)
                     self._reconnects += self._wasConnected
                     self._wasConnected = True
-                return ask(logsOf(self._connection, self._options))
+                return ask(selection.logsOf(self._connection, self._options))
             except (ConnectionFailed, TimedOut, ApiError) as error:
                 if isinstance(error, ApiError) and error.code not in _NOT_YET:
                     raise
@@ -248,7 +235,7 @@ class EarlierStreamReader(StreamReader):
         return self._place
 
     def latestOffset(
-        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+        self, start: dict[str, Any] | None = None, limit: api.ReadLimit | None = None
     ) -> dict[str, Any]:
         if self._place is None:
             states = self._current()

@@ -51,7 +51,6 @@ _STORE_FAILED = 10077
 @dataclass
 class Written(WriterCommitMessage):
     """
-    @ivar duplicates: how many of the rows it had already.
     @ivar dead: the files with the rows that it did not take.
     @ivar write: which write, or streaming query, the task was of.
     """
@@ -110,25 +109,20 @@ class _Writer:
                 )
             write, number, task = self._place()
             publisher = kind(connection, self._stream, self._options["window"])
-            rows = _RowWriter(publisher, f"{write}:{number}:{task}", self._subject, self._id, state)
             table = self._table()
-            if table is None:
-                rows.take(batches)
-                return Written(publisher.stored, publisher.duplicates)
-            from natsbroker.spark.tables.deadletters import DeadLetters
-
-            dead = rows.dead = DeadLetters(table, task)
+            dead = table and table.letters(task)
+            place = f"{write}:{number}:{task}"
+            rows = _RowWriter(publisher, place, self._subject, self._id, state, dead)
             try:
                 rows.take(batches)
-                return Written(publisher.stored, publisher.duplicates, dead.finish(), write)
+                files = dead.finish() if dead else ()
+                return Written(publisher.stored, publisher.duplicates, files, write)
             except BaseException:
-                dead.abandon()
+                if dead:
+                    dead.abandon()
                 raise
 
     def _place(self) -> tuple[str, int, int]:
-        """
-        Which write, or streaming query, which micro-batch of it, and which of its tasks this is.
-        """
         context = TaskContext.get()
         return self._write, 0, context.partitionId() if context is not None else 0
 
@@ -137,7 +131,7 @@ class _Writer:
         if not where:
             return None
         # Only here is deltalake needed.
-        from natsbroker.spark.tables.deadletters import DeadLetterTable
+        from natsbroker.spark.tables.delta import DeadLetterTable
 
         return DeadLetterTable(locationOf(where), readSchema(self._columns))
 
@@ -185,20 +179,18 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         return query, int(epoch), context.partitionId()
 
 
+@dataclass
 class _RowWriter:
     """
     @ivar dead: takes the rows that the stream does not; without it such a row is an error.
     """
 
-    def __init__(
-        self, publisher: Publisher, place: str, subject: str, idColumn: str, state: StreamState
-    ) -> None:
-        self.dead: Any = None
-        self._publisher = publisher
-        self._place = place
-        self._subject = subject
-        self._id = idColumn
-        self._state = state
+    publisher: Publisher
+    place: str
+    subject: str
+    idColumn: str
+    state: StreamState
+    dead: Any
 
     def take(self, batches: Iterable[Any]) -> None:
         count = itertools.count()
@@ -207,17 +199,17 @@ class _RowWriter:
             columns = [each.to_pylist() for each in batch.columns]
             for values in zip(*columns, strict=True):
                 self._take(dict(zip(names, values, strict=True)), next(count))
-        self._publisher.finish()
+        self.publisher.finish()
 
     def _take(self, row: dict[str, Any], number: int) -> None:
-        subject = row.get("subject", self._subject)
+        subject = row.get("subject", self.subject)
         data, pairs = _payload(row["data"]), _pairs(row.get("headers"))
         onRefused = partial(self._refused, row, subject) if self.dead is not None else None
         try:
             if subject is None:
-                raise BadMessage(f"stream {self._state.name}: a row has no subject")
-            msgId = row.get(self._id) or self._idOf(number, subject, data, pairs)
-            self._publisher.publish(subject, data, pairs, msgId, onRefused=onRefused)
+                raise BadMessage(f"stream {self.state.name}: a row has no subject")
+            msgId = row.get(self.idColumn) or self._idOf(number, subject, data, pairs)
+            self.publisher.publish(subject, data, pairs, msgId, onRefused=onRefused)
         except BadMessage as error:
             if self.dead is None:
                 raise
@@ -230,20 +222,20 @@ class _RowWriter:
         The id of a row that has none: its place, and a digest of it. Where the rows of a task come
         in another order when it is run again, that makes a duplicate of a row and not a loss.
         """
-        if not self._id:
+        if not self.idColumn:
             return None
         digest = hashlib.blake2b(subject.encode("utf-8", "replace"), digest_size=8)
         digest.update(b"\0" + data)
         if pairs:
             digest.update(repr(pairs).encode("utf-8", "replace"))
-        return f"{self._place}:{number}:{digest.hexdigest()}"
+        return f"{self.place}:{number}:{digest.hexdigest()}"
 
     def _refused(self, row: dict[str, Any], subject: str, error: ApiError) -> None:
         """
         Keep a row, or raise what is not of this row: else all rows become dead letters while a
         server is away.
         """
-        isOurs = any(matches(x.encode(), subject.encode()) for x in self._state.subjects)
+        isOurs = any(matches(x.encode(), subject.encode()) for x in self.state.subjects)
         isPassing = error.code in _PASSING or (error.code == _NOBODY and isOurs)
         if isPassing or (error.code == _STORE_FAILED and "maximum" not in str(error)):
             raise error

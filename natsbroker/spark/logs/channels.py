@@ -17,10 +17,12 @@ from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.columnar import VERSION
 
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
 NO_CHANNEL = 20003
 OTHER_CHANNEL = 20004
 
-RFC3339 = re.compile(
+_RFC3339 = re.compile(
     r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.(?P<part>\d{1,9}))?"
     r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
     re.ASCII,
@@ -34,24 +36,16 @@ def checkedChannel(name: str) -> str:
 
 
 def nanoseconds(time: str) -> int:
-    """
-    A time in RFC 3339 as nanoseconds since 1970.
-    """
-    found = RFC3339.fullmatch(time)
+    found = _RFC3339.fullmatch(time)
     if found is None:
         raise ValueError(f"not a time: {time!r}")
     offset = (found["offset"] or "Z").replace("Z", "+00:00")
     second = datetime.datetime.fromisoformat(found["second"] + offset)
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-    whole = (second - epoch) // datetime.timedelta(seconds=1)
+    whole = (second - EPOCH) // datetime.timedelta(seconds=1)
     return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
 
 
 class ExportApi(LogApi):
-    """
-    What a broker of ours answers about streams, or about channels.
-    """
-
     def __init__(self, connection: BlockingConnection, realm: str) -> None:
         super().__init__(connection)
         self._realm = realm

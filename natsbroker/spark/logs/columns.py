@@ -5,8 +5,8 @@ The columns of a row, and batches of them for Arrow.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import compress
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,43 +30,17 @@ _PAIRS = pa.list_(pa.field("element", _PAIR))
 NANOSECONDS = pa.timestamp("ns", tz="UTC")
 
 
-class MessageRows:
+class MessageRows(NamedTuple):
     """
-    @ivar seqs: ascending.
     @ivar times: in RFC 3339, with up to nine digits behind the second.
     @ivar heads: what their publishers put in the header block, from the first CRLF on.
     """
 
-    __slots__ = ("_columns", "heads", "payloads", "seqs", "size", "subjects", "times")
-
-    def __init__(self) -> None:
-        self.seqs: list[int] = []
-        self.subjects: list[bytes] = []
-        self.times: list[bytes] = []
-        self.heads: list[bytes] = []
-        self.payloads: list[bytes] = []
-        self.size = 0
-        columns = self.seqs, self.subjects, self.times, self.heads, self.payloads
-        self._columns: tuple[list[Any], ...] = columns
-
-    def __len__(self) -> int:
-        return len(self.seqs)
-
-    def add(self, seq: int, subject: bytes, time: bytes, head: bytes, payload: bytes) -> None:
-        self.seqs.append(seq)
-        self.subjects.append(subject)
-        self.times.append(time)
-        self.heads.append(head)
-        self.payloads.append(payload)
-        self.size += len(subject) + len(head) + len(payload)
-
-    def cut(self, count: int) -> None:
-        for column in self._columns:
-            del column[count:]
-
-    def keep(self, isKept: Sequence[bool]) -> None:
-        for column in self._columns:
-            column[:] = compress(column, isKept)
+    seqs: list[int]
+    subjects: list[bytes]
+    times: list[bytes]
+    heads: list[bytes]
+    payloads: list[bytes]
 
 
 def ddlOf(names: Sequence[str]) -> str:
@@ -92,8 +66,40 @@ def checkedColumns(schema: Any) -> tuple[str, ...]:
 
 
 def toBatch(rows: MessageRows, stream: str, names: Sequence[str]) -> Any:
-    arrays = [_MAKERS[name](rows, stream) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+    return columnBatch(
+        names,
+        stream,
+        len(rows.seqs),
+        seq=lambda: pa.array(rows.seqs, pa.int64()),
+        subject=lambda: textsOf(pa.array(rows.subjects, pa.binary())),
+        data=lambda: pa.array(rows.payloads, pa.binary()),
+        time=lambda: pa.array(rows.times, _TEXT).cast(NANOSECONDS),
+        headers=lambda: pairsOf(rows.heads),
+    )
+
+
+def columnBatch(names: Sequence[str], stream: str, rows: int, **makers: Callable[[], Any]) -> Any:
+    """
+    @param makers: what makes the other columns; that of C{time} is in nanoseconds.
+    """
+
+    def made(name: str) -> Any:
+        if name == "stream":
+            return repeated(stream.encode(), rows)
+        if name == "time":
+            return makers[name]().cast(TIMESTAMP, safe=False)
+        return makers["time"]().cast(pa.int64()) if name == "time_ns" else makers[name]()
+
+    return pa.RecordBatch.from_arrays([made(each) for each in names], names=list(names))
+
+
+def repeated(text: bytes, rows: int) -> Any:
+    return _manyOf(text, 1 << rows.bit_length()).slice(0, rows)
+
+
+@lru_cache(maxsize=8)
+def _manyOf(text: bytes, rows: int) -> Any:
+    return pa.repeat(textsOf(pa.array([text], pa.binary()))[0], rows)
 
 
 def _text(data: bytes) -> str:
@@ -101,17 +107,10 @@ def _text(data: bytes) -> str:
 
 
 def textsOf(values: Any) -> Any:
-    """
-    An array of texts of one of bytes, with escapes where they are no UTF-8.
-    """
     try:
         return values.cast(_TEXT)
     except pa.ArrowInvalid:
         return pa.array([_text(each) for each in values.to_pylist()], _TEXT)
-
-
-def _nanoseconds(rows: MessageRows) -> Any:
-    return pa.array(rows.times, pa.binary()).cast(_TEXT).cast(NANOSECONDS)
 
 
 def pairsOf(heads: Sequence[bytes]) -> Any:
@@ -130,14 +129,3 @@ def pairsOf(heads: Sequence[bytes]) -> Any:
         [pa.array(keys, _TEXT), pa.array(values, _TEXT)], fields=list(_PAIR)
     )
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs, type=_PAIRS)
-
-
-_MAKERS: dict[str, Callable[[MessageRows, str], Any]] = {
-    "seq": lambda rows, stream: pa.array(rows.seqs, pa.int64()),
-    "subject": lambda rows, stream: textsOf(pa.array(rows.subjects, pa.binary())),
-    "data": lambda rows, stream: pa.array(rows.payloads, pa.binary()),
-    "time": lambda rows, stream: _nanoseconds(rows).cast(TIMESTAMP, safe=False),
-    "headers": lambda rows, stream: pairsOf(rows.heads),
-    "stream": lambda rows, stream: pa.array([stream] * len(rows), _TEXT),
-    "time_ns": lambda rows, stream: _nanoseconds(rows).cast(pa.int64()),
-}

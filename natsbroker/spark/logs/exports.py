@@ -11,16 +11,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.codecs.datatypes import TIMESTAMP
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ExportApi
-from natsbroker.spark.logs.columns import NANOSECONDS, pairsOf, textsOf
+from natsbroker.spark.logs.columns import NANOSECONDS, columnBatch, pairsOf, repeated, textsOf
 from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, lose
 from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
@@ -35,8 +34,16 @@ def neededColumns(names: Sequence[str]) -> list[str]:
 
 
 def frameBatch(frame: ColumnFrame, channel: str, names: Sequence[str]) -> Any:
-    arrays = [_MAKERS[name](frame, channel) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+    return columnBatch(
+        names,
+        channel,
+        frame.rows,
+        seq=lambda: _numbers(frame, frame.sequences, pa.int64()),
+        subject=lambda: _subjects(frame),
+        data=lambda: _binaries(frame, frame.payloadEnds, frame.payloads),
+        time=lambda: _numbers(frame, frame.timestamps, NANOSECONDS),
+        headers=lambda: _headers(frame),
+    )
 
 
 def _numbers(frame: ColumnFrame, column: memoryview, kind: Any) -> Any:
@@ -50,44 +57,17 @@ def _binaries(frame: ColumnFrame, ends: memoryview, values: memoryview) -> Any:
     return pa.Array.from_buffers(pa.binary(), frame.rows, buffers)
 
 
-def _subjects(frame: ColumnFrame, channel: str) -> Any:
+def _subjects(frame: ColumnFrame) -> Any:
     if frame.subject is not None:
-        return _repeated(frame.subject, frame.rows)
+        return repeated(frame.subject, frame.rows)
     return textsOf(_binaries(frame, frame.subjectEnds, frame.subjects))
 
 
-def _repeated(subject: bytes, rows: int) -> Any:
-    """
-    One text many times; frames of one size follow each other.
-    """
-    return _manyOf(subject, 1 << rows.bit_length()).slice(0, rows)
-
-
-@lru_cache(maxsize=8)
-def _manyOf(subject: bytes, rows: int) -> Any:
-    return pa.repeat(textsOf(pa.array([subject], pa.binary()))[0], rows)
-
-
-def _headers(frame: ColumnFrame, channel: str) -> Any:
+def _headers(frame: ColumnFrame) -> Any:
     if not frame.headerEnds:
         return pairsOf([b""] * frame.rows)
     blocks = _binaries(frame, frame.headerEnds, frame.headers).to_pylist()
     return pairsOf([each[_BEFORE:-_BEHIND] for each in blocks])
-
-
-def _times(frame: ColumnFrame, channel: str) -> Any:
-    return _numbers(frame, frame.timestamps, NANOSECONDS).cast(TIMESTAMP, safe=False)
-
-
-_MAKERS: dict[str, Callable[[ColumnFrame, str], Any]] = {
-    "seq": lambda frame, channel: _numbers(frame, frame.sequences, pa.int64()),
-    "subject": _subjects,
-    "data": lambda frame, channel: _binaries(frame, frame.payloadEnds, frame.payloads),
-    "time": _times,
-    "headers": _headers,
-    "stream": lambda frame, channel: _repeated(channel.encode("utf-8"), frame.rows),
-    "time_ns": lambda frame, channel: _numbers(frame, frame.timestamps, pa.int64()),
-}
 
 
 #: A broker that has too much to do, and the seconds until it is asked again.
@@ -97,36 +77,31 @@ _TOO_MANY, _PAUSE = 20005, 0.2
 _MOST_BYTES = 16 << 20
 
 
+@dataclass
 class ExportReader:
-    def __init__(
-        self,
-        logs: ExportApi,
-        bounds: SequenceRange,
-        options: ReadOptions,
-        columns: Sequence[str],
-        onLoss: OnLoss | None,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._logs = logs
-        self._what = f"{logs.word} {bounds.stream}"
-        self._bounds = bounds
-        self._options = options
-        self._columns = columns
-        self._onLoss = onLoss
-        self._sleep = sleep
+    logs: ExportApi
+    bounds: SequenceRange
+    options: ReadOptions
+    columns: Sequence[str]
+    onLoss: OnLoss | None
+    sleep: Callable[[float], object] = time.sleep
+
+    @property
+    def _what(self) -> str:
+        return f"{self.logs.word} {self.bounds.stream}"
 
     def read(self) -> Iterator[Any]:
         for frame in self.frames():
             if frame.rows:
-                batch = frameBatch(frame, self._bounds.stream, self._columns)
-                size = self._options.batchRows
+                batch = frameBatch(frame, self.bounds.stream, self.columns)
+                size = self.options.batchRows
                 for offset in range(0, frame.rows, size):
                     yield batch.slice(offset, size) if frame.rows > size else batch
 
     def frames(self) -> Iterator[ColumnFrame]:
-        bounds = self._bounds
+        bounds = self.bounds
         cursor = bounds.start
-        deadline = time.monotonic() + self._options.patience
+        deadline = time.monotonic() + self.options.patience
         reply: bytes | None = None
         while cursor < bounds.stop:
             try:
@@ -135,7 +110,7 @@ class ExportReader:
                 if error.code != _TOO_MANY or time.monotonic() > deadline:
                     raise
                 reply = None
-                self._sleep(_PAUSE)
+                self.sleep(_PAUSE)
                 continue
             before = cursor
             for frame in frames:
@@ -151,28 +126,28 @@ class ExportReader:
             for frame in frames:
                 self._check(frame)
                 yield frame
-            deadline = time.monotonic() + self._options.patience
+            deadline = time.monotonic() + self.options.patience
 
     def _ask(self, cursor: int) -> bytes:
         """
         Ask for what follows, so that the broker makes it while we are busy with what is there.
         """
-        bounds, logs = self._bounds, self._logs
+        bounds, logs = self.bounds, self.logs
         question: dict[str, Any] = {
             "start": cursor,
             "stop": bounds.stop,
             "identity": bounds.created,
-            "max_bytes": min(self._options.fetchBytes, _MOST_BYTES),
-            "columns": neededColumns(self._columns),
+            "max_bytes": min(self.options.fetchBytes, _MOST_BYTES),
+            "columns": neededColumns(self.columns),
             "version": logs.version,
         }
-        if self._options.patterns:
-            question["subjects"] = list(self._options.patterns)
+        if self.options.patterns:
+            question["subjects"] = list(self.options.patterns)
         subject = logs.subject("EXPORT", bounds.stream)
         return logs.connection.ask(subject, json.dumps(question).encode())
 
     def _answer(self, reply: bytes) -> list[ColumnFrame]:
-        bounds, logs = self._bounds, self._logs
+        bounds, logs = self.bounds, self.logs
         subject = logs.subject("EXPORT", bounds.stream)
         frames: list[ColumnFrame] = []
         while not frames or not frames[-1].isLast:
@@ -206,18 +181,15 @@ class ExportReader:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""
             text = f"{self._what}: sequences {listed}{more} are damaged in the store"
-            lose(text, self._onLoss, *((each, each + 1) for each in frame.damaged))
+            lose(text, self.onLoss, *((each, each + 1) for each in frame.damaged))
         for start, stop in gapsOf(frame) if place.first > place.start else ():
             if place.first > start:
                 last = min(stop, place.first) - 1
                 text = f"{self._what}: sequences {start} to {last} are not stored any more"
-                lose(f"{text} (expired or trimmed)", self._onLoss, (start, last + 1))
+                lose(f"{text} (expired or trimmed)", self.onLoss, (start, last + 1))
 
 
 def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:
-    """
-    The half-open ranges that no row of a frame is in.
-    """
     place = frame.place
     bounds = [place.start - 1, *frame.sequences.cast("Q").tolist(), place.next]
     for before, after in pairwise(bounds):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.logs.channels import RFC3339, StreamExports, nanoseconds
+from natsbroker.spark.logs.channels import EPOCH, StreamExports, nanoseconds
 from natsbroker.spark.logs.reading import SequenceRange, logLoss, lose
 from natsbroker.spark.logs.selection import Logs, namesGiven
 from natsbroker.spark.logs.streams import StreamState
@@ -27,9 +27,6 @@ _DATE = re.compile(r"\d{4}-")
 
 
 def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """
-    @return: the filters without those that another one includes.
-    """
     encoded = [each.encode("utf-8") for each in patterns]
     kept = []
     for each in encoded:
@@ -44,18 +41,13 @@ def rfc3339(text: str, option: str) -> str:
     """
     A time as servers read it, of one in that form or in milliseconds since 1970.
     """
-    if _MILLISECONDS.fullmatch(text):
-        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-        try:
-            return (epoch + datetime.timedelta(milliseconds=int(text))).isoformat()
-        except OverflowError:
-            raise OptionError(f"{option}: not a time: {text!r}") from None
-    found = RFC3339.fullmatch(text)
     try:
+        if _MILLISECONDS.fullmatch(text):
+            return (EPOCH + datetime.timedelta(milliseconds=int(text))).isoformat()
         nanoseconds(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise OptionError(f"{option}: not a time: {text!r}") from None
-    if found is None or not found["offset"]:
+    if text[-1] != "Z" and text[-6] not in "+-":
         raise OptionError(
             f"{option}: {text!r} has no offset from UTC: write {text}Z or {text}+01:00"
         )
@@ -65,7 +57,7 @@ def rfc3339(text: str, option: str) -> str:
 def planRanges(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
     if options["endingTimestamp"] and options["endingOffsets"] != "latest":
         raise OptionError("endingTimestamp and endingOffsets exclude each other")
-    begun = _begin(logs, options, ("earliest",))
+    begun = _begin(logs, options, False)
     names = [state.name for state, _ in begun]
     stops = _perStream("endingOffsets", options["endingOffsets"], names, ("latest",))
     ranges = []
@@ -80,25 +72,22 @@ def planRanges(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
 
 
 def planStarts(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
-    begun = _begin(logs, options, ("earliest", "latest"), True)
+    begun = _begin(logs, options, True)
     return [SequenceRange(state.name, state.created, start, start) for state, start in begun]
 
 
 def _begin(
-    logs: Logs,
-    options: Mapping[str, Any],
-    words: tuple[str, ...],
-    mayBeNone: bool = False,
+    logs: Logs, options: Mapping[str, Any], isStreaming: bool
 ) -> list[tuple[StreamState, int]]:
     """
-    @param words: what may stand there, the default last.
-    @param mayBeNone: whether patterns may match nothing yet.
+    @param isStreaming: whether patterns may match nothing yet, and the end is where to begin.
     @return: the streams or channels, and where to begin in each.
     """
+    words = ("earliest", "latest") if isStreaming else ("earliest",)
     if options["startingTimestamp"] and options["startingOffsets"]:
         raise OptionError("startingTimestamp and startingOffsets exclude each other")
     names = logs.names(namesGiven(options))
-    if not names and not mayBeNone:
+    if not names and not isStreaming:
         wanted = options["streamPattern"] or ", ".join(namesGiven(options))
         raise ApiError(f"no {logs.word} matches {wanted}")
     text = options["startingOffsets"] or words[-1]
@@ -196,10 +185,7 @@ def split(
     ranges: Sequence[SequenceRange], minPartitions: int, maxRows: int, parallelism: int
 ) -> list[SequenceRange]:
     """
-    The same ranges in pieces, one for each task.
-
-    @param minPartitions: how many pieces at least; 0: as many as run at a time, if they
-        are worth it.
+    @param minPartitions: how many pieces at least; 0: as many as run at a time, if worth it.
     """
     total = sum(each.stop - each.start for each in ranges)
     if minPartitions:

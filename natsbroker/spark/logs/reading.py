@@ -15,6 +15,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
@@ -48,10 +49,9 @@ def fetch(
 ) -> tuple[MessageRows, bool]:
     """
     @param size: how many bytes, roughly: the message that goes beyond it is the last.
-    @param pattern: which subjects; all if empty.
     @return: messages, and whether the stream ends behind them.
     """
-    rows = MessageRows()
+    rows = MessageRows([], [], [], [], [])
     fields: dict[str, Any] = {"seq": start, "batch": count, "max_bytes": size}
     if pattern:
         fields["next_by_subj"] = pattern
@@ -68,7 +68,11 @@ def fetch(
         if seq <= last:
             raise DataSourceError(f"{subject} gave sequence {seq} after {last}")
         last = seq
-        rows.add(seq, name, time, own, body[headerLength:])
+        rows.seqs.append(seq)
+        rows.subjects.append(name)
+        rows.times.append(time)
+        rows.heads.append(own)
+        rows.payloads.append(body[headerLength:])
 
 
 def _isEnd(head: bytes, subject: str) -> bool:
@@ -93,10 +97,6 @@ _PAUSE = 0.05
 
 
 class Loss(str):
-    """
-    @ivar ranges: the half-open ranges of sequences that are lost.
-    """
-
     ranges: tuple[tuple[int, int], ...] = ()
 
 
@@ -122,7 +122,6 @@ def logLoss(loss: Loss) -> None:
 class SequenceRange:
     """
     @ivar created: which stream of that name; see L{StreamState}.
-    @ivar stop: the first sequence behind it.
     """
 
     stream: str
@@ -135,8 +134,6 @@ class SequenceRange:
 class ReadOptions:
     """
     @ivar patterns: the subjects, as filters that are all different; none for all.
-    @ivar fetchBytes: how much to ask for at once.
-    @ivar batchRows: how many messages, at most.
     @ivar patience: how long replicas may lag, in seconds.
     """
 
@@ -147,9 +144,6 @@ class ReadOptions:
 
 
 def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
-    """
-    @raise DataLoss: if it was deleted, or deleted and made again.
-    """
     try:
         state = streams.state(name)
     except ApiError as error:
@@ -164,26 +158,18 @@ def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
     return state
 
 
+@dataclass
 class RangeReader:
-    def __init__(
-        self,
-        streams: StreamApi,
-        bounds: SequenceRange,
-        options: ReadOptions,
-        onLoss: OnLoss | None,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self._streams = streams
-        self._bounds = bounds
-        self._options = options
-        self._onLoss = onLoss
-        self._sleep = sleep
-        # What is deleted stays deleted, so this is asked for again only when it does not explain.
-        self._known: StreamState | None = None
-        self._subject = f"{streams.prefix}DIRECT.GET.{bounds.stream}"
+    streams: StreamApi
+    bounds: SequenceRange
+    options: ReadOptions
+    onLoss: OnLoss | None
+    sleep: Callable[[float], object] = time.sleep
+    # What is deleted stays deleted, so this is asked for again only when it does not explain.
+    _known: StreamState | None = None
 
     def read(self) -> Iterator[MessageRows]:
-        bounds = self._bounds
+        bounds = self.bounds
         if bounds.start >= bounds.stop:
             return
         start = bounds.start
@@ -192,22 +178,32 @@ class RangeReader:
             self._lose(start, gone)
             start = gone
         before: list[bytes] = []
-        for pattern in self._options.patterns or ("",):
+        for pattern in self.options.patterns or ("",):
             for rows in self._readFiltered(start, pattern):
                 if before:
-                    rows.keep([not any(matches(x, each) for x in before) for each in rows.subjects])
-                if len(rows):
+                    isNew = [not any(matches(x, y) for x in before) for y in rows.subjects]
+                    columns: tuple[list[Any], ...] = rows
+                    for column in columns:
+                        column[:] = compress(column, isNew)
+                if rows.seqs:
                     yield rows
             before.append(pattern.encode("utf-8"))
         self._check()
 
     def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
-        bounds, options = self._bounds, self._options
+        bounds, options = self.bounds, self.options
         deadline = time.monotonic() + options.patience
         while cursor < bounds.stop:
             count = min(bounds.stop - cursor, options.batchRows)
-            rows, isEnd = self._fetched(cursor, count, options.fetchBytes, pattern)
-            reached = rows.seqs[-1] + 1 if rows else cursor
+            subject = f"{self.streams.prefix}DIRECT.GET.{bounds.stream}"
+            place = subject, cursor, count, options.fetchBytes, pattern
+            try:
+                rows, isEnd = fetch(self.streams.connection, *place)
+            except ApiError as error:
+                if error.code == _NOBODY:
+                    self._check()  # A stream that was deleted does not answer.
+                raise
+            reached = rows.seqs[-1] + 1 if rows.seqs else cursor
             good = reached if pattern else self._verified(cursor, rows)
             # What a filter passes over cannot be told from what is not stored any more. So nothing
             # may have gone from where the answer began.
@@ -217,8 +213,10 @@ class RangeReader:
                 good = self._end(reached, pattern)
             isLagging = good < (bounds.stop if isEnd else reached)
             stop = min(good, bounds.stop)
-            rows.cut(bisect_left(rows.seqs, stop))
-            if len(rows):
+            count = bisect_left(rows.seqs, stop)
+            for column in rows:
+                del column[count:]
+            if count:
                 yield rows
                 deadline = time.monotonic() + options.patience
             cursor = max(cursor, stop)
@@ -228,30 +226,22 @@ class RangeReader:
                         f"stream {bounds.stream}: sequence {cursor} or one behind it is stored, and"
                         f" no replica gave it within {options.patience:g}s"
                     )
-                self._sleep(_PAUSE)
-
-    def _fetched(self, start: int, count: int, size: int, pattern: str) -> tuple[MessageRows, bool]:
-        try:
-            return fetch(self._streams.connection, self._subject, start, count, size, pattern)
-        except ApiError as error:
-            if error.code == _NOBODY:
-                self._check()  # A stream that was deleted does not answer.
-            raise
+                self.sleep(_PAUSE)
 
     def _check(self) -> StreamState:
-        return checkStream(self._streams, self._bounds.stream, self._bounds.created)
+        return checkStream(self.streams, self.bounds.stream, self.bounds.created)
 
     def _end(self, cursor: int, pattern: str) -> int:
         """
         How far a replica that has no more has read: to the end, if the leader has no more either.
         """
-        if cursor >= self._bounds.stop:
+        if cursor >= self.bounds.stop:
             return cursor
-        following = self._streams.next(self._bounds.stream, cursor, pattern or ">")
-        if following is None or following >= self._bounds.stop:
+        following = self.streams.next(self.bounds.stream, cursor, pattern or ">")
+        if following is None or following >= self.bounds.stop:
             if not pattern:
-                self._explained([(cursor, self._bounds.stop)])
-            return self._bounds.stop
+                self._explained([(cursor, self.bounds.stop)])
+            return self.bounds.stop
         return cursor
 
     def _verified(self, cursor: int, rows: MessageRows) -> int:
@@ -262,23 +252,23 @@ class RangeReader:
         for seq in rows.seqs:
             if seq != cursor:
                 gaps.append((cursor, seq))
-                if seq >= self._bounds.stop:
+                if seq >= self.bounds.stop:
                     break
             cursor = seq + 1
         false = next((start for start, stop in gaps if self._isFalse(start, stop, len(gaps))), None)
         self._explained([gap for gap in gaps if false is None or gap[0] < false])
         if false is not None:
             return false
-        return rows.seqs[-1] + 1 if rows else cursor
+        return rows.seqs[-1] + 1 if rows.seqs else cursor
 
     def _isFalse(self, start: int, stop: int, count: int) -> bool:
-        stop = min(stop, self._bounds.stop)
-        name = self._bounds.stream
+        stop = min(stop, self.bounds.stop)
+        name = self.bounds.stream
         if count <= _FEW:
-            following = self._streams.next(name, start)
+            following = self.streams.next(name, start)
             return following is not None and following < stop
         if self._known is None or self._known.stores(start, stop):
-            self._known = self._streams.state(name, withDeleted=True)
+            self._known = self.streams.state(name, withDeleted=True)
         return self._known.stores(start, stop)
 
     def _explained(self, gaps: Sequence[tuple[int, int]]) -> None:
@@ -290,13 +280,13 @@ class RangeReader:
             return
         first = self._check().first
         for start, end in gaps:
-            stop = min(end, self._bounds.stop)
+            stop = min(end, self.bounds.stop)
             if first >= stop:
                 self._lose(start, stop)
 
     def _lose(self, start: int, stop: int) -> None:
         text = (
-            f"stream {self._bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
+            f"stream {self.bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"
         )
-        lose(text, self._onLoss, (start, stop))
+        lose(text, self.onLoss, (start, stop))

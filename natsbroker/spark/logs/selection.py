@@ -43,7 +43,6 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
 def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False) -> str:
     """
     @param purpose: what it is wanted for, after a space.
-    @param isWhole: whether it is wanted with all its subjects.
     """
     names = checkedNames(options)
     if len(names) != 1 or isPattern(names[0]) or (isWhole and options["subject"]):

@@ -33,9 +33,6 @@ class StreamState:
     @ivar first: the first sequence that is stored; C{stop} if none is.
     @ivar stop: the sequence that the next message will have.
     @ivar isDirect: whether its messages can be had by direct get.
-    @ivar isAtomic: whether it takes atomic batches.
-    @ivar subjects: the patterns of what it takes.
-    @ivar replicas: how many servers keep it.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
     """
 
@@ -61,8 +58,6 @@ class StreamState:
 
 class LogApi:
     """
-    Requests about logs of one kind, over one connection.
-
     @cvar word: what the logs are called.
     @ivar absent: why none of the requests is answered.
     """

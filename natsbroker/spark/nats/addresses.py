@@ -27,8 +27,6 @@ class ServerAccess:
     """
     How to reach a server and who we are there: options of the data source, by their names. It
     passes to workers as it is.
-
-    @ivar name: the connection's name, which monitoring shows.
     """
 
     addresses: tuple[RemoteURL, ...] = field(repr=False)
@@ -80,9 +78,6 @@ def _refuse() -> str:
 
 
 def readAddresses(text: str) -> tuple[RemoteURL, ...]:
-    """
-    Read servers with commas between them: C{nats://host:port}, C{tls://host}, C{host:port}.
-    """
     found = tuple(_address(each.strip()) for each in text.split(",") if each.strip())
     if not found:
         raise OptionError("servers: name at least one, such as nats://127.0.0.1:4222")
@@ -126,9 +121,6 @@ def readCredentials(path: str) -> tuple[str, bytes]:
 
 
 def readSeed(text: str, path: str) -> bytes:
-    """
-    @return: the 32 secret bytes of a user's nkey.
-    """
     lines = [each.strip() for each in text.splitlines()]
     seeds = [each for each in lines if each and not each.startswith("#")]
     if len(seeds) != 1:

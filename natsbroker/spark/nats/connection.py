@@ -33,9 +33,7 @@ _NO_RESPONDERS = 503
 
 def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
     """
-    Connect to the first server that lets us in.
-
-    @param first: which to begin with, so that many workers do not all ask the same.
+    @param first: which server to begin with, so that many workers do not all ask the same.
     """
     first %= len(peer.addresses)
     failures = []
@@ -214,28 +212,21 @@ class BlockingConnection:
         """
         reply = reply or self._inbox + b"%d" % next(self._requests)
         size = len(headers) + len(payload)
-        if subject == self._composedTo:
-            sizes = b"%d %d\r\n" % (len(headers), size) if headers else b"%d\r\n" % size
-            verb = b"HPUB " if headers else b"PUB "
-            return reply, [verb, subject, b" ", reply, b" ", sizes, headers, payload, b"\r\n"]
-        line = publishLine(subject, reply, len(headers), size)
-        self._composedTo = subject
-        return reply, [line, headers, payload, b"\r\n"]
+        if subject != self._composedTo:
+            publishLine(subject, reply, len(headers), size)
+            self._composedTo = subject
+        sizes = b"%d %d\r\n" % (len(headers), size) if headers else b"%d\r\n" % size
+        verb = b"HPUB " if headers else b"PUB "
+        return reply, [verb, subject, b" ", reply, b" ", sizes, headers, payload, b"\r\n"]
 
     def inbox(self, name: str) -> bytes:
-        """
-        A subject of ours besides those of answers.
-
-        @param name: one token, and no number.
-        """
         return self._inbox + name.encode()
 
     def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
         """
         The next message to any of our subjects, answers to any request included.
 
-        @param deadline: until when to wait, on the monotonic clock; by default for as long as a
-            server may be silent.
+        @param deadline: on the monotonic clock; by default for as long as a server may be silent.
         @return: its subject, which an answer's request is known by; its reply subject; how many of
             the bytes are headers, and the bytes.
         """
@@ -248,7 +239,6 @@ class BlockingConnection:
         """
         The next answer to a request; answers to earlier ones, which nobody waits for, are dropped.
 
-        @param subject: of the request, for the error.
         @return: how many of the bytes are headers, and the bytes.
         """
         deadline = time.monotonic() + self._peer.requestTimeout

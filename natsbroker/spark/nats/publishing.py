@@ -10,6 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -27,26 +28,21 @@ _CHUNK = 1 << 17
 OnAnswer = Callable[[int, bytes], object]
 
 
+@dataclass
 class Pipeline:
-    def __init__(
-        self,
-        connection: BlockingConnection,
-        window: int,
-        onOther: Callable[[bytes, bytes, bytes], object] = lambda subject, reply, body: None,
-        keyOf: Callable[[bytes, bytes], bytes] = lambda subject, body: subject,
-    ) -> None:
-        """
-        @param window: how many requests may wait for their answers.
-        @param onOther: told the subject, the reply subject and the bytes of whatever else comes.
-        @param keyOf: what request an answer belongs to, by its subject and its bytes.
-        """
-        self._connection = connection
-        self._window = window
-        self._onOther = onOther
-        self._keyOf = keyOf
-        self._waiting: dict[bytes, tuple[str, OnAnswer]] = {}
-        self._pieces: list[bytes] = []
-        self._size = 0
+    """
+    @ivar window: how many requests may wait for their answers.
+    @ivar onOther: told the subject, the reply subject and the bytes of whatever else comes.
+    @ivar keyOf: what request an answer belongs to, by its subject and its bytes.
+    """
+
+    connection: BlockingConnection
+    window: int
+    onOther: Callable[[bytes, bytes, bytes], object] = lambda subject, reply, body: None
+    keyOf: Callable[[bytes, bytes], bytes] = lambda subject, body: subject
+    _waiting: dict[bytes, tuple[str, OnAnswer]] = field(default_factory=dict)
+    _pieces: list[bytes] = field(default_factory=list)
+    _size: int = 0
 
     @property
     def waiting(self) -> int:
@@ -69,14 +65,14 @@ class Pipeline:
         @param reply: where the answer comes; a subject of its own if it is not given.
         @param key: what C{keyOf} knows the answer by; by default its subject.
         """
-        ownSubject, pieces = self._connection.composed(subject, payload, headers, reply)
+        ownSubject, pieces = self.connection.composed(subject, payload, headers, reply)
         self._waiting[key or ownSubject] = what, onAnswer
         self._pieces += pieces
         self._size += len(headers) + len(payload)
         if self._size >= _CHUNK:
             self.flush()
-        if len(self._waiting) >= self._window:
-            self._collect(self._window // 2)
+        if len(self._waiting) >= self.window:
+            self._collect(self.window // 2)
 
     def finish(self) -> None:
         self._collect(0)
@@ -95,7 +91,7 @@ class Pipeline:
 
     def flush(self) -> None:
         if self._pieces:
-            self._connection.send(*self._pieces)
+            self.connection.send(*self._pieces)
             self._pieces.clear()
             self._size = 0
 
@@ -110,10 +106,10 @@ class Pipeline:
                 raise TimedOut(f"{what}: {count} messages were not acknowledged: {error}") from None
 
     def _take(self, deadline: float | None) -> None:
-        subject, reply, headerLength, body = self._connection.anyMessage(deadline)
-        found = self._waiting.pop(self._keyOf(subject, body), None)
+        subject, reply, headerLength, body = self.connection.anyMessage(deadline)
+        found = self._waiting.pop(self.keyOf(subject, body), None)
         if found is None:
-            self._onOther(subject, reply, body)
+            self.onOther(subject, reply, body)
         else:
             found[1](headerLength, body)
 
@@ -126,10 +122,6 @@ Refused = Callable[[ApiError], object]
 
 
 class Publication(NamedTuple):
-    """
-    @ivar block: its headers.
-    """
-
     subject: str
     data: bytes
     block: bytes
@@ -173,8 +165,6 @@ class Publisher:
         onRefused: Refused | None = None,
     ) -> None:
         """
-        Publish one message; waits while too many are on their way.
-
         @param msgId: what the stream knows a repetition by.
         @param onRefused: called in place of an error.
         @raise BadMessage: if it cannot be published; then it was not sent.
@@ -182,25 +172,21 @@ class Publisher:
         pairs = list(headers)
         try:
             block = self._block(pairs, msgId) if pairs or msgId else self._plain
+            size = len(block) + len(data)
+            if 0 < self._limit < size:
+                raise BadMessage(
+                    f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
+                    f" the server takes {self._limit}"
+                )
+            self.take(Publication(subject, data, block, onStored, onRefused))
+        except DataSourceError:
+            raise
         except ValueError as error:
             raise BadMessage(f"{self.what}: {error}") from None
-        size = len(block) + len(data)
-        if 0 < self._limit < size:
-            raise BadMessage(
-                f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
-                f" the server takes {self._limit}"
-            )
-        self.take(Publication(subject, data, block, onStored, onRefused))
 
     def take(self, one: Publication) -> None:
-        try:
-            onAnswer = partial(self._answered, one)
-            subject = one.subject.encode("utf-8")
-            self.pipeline.send(self.what, onAnswer, subject, one.data, one.block)
-        except ValueError as error:
-            if isinstance(error, DataSourceError):
-                raise
-            raise BadMessage(f"{self.what}: {error}") from None
+        onAnswer, subject = partial(self._answered, one), one.subject.encode("utf-8")
+        self.pipeline.send(self.what, onAnswer, subject, one.data, one.block)
 
     def finish(self) -> None:
         self.pipeline.finish()
@@ -268,10 +254,7 @@ class AtomicPublisher(Publisher):
         self._size = 0
 
     def take(self, one: Publication) -> None:
-        try:
-            publishLine(one.subject.encode("utf-8"), b"", 0, 0)
-        except ValueError as error:
-            raise BadMessage(f"{self.what}: {error}") from None
+        publishLine(one.subject.encode("utf-8"), b"", 0, 0)
         self._chunk.append(one)
         self._size += len(one.block) + len(one.data)
         if len(self._chunk) >= _MOST or self._size >= _BYTES:

@@ -13,20 +13,12 @@ from typing import Any
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataSourceError, TimedOut
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.publishing import Pipeline
-from natsbroker.streaming.protocol import (
-    CloseRequest,
-    ConnectRequest,
-    ConnectResponse,
-    Malformed,
-    PubAck,
-    PubMsg,
-)
+from natsbroker.streaming import protocol
 
 
 class StanClient:
     """
     @ivar connId: tells it from another one of that name.
-    @ivar answer: what the cluster said when it was let in.
     """
 
     def __init__(
@@ -38,10 +30,10 @@ class StanClient:
         self._channel = channel
         self._clusterId = clusterId
         self._heartbeats = connection.inbox("heartbeats")
-        request = ConnectRequest(
+        request = protocol.ConnectRequest(
             clientID=self.id, heartbeatInbox=self._heartbeats, protocol=1, connID=self.connId
         )
-        self.answer = self.ask(f"{discoverPrefix}.{clusterId}", request, ConnectResponse)
+        self.answer = self.ask(f"{discoverPrefix}.{clusterId}", request, protocol.ConnectResponse)
         if self.answer.error:
             refusal = self.answer.error
             raise ApiError(f"channel {channel}: the cluster {clusterId} refuses: {refusal}")
@@ -58,7 +50,7 @@ class StanClient:
                 f" with the cluster id {self._clusterId}, or not for this account",
                 503,
             ) from None
-        except Malformed:
+        except protocol.Malformed:
             raise ApiError(f"channel {self._channel}: the answer makes no sense") from None
 
     def heard(self, subject: bytes, reply: bytes) -> bool:
@@ -70,7 +62,7 @@ class StanClient:
     def close(self) -> None:
         subject = self.answer.closeRequests
         if subject:
-            request = CloseRequest(clientID=self.id).SerializeToString()
+            request = protocol.CloseRequest(clientID=self.id).SerializeToString()
             with suppress(ApiError, ConnectionFailed, TimedOut):  # It finds that out by itself.
                 self.connection.request(subject, request)
 
@@ -89,7 +81,7 @@ class ChannelPublisher(StanClient):
         self.what = f"channel {channel}"
         self._limit = int(connection.info.get("max_payload") or 0)
         # One message for all, and one subject for all answers: that is half the time for each.
-        self._message = PubMsg(clientID=self.id, subject=channel, connID=self.connId)
+        self._message = protocol.PubMsg(clientID=self.id, subject=channel, connID=self.connId)
         self._acknowledgements = connection.inbox(f"acks{secrets.token_hex(4)}")
         self._pipeline = Pipeline(connection, window, self._heard, self._guidOf)
         self._subject = f"{self.answer.pubPrefix}.{channel}".encode()
@@ -115,7 +107,7 @@ class ChannelPublisher(StanClient):
         return body[2:] if subject == self._acknowledgements else subject
 
     def _answered(self, guid: str, headerLength: int, body: bytes) -> None:
-        if body != PubAck(guid=guid).SerializeToString():
+        if body != protocol.PubAck(guid=guid).SerializeToString():
             raise self._refusal(body)
         self.stored += 1
 
@@ -128,8 +120,8 @@ class ChannelPublisher(StanClient):
         if not body:
             return ApiError(f"{what}: NATS Streaming is not there any more", 503)
         try:
-            answer = PubAck.FromString(body)
-        except Malformed:
+            answer = protocol.PubAck.FromString(body)
+        except protocol.Malformed:
             return ApiError(f"{what}: the answer makes no sense")
         if answer.error:
             return ApiError(f"{what}: {answer.error}")

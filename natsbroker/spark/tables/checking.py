@@ -121,15 +121,20 @@ def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[
         yield _checked(waiting)
 
 
-def readFiles(root: Location, files: Sequence[File]) -> Iterator[Any]:
+def intact(root: Location, files: Sequence[File]) -> Iterator[Any]:
     """
-    The messages of files that share a range, as batches with L{COLUMNS} in order.
+    The rows of files that share a range, in order.
 
     @raise ArchiveDamaged: instead of rows that are not as they were written.
     """
     for table, findings in examined(root, files):
         if findings:
             raise ArchiveDamaged(root, findings)
+        yield table
+
+
+def readFiles(root: Location, files: Sequence[File]) -> Iterator[Any]:
+    for table in intact(root, files):
         yield from table.select(COLUMNS).to_batches(_ROWS)
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -25,16 +26,9 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
 from natsbroker.spark.tables.checking import CHECKSUM, STORED
+from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import Location, ObjectPath, filesBelow, parquetFile, sizeOf
-from natsbroker.spark.tables.snapshots import (
-    File,
-    Log,
-    TableError,
-    TableSnapshot,
-    failed,
-    ordered,
-    since,
-)
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, storing
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 #: For how long entries of the table's log stay behind a checkpoint, and for how long a checkpoint
@@ -57,10 +51,8 @@ class DeltaLakeTable(ArchiveTable):
 
     def widen(self, wanted: Any) -> Any:
         """
-        Have columns in a table.
+        Have columns in a table, beside what it has.
 
-        @param wanted: an Arrow schema; what else the table has stays.
-        @return: the columns of the table then.
         @raise natsbroker.spark.codecs.datatypes.Clash: if one is there with another type.
         """
         wanted = pa.schema([pa.field(each.name, nullable(each.type)) for each in wanted])
@@ -70,12 +62,9 @@ class DeltaLakeTable(ArchiveTable):
             both = pa.schema(merged(list(found), list(wanted)))
             if both == found:
                 return found
-            try:
-                table.alter.add_columns(list(deltalake.Schema.from_arrow(wanted).fields))
-            except CommitFailedError:
-                continue  # Somebody else has changed them at the same moment.
-            except self.errors as error:
-                raise self._failed(error) from None
+            # Of two who change them at the same moment, one tries again.
+            fields = deltalake.Schema.from_arrow(wanted).fields
+            self._committed(partial(table.alter.add_columns, fields))
 
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         settings = {
@@ -122,15 +111,12 @@ class DeltaLakeTable(ArchiveTable):
         names = {each.name for each in table.schema().fields} - {"date"}
         if names == set(STORED.names):
             return super().compact(target)
-        try:
+        with self._failing(), suppress(CommitFailedError):
             done = table.optimize.compact(
                 target_size=target, writer_properties=deltalake.WriterProperties(compression="ZSTD")
             )
-        except CommitFailedError:
-            return 0  # Somebody else has compacted the same files.
-        except self.errors as error:
-            raise self._failed(error) from None
-        return int(done["numFilesRemoved"])
+            return int(done["numFilesRemoved"])
+        return 0  # Somebody else has compacted the same files.
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
         table = self._open()
@@ -142,28 +128,21 @@ class DeltaLakeTable(ArchiveTable):
         # So that of two one fails, whatever the library thinks of files.
         mine = [Transaction("nb/compact", now, now)]
         actions: list[AddAction | RemoveAction] = [*removed, added(self.root, new, False)]
-        return self._synced(found.version, lambda: _write(table, found, actions, mine))
-
-    def expire(self, base: TableSnapshot, start: int) -> bool:
-        """
-        Statistics say that no message of a file that begins earlier is kept, so none is rewritten.
-        """
-        table = self._open()
-        found = self._read(table, False)
-        if (found.start, found.lost) != (base.start, base.lost):
+        if not self._committed(lambda: _write(table, found, actions, mine)):
             return False
-        after = replace(found, start=start, lost=since(start, found.lost))
-        changed = _transactions(found, after)
-        properties = deltalake.CommitProperties(app_transactions=changed)
-        return self._synced(
-            found.version, lambda: table.delete(f"seq < {start}", commit_properties=properties)
-        )
+        self._sync(found.version + 1)
+        return True
 
-    def _synced(self, version: int, commit: Callable[[], object]) -> bool:
-        done = self._committed(commit)
-        if done:
-            self._sync(version + 1)
-        return done
+    def _expire(
+        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool:
+        changed = deltalake.CommitProperties(app_transactions=_transactions(base, after))
+        # Statistics say that no message of these files is kept, so none is rewritten.
+        gone = f"seq < {after.start}"
+        if not self._committed(lambda: table.delete(gone, commit_properties=changed)):
+            return False
+        self._sync(base.version + 1)
+        return True
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -175,7 +154,7 @@ class DeltaLakeTable(ArchiveTable):
         table = self._open()
         hours = int(-(-age // 3600))
         vacuum = partial(table.vacuum, hours, enforce_retention_duration=False, full=True)
-        try:
+        with self._failing():
             files = [self.root / each for each in vacuum(True)]
             size = sum(sizeOf(each) for each in files)
             before = self._entries()
@@ -184,21 +163,15 @@ class DeltaLakeTable(ArchiveTable):
                 table = self._open()
                 table.create_checkpoint()
                 table.cleanup_metadata()
-            versions = max(before - self._entries(), 0)
-        except self.errors as error:
-            raise self._failed(error) from None
-        return Vacuumed(len(files), versions, size)
+            return Vacuumed(len(files), max(before - self._entries(), 0), size)
 
     def _open(self) -> Any:
-        try:
+        with self._failing(), suppress(TableNotFoundError):
             return deltalake.DeltaTable(str(self.root))
-        except TableNotFoundError:
-            return None
-        except self.errors as error:
-            raise self._failed(error) from None
+        return None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
-        try:
+        with self._failing(KeyError, TypeError):
             protocol = table.protocol()
             others = set(protocol.reader_features or ["features"]) - _FEATURES
             if protocol.min_reader_version > 1 and others:
@@ -224,8 +197,6 @@ class DeltaLakeTable(ArchiveTable):
                 tuple((int(number(f"{x}/start")), int(number(f"{x}/stop"))) for x in places),
                 "date" if "date" in table.metadata().partition_columns else "",
             )
-        except (*self.errors, KeyError, TypeError) as error:
-            raise self._failed(error) from None
 
     def _sync(self, version: int) -> None:
         """
@@ -240,12 +211,9 @@ class DeltaLakeTable(ArchiveTable):
         while (entries / f"{version + 1:020}.json").exists():
             version += 1
         newest = entries / f"{version:020}.json"
-        try:
-            with open(newest, "rb") as file:
-                os.fsync(file.fileno())
+        with storing(newest), open(newest, "rb") as file:
+            os.fsync(file.fileno())
             syncDirectory(newest.parent)
-        except OSError as error:
-            raise failed(newest, error) from None
 
     def _entries(self) -> int:
         return sum(path.endswith(".json") for path, _, _ in filesBelow(self.root, "_delta_log"))
@@ -306,9 +274,6 @@ def added(root: Location, file: File, isNew: bool = True) -> AddAction:
 
 
 def _statistics(path: Location) -> dict[str, Any]:
-    """
-    Delta's statistics of a file: of numbers and times.
-    """
     metadata = parquetFile(path).metadata
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     found: dict[str, Any] = {"numRecords": metadata.num_rows}
@@ -341,3 +306,82 @@ def _files(table: Any, start: int, stop: int) -> tuple[File, ...]:
         File(x["path"], x["min.seq"], x["max.seq"], x["num_records"], x["size_bytes"]) for x in rows
     )
     return ordered(files, start, stop)
+
+
+#: What stands beside the columns of dead letters.
+REASONS = (pa.field("code", pa.int32()), pa.field("error", pa.string()))
+
+#: How many of them are collected.
+_ROWS = 1024
+
+
+class DeadLetterTable(DeltaLakeTable):
+    """
+    The table of rows that a stream did not take, with the columns that were written, the number of
+    the error and its text.
+
+    Tasks write data files, which nobody sees. The driver names them in one commit together with
+    which write they are of, so that a micro-batch that is written again has them once.
+    """
+
+    def __init__(self, root: Location, columns: Any) -> None:
+        super().__init__(root)
+        written = (pa.field(each.name, nullable(each.type)) for each in columns)
+        self.schema = pa.schema([*written, *REASONS])
+        found = self.columns()
+        if found is not None and not found.equals(self.schema):
+            raise TableError(f"{root}: it is no table of these dead letters: its columns differ")
+
+    # Files that are not named stay until a vacuum. They may be named all the same: by a commit that
+    # ended with an error.
+
+    def record(self, files: Sequence[File], write: str, number: int) -> bool:
+        """
+        @param write: which write, or streaming query, the files are of.
+        @param number: of the micro-batch.
+        @return: C{False} if the files of this micro-batch, or a later one, are there.
+        """
+        with self._failing():
+            table = deltalake.DeltaTable.create(str(self.root), self.schema, mode="ignore")
+            known = table.transaction_version(write)
+            if known is not None and known >= number:
+                return False
+            mark = Transaction(write, number, int(time.time() * 1000))
+            table.create_write_transaction(
+                [added(self.root, each) for each in files],
+                "append",
+                self.schema,
+                commit_properties=deltalake.CommitProperties(app_transactions=[mark]),
+            )
+        self._sync(table.version())
+        return True
+
+    def letters(self, task: int) -> DeadLetters:
+        return DeadLetters(self, task)
+
+
+class DeadLetters:
+    def __init__(self, table: DeadLetterTable, task: int) -> None:
+        self._table = table
+        self._writer = FileWriter(table.root, task, seq="")
+        self._kept: list[dict[str, Any]] = []
+        self.rows = 0
+
+    def add(self, row: dict[str, Any], code: int, error: str) -> None:
+        self._kept.append({**row, "code": code, "error": error})
+        self.rows += 1
+        if len(self._kept) >= _ROWS:
+            self._write()
+
+    def finish(self) -> tuple[File, ...]:
+        if self._kept:
+            self._write()
+        return tuple(self._writer.finish())
+
+    def abandon(self) -> None:
+        self._writer.abandon()
+
+    def _write(self) -> None:
+        self._table.make()
+        self._writer.add(pa.RecordBatch.from_pylist(self._kept, self._table.schema))
+        self._kept = []

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from natsbroker.files import syncDirectory
-from natsbroker.spark.tables.checking import ArchiveDamaged, examined, withChecksums
-from natsbroker.spark.tables.locations import Location, ObjectPath, filesystemOf, sizeOf
-from natsbroker.spark.tables.snapshots import File, failed, newPath
+from natsbroker.spark.tables.checking import intact, withChecksums
+from natsbroker.spark.tables.locations import Location, opened, sizeOf
+from natsbroker.spark.tables.snapshots import File, newPath, storing
 
 #: How many rows, or bytes, make a row group.
 _GROUP, _GROUP_BYTES = 131_072, 64 << 20
@@ -51,21 +51,16 @@ class FileWriter:
             self._write()
 
     def finish(self) -> list[File]:
-        """
-        @return: the file; nothing if there were no rows.
-        """
         if self._kept:
             self._write()
         if self._writer is None:
             return []
-        try:
+        with storing(self._path):
             self._writer.close()
             if isinstance(self._path, Path):
                 with open(self._path, "rb") as file:
                     os.fsync(file.fileno())
                 syncDirectory(self._path.parent)
-        except OSError as error:
-            raise failed(self._path, error) from None
         return [File(self._name, self._first, self._last, self._rows, sizeOf(self._path))]
 
     def abandon(self) -> None:
@@ -78,26 +73,22 @@ class FileWriter:
         group = pa.Table.from_batches(self._kept)
         self._kept, self._waiting, self._size = [], 0, 0
         seqs = group.column(self._seq) if self._seq else [pa.scalar(0)]
-        try:
+        with storing(self._path):
             if self._writer is None:
                 self._first = seqs[0].as_py()
                 self._writer = self._opened(group.schema)
             self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
-        except OSError as error:
-            raise failed(self._path, error) from None
         self._rows += group.num_rows
         self._last = seqs[-1].as_py()
 
     def _opened(self, schema: Any) -> pq.ParquetWriter:
-        path, filesystem = self._path, None
-        if isinstance(path, ObjectPath):
-            filesystem = filesystemOf(path.root)
-        elif not path.parent.exists():
+        path = self._path
+        if isinstance(path, Path) and not path.parent.exists():
             path.parent.mkdir(exist_ok=True)
             syncDirectory(path.parent.parent)
-        sink = path.name if isinstance(path, ObjectPath) else path
+        filesystem, name = opened(path)
         return pq.ParquetWriter(
-            sink, schema, filesystem=filesystem, compression="zstd", write_page_checksum=True
+            name, schema, filesystem=filesystem, compression="zstd", write_page_checksum=True
         )
 
 
@@ -106,7 +97,6 @@ def writeFiles(
 ) -> list[File]:
     """
     @param isByDay: whether another file begins where another day does, in UTC.
-    @return: files that follow each other.
     """
     files: list[File] = []
     day = ""
@@ -128,14 +118,9 @@ def writeFiles(
 
 
 def joinFiles(root: Location, files: Sequence[File], day: str = "") -> File:
-    """
-    @raise ArchiveDamaged: if a file has not what was written.
-    """
     writer = FileWriter(root, files[0].first, day)
     try:
-        for rows, findings in examined(root, files):
-            if findings:
-                raise ArchiveDamaged(root, findings)
+        for rows in intact(root, files):
             for batch in rows.to_batches():
                 writer.add(batch)
         [made] = writer.finish()

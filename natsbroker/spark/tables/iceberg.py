@@ -7,26 +7,28 @@ in the commit that adds the files.
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from pyiceberg import exceptions
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NoSuchTableError,
-    RESTError,
-    TableAlreadyExistsError,
-    ValidationException,
-)
-from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO, parquet_file_to_data_file
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform
+from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.types import (
     BinaryType,
     ListType,
@@ -36,11 +38,21 @@ from pyiceberg.types import (
     StructType,
     TimestamptzType,
 )
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
-from natsbroker.spark.tables.icebergcatalog import nameOf, placeIn
-from natsbroker.spark.tables.locations import Location, filesBelow
-from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, since
+from natsbroker.files import syncDirectory
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.locations import (
+    SCHEMES,
+    Location,
+    ObjectOutput,
+    filesBelow,
+    filesystemOf,
+)
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
@@ -69,19 +81,68 @@ _BEHAVIOUR = {
 _NEWEST = 100
 
 
+#: The archive's own catalog, and the file that names another one.
+MARKS = ("catalog.db", "_nb_catalog.json")
+
+_OWN = "natsbroker"
+_TABLE = "natsbroker.archive"
+
+_WRITER = {"py-io-impl": f"{__name__}.SyncedFileIO"}
+
+
+class _SyncedStream(io.BufferedWriter):
+    def close(self) -> None:
+        if not self.closed:
+            self.flush()
+            os.fsync(self.fileno())
+            super().close()
+            syncDirectory(Path(str(self.name)).parent)
+
+
+class _File(PyArrowFile):
+    def create(self, overwrite: bool = False) -> Any:
+        if self.location.partition(":")[0] in SCHEMES:
+            return ObjectOutput(super().create(overwrite))
+        path = Path(self._path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _SyncedStream(io.FileIO(path, "w" if overwrite else "x"))
+
+
+class SyncedFileIO(PyArrowFileIO):
+    """
+    Writes so that it stays, and reaches object stores as all that is not Iceberg's own does.
+    """
+
+    @staticmethod
+    def parse_location(location: str, properties: Any = EMPTY_DICT) -> tuple[str, str, str]:
+        scheme, host, path = PyArrowFileIO.parse_location(location, properties)
+        return scheme, host, path.removeprefix(f"{host}/") if scheme in SCHEMES else path
+
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> Any:
+        if scheme in SCHEMES:
+            return filesystemOf(f"{scheme}://{netloc}")
+        return super()._initialize_fs(scheme, netloc)
+
+    def new_output(self, location: str) -> PyArrowFile:
+        made = super().new_output(location)
+        if location.startswith(("file:", "/")) or location.partition(":")[0] in SCHEMES:
+            return _File(made.location, made._path, made._filesystem, made._buffer_size)
+        return made
+
+
 class IcebergTable(ArchiveTable):
     form = "iceberg"
     errors = (
-        CommitFailedException,
-        NoSuchTableError,
-        RESTError,
+        exceptions.CommitFailedException,
+        exceptions.NoSuchTableError,
+        exceptions.RESTError,
         SQLAlchemyError,
-        TableAlreadyExistsError,
-        ValidationException,
+        exceptions.TableAlreadyExistsError,
+        exceptions.ValidationException,
         OSError,
         ValueError,
     )
-    conflicts = (CommitFailedException, ValidationException)
+    conflicts = (exceptions.CommitFailedException, exceptions.ValidationException)
 
     def __init__(self, root: Location, catalog: str = "") -> None:
         """
@@ -89,14 +150,77 @@ class IcebergTable(ArchiveTable):
             empty: that of the archive that is there, or one of its own in the directory.
         """
         super().__init__(root)
-        self._place = placeIn(root, catalog)
+        if re.search(r"[#?%]", str(root)):
+            raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")
+        self.location = f"file://{root}" if isinstance(root, Path) else str(root)
+        self._catalog: Any = None
+        self._name, self.identifier = "", _TABLE
+        try:
+            said = json.loads((root / MARKS[1]).read_text("utf-8"))
+            self._name, self.identifier = said["catalog"], said["table"]
+            there = f"{self._name}:{self.identifier}"
+        except FileNotFoundError:
+            there = _OWN if (root / MARKS[0]).exists() else ""
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise TableError(f"{root / MARKS[1]}: makes no sense: {error}") from None
+        if catalog:
+            found = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
+            if found is None:
+                raise OptionError(f"catalog: CATALOG:NAMESPACE.TABLE expected, not {catalog!r}")
+            if there and there != catalog:
+                where = "in a catalog of its own" if there == _OWN else f"in the catalog {there}"
+                raise OptionError(f"{root} is an archive {where}")
+            self._name, self.identifier = found[1], found[2]
+        if not self._name and not isinstance(root, Path):
+            raise OptionError(
+                f"{root}: an Iceberg table in an object store is in a catalog that makes its"
+                " commits atomic: --catalog CATALOG:NAMESPACE.TABLE names it"
+            )
 
     def make(self) -> None:
         super().make()
-        try:
-            self._place.make()
-        except self.errors as error:
-            raise self._failed(error) from None
+        with self._failing():
+            self._prepare()
+
+    def _prepare(self) -> None:
+        if self._name:
+            said = {"catalog": self._name, "table": self.identifier}
+            (self.root / MARKS[1]).write_text(json.dumps(said), "utf-8")
+        namespace = self.identifier.rpartition(".")[0]
+        with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
+            self._opened().create_namespace_if_not_exists(namespace)
+
+    def catalog(self) -> Any:
+        """
+        @return: C{None} if it would have to be made.
+        """
+        isThere = self._name or (self.root / MARKS[0]).exists()
+        return self._opened() if isThere else None
+
+    def _opened(self) -> Any:
+        while self._catalog is None:
+            try:
+                self._catalog = load_catalog(self._name, **_WRITER) if self._name else self._own()
+            except (IntegrityError, OperationalError) as error:
+                # Somebody else makes the catalog's own tables at the same moment.
+                if "already exists" not in str(error):
+                    raise
+        return self._catalog
+
+    def _own(self) -> SqlCatalog:
+        path = str(self.root / MARKS[0])
+        uri = URL.create("sqlite", database=path, query={"timeout": "60"}).render_as_string()
+        found = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+        # So that no file stays open between two questions.
+        found.engine.dispose()
+        found.engine = create_engine(uri, poolclass=NullPool)
+        return found
+
+    def urlOf(self, path: str) -> str:
+        return f"{self.location}/{path}"
+
+    def pathOf(self, url: str) -> str:
+        return url.removeprefix(f"{self.location}/").removeprefix("file://")
 
     def create(self, first: TableSnapshot) -> None:
         properties = {
@@ -109,11 +233,11 @@ class IcebergTable(ArchiveTable):
         if first.partition:
             source = _SCHEMA.find_field("time").field_id
             spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
-        place = self._place
         try:
-            place.make()
-            place.catalog().create_table(
-                place.identifier, _SCHEMA, place.location, spec, properties=properties
+            self._prepare()
+            # Not in a transaction: some catalogs begin no table that is not there yet.
+            self.catalog().create_table(
+                self.identifier, _SCHEMA, self.location, spec, properties=properties
             )
         except self.errors as error:
             if self.latest() is None:
@@ -122,24 +246,21 @@ class IcebergTable(ArchiveTable):
     def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
-        paths = [f"{self._place.location}/{each.path}" for each in after.files]
+        urls = [self.urlOf(each.path) for each in after.files]
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
             # That none is there already was checked, and holds for the same snapshot.
-            transaction.add_files(paths, said, check_duplicate_files=False)
+            transaction.add_files(urls, said, check_duplicate_files=False)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         summaries = [each.summary for each in table.snapshots()]
         return [each.get("natsbroker.commit") for each in summaries if each is not None]
 
-    def expire(self, base: TableSnapshot, start: int) -> bool:
-        table = self._open()
-        found = self._read(table, False)
-        if (found.start, found.stop, found.lost) != (base.start, base.stop, base.lost):
-            return False
-        said = _said(replace(found, start=start, lost=since(start, found.lost)))
-        return self._overwritten(table, [each for each in base.files if each.first < start], said)
+    def _expire(
+        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool:
+        return self._overwritten(table, old, _said(after))
 
     def _replace(self, old: Sequence[File], new: File) -> bool:
         return self._overwritten(self._open(), old, {}, new)
@@ -148,13 +269,11 @@ class IcebergTable(ArchiveTable):
         self, table: Any, old: Sequence[File], said: dict[str, str], new: File | None = None
     ) -> bool:
         """
-        Take files out of a table, and perhaps one in.
-
-        @return: C{False} if one of them is not in the table any more.
+        @return: C{False} if one of the files is not in the table any more.
         """
         gone = {each.path for each in old}
         files = [each.file for each in table.scan().plan_files()]
-        entries = [each for each in files if nameOf(each.file_path, self._place) in gone]
+        entries = [each for each in files if self.pathOf(each.file_path) in gone]
         if len(entries) < len(old):
             return False
         table.metadata.properties.update(_BEHAVIOUR)
@@ -166,9 +285,8 @@ class IcebergTable(ArchiveTable):
                     for each in entries:
                         change.delete_data_file(each)
                     if new is not None:
-                        path = f"{self._place.location}/{new.path}"
-                        metadata = transaction.table_metadata
-                        change.append_data_file(parquet_file_to_data_file(table.io, metadata, path))
+                        where = transaction.table_metadata, self.urlOf(new.path)
+                        change.append_data_file(parquet_file_to_data_file(table.io, *where))
 
         return self._committed(commit)
 
@@ -183,7 +301,7 @@ class IcebergTable(ArchiveTable):
         """
         self.require()
         oldest = time.time() - age
-        try:
+        with self._failing():
             table = self._open()
             branches = {each.snapshot_id for each in table.refs().values()}
             pairs = list(pairwise(sorted(table.snapshots(), key=lambda x: x.sequence_number)))
@@ -204,29 +322,24 @@ class IcebergTable(ArchiveTable):
                 path: size
                 for folder, ends in (("data", ".parquet"), ("metadata", (".avro", ".json")))
                 for path, written, size in filesBelow(self.root, folder)
-                if path.endswith(ends) and f"{self._place.location}/{path}" not in named
+                if path.endswith(ends) and self.urlOf(path) not in named
                 if written < oldest
             }
             for each in () if isDryRun else old:
                 (self.root / each).unlink(missing_ok=True)
             return Vacuumed(len(old), len(expired), sum(old.values()))
-        except self.errors as error:
-            raise self._failed(error) from None
 
     def _open(self) -> Any:
-        try:
-            catalog = self._place.catalog()
-            return None if catalog is None else catalog.load_table(self._place.identifier)
-        except NoSuchTableError:
-            return None
-        except self.errors as error:
-            raise self._failed(error) from None
+        with self._failing(), suppress(exceptions.NoSuchTableError):
+            if (catalog := self.catalog()) is not None:
+                return catalog.load_table(self.identifier)
+        return None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:
         said = table.properties
         if "natsbroker.log" not in said:
             raise TableError(f"{self.root}: is an Iceberg table, and no archive")
-        try:
+        with self._failing(KeyError, TypeError):
             start, stop = int(said["natsbroker.start"]), int(said["natsbroker.stop"])
             return TableSnapshot(
                 table.metadata.last_sequence_number,
@@ -238,8 +351,6 @@ class IcebergTable(ArchiveTable):
                 tuple((int(a), int(b)) for a, b in json.loads(said["natsbroker.lost"])),
                 "date" if table.spec().fields else "",
             )
-        except (*self.errors, KeyError, TypeError) as error:
-            raise self._failed(error) from None
 
     def _files(self, table: Any) -> Iterator[File]:
         field = table.schema().find_field("seq").field_id
@@ -249,7 +360,7 @@ class IcebergTable(ArchiveTable):
                     f"{self.root}: another program has deleted rows of files that are still there"
                 )
             file = task.file
-            path = nameOf(file.file_path, self._place)
+            path = self.pathOf(file.file_path)
             if field not in file.lower_bounds or field not in file.upper_bounds:
                 raise TableError(f"{path}: has no statistics that say which sequences it has")
             bounds = (file.lower_bounds[field], file.upper_bounds[field])
@@ -258,10 +369,9 @@ class IcebergTable(ArchiveTable):
             yield File(path, first, last, file.record_count, file.file_size_in_bytes)
 
     def _failed(self, error: Exception) -> TableError:
-        if isinstance(error, SQLAlchemyError) and error.args and str(error.args[0]):
-            # The rest is the statement.
-            return super()._failed(ValueError(error.args[0]))
-        return super()._failed(error)
+        # The rest is the statement.
+        isSQL = isinstance(error, SQLAlchemyError) and error.args and str(error.args[0])
+        return super()._failed(ValueError(error.args[0]) if isSQL else error)
 
 
 def _said(snapshot: TableSnapshot) -> dict[str, str]:

@@ -39,7 +39,6 @@ class ObjectPath:
     when the writer is closed.
 
     @ivar root: the URL of the table or of a directory of tables.
-    @ivar name: below it.
     """
 
     root: str
@@ -52,15 +51,10 @@ class ObjectPath:
         return f"{self.root}/{self.name}" if self.name else self.root
 
     def exists(self) -> bool:
-        """
-        Whether there is such an object, or an object below such a prefix.
-        """
+        filesystem = filesystemOf(self.root)
         chosen = pafs.FileSelector(self.name, allow_not_found=True)
-        isFile = self._info().type != pafs.FileType.NotFound
-        return isFile or bool(filesystemOf(self.root).get_file_info(chosen))
-
-    def size(self) -> int:
-        return self._info().size or 0
+        isFile = filesystem.get_file_info(self.name).type != pafs.FileType.NotFound
+        return isFile or bool(filesystem.get_file_info(chosen))
 
     def unlink(self, missing_ok: bool = False) -> None:
         """
@@ -72,11 +66,8 @@ class ObjectPath:
             if not missing_ok:
                 raise
 
-    def input(self) -> Any:
-        return filesystemOf(self.root).open_input_file(self.name)
-
     def read_text(self, encoding: str) -> str:
-        with self.input() as source:
+        with filesystemOf(self.root).open_input_file(self.name) as source:
             return bytes(source.read()).decode(encoding)
 
     def write_text(self, text: str, encoding: str) -> None:
@@ -84,36 +75,21 @@ class ObjectPath:
         with ObjectOutput(stream) as sink:
             sink.write(text.encode(encoding))
 
-    def _info(self) -> Any:
-        return filesystemOf(self.root).get_file_info(self.name)
 
-
-class ObjectOutput:
+class ObjectOutput(pa.BufferedOutputStream):
     """
-    Writes bytes to an object. Arrow passes on large ones in a form that the stream of deltalake
-    does not take, and copies small ones.
+    Writes bytes to an object in pieces that its buffer takes, of twice their size. Arrow passes on
+    larger ones in a form that the stream of deltalake does not take.
     """
 
     def __init__(self, stream: Any) -> None:
-        self._stream = pa.BufferedOutputStream(stream, 2 * _PIECE)
-
-    def __enter__(self) -> ObjectOutput:
-        return self
-
-    def __exit__(self, *given: object) -> None:
-        self.close()
+        super().__init__(stream, 2 * _PIECE)
 
     def write(self, data: bytes) -> int:
         view = memoryview(data)
         for start in range(0, len(view), _PIECE):
-            self._stream.write(view[start : start + _PIECE])
+            super().write(view[start : start + _PIECE])
         return len(view)
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    def close(self) -> None:
-        self._stream.close()
 
 
 Location = Path | ObjectPath
@@ -133,22 +109,24 @@ def locationOf(text: str | os.PathLike[str] | ObjectPath) -> Location:
 
 
 def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
-    """
-    @raise TableError: if it is in an object store.
-    """
     place = locationOf(text)
     if isinstance(place, ObjectPath):
         raise TableError(f"{place}: only directories of mounted file systems are supported here")
     return place
 
 
-def sizeOf(place: Location) -> int:
+def opened(place: Location) -> tuple[Any, str]:
     """
-    @return: 0 if it is not there.
+    The filesystem of Arrow in which a place is, and its name there.
     """
     if isinstance(place, ObjectPath):
-        return place.size()
-    return place.stat().st_size if place.exists() else 0
+        return filesystemOf(place.root), place.name
+    return pafs.LocalFileSystem(), str(place)
+
+
+def sizeOf(place: Location) -> int:
+    filesystem, name = opened(place)
+    return filesystem.get_file_info(name).size or 0
 
 
 def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]:
@@ -156,21 +134,17 @@ def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]
     The path below a place, when it was written, and the size of each file in a directory of it and
     in those inside; none if there is no such directory.
     """
-    if isinstance(place, ObjectPath):
-        chosen = pafs.FileSelector(folder, allow_not_found=True, recursive=True)
-        for info in filesystemOf(str(place)).get_file_info(chosen):
-            if info.type == pafs.FileType.File:
-                yield info.path, info.mtime.timestamp(), info.size or 0
-        return
-    for each in (place / folder).rglob("*"):
-        if each.is_file():
-            found = each.stat()
-            yield each.relative_to(place).as_posix(), found.st_mtime, found.st_size
+    filesystem, name = opened(place)
+    above = f"{name}/" if name else ""
+    chosen = pafs.FileSelector(f"{above}{folder}", allow_not_found=True, recursive=True)
+    for info in filesystem.get_file_info(chosen):
+        if info.type == pafs.FileType.File:
+            yield info.path.removeprefix(above), info.mtime.timestamp(), info.size or 0
 
 
 def parquetFile(place: Location) -> Any:
     """
     What other programs wrote may have no checksums of pages, which is no error.
     """
-    source = place.input() if isinstance(place, ObjectPath) else place
-    return pq.ParquetFile(source, page_checksum_verification=True)
+    filesystem, name = opened(place)
+    return pq.ParquetFile(name, filesystem=filesystem, page_checksum_verification=True)

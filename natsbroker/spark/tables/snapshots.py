@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from natsbroker.spark.errors import DataSourceError
@@ -21,15 +22,18 @@ class TableError(DataSourceError):
     """
 
 
-def failed(place: object, error: OSError) -> TableError:
-    return TableError(f"{place}: {error.strerror or error}")
+@contextmanager
+def storing(place: object) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TableError(f"{place}: {error.strerror or error}") from None
 
 
 @dataclass(frozen=True)
 class Log:
     """
     @ivar scope: the domain of a stream, or the cluster of a channel.
-    @ivar identity: which log of that name.
     """
 
     kind: str
@@ -42,8 +46,6 @@ class Log:
 class File:
     """
     @ivar first: its lowest sequence; 0 in tables without sequences.
-    @ivar last: its highest one.
-    @ivar day: of its messages, if they go into its directory.
     """
 
     path: str
@@ -73,8 +75,7 @@ class Tile:
 class TableSnapshot:
     """
     @ivar table: tells this table from others of the same log.
-    @ivar start: the first sequence that it accounts for.
-    @ivar stop: the first one behind that it does not.
+    @ivar stop: the first sequence behind those that it accounts for.
     @ivar files: in the order of their sequences.
     @ivar lost: ranges of sequences that were not stored any more when they were to be archived, or
         could not be read.
@@ -133,9 +134,6 @@ def since(start: int, ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def newPath(start: int, day: str = "") -> str:
-    """
-    A path for a data file that nobody else uses.
-    """
     folder = f"data/date={day}" if day else "data"
     return f"{folder}/{start:020}-{uuid.uuid4().hex}.parquet"
 

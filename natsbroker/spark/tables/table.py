@@ -12,7 +12,8 @@ import importlib
 import os
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ from natsbroker.spark.tables.snapshots import (
     TableError,
     TableSnapshot,
     Tile,
-    failed,
     joined,
+    since,
+    storing,
 )
 
 #: What tells that a directory has a table of a format, and the class of such tables, whose module
@@ -58,7 +60,7 @@ class ArchiveTable(ABC):
     errors: tuple[type[Exception], ...] = (OSError, ValueError)
     conflicts: tuple[type[Exception], ...] = ()
 
-    def __init__(self, root: Location) -> None:
+    def __init__(self, root: Location, catalog: str = "") -> None:
         self.root = root
 
     @property
@@ -66,12 +68,9 @@ class ArchiveTable(ABC):
         return directoryOf(self.root)
 
     def make(self) -> None:
-        if not isinstance(self.root, Path):
-            return
-        try:
-            (self.root / "data").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise failed(self.root, error) from None
+        if isinstance(self.root, Path):
+            with storing(self.root):
+                (self.root / "data").mkdir(parents=True, exist_ok=True)
 
     def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
         """
@@ -83,10 +82,7 @@ class ArchiveTable(ABC):
         return None if table is None else self._read(table, hasFiles)
 
     @abstractmethod
-    def _open(self) -> Any:
-        """
-        The library's table as it is now; C{None} if there is none.
-        """
+    def _open(self) -> Any: ...
 
     @abstractmethod
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
@@ -154,17 +150,21 @@ class ArchiveTable(ABC):
         """
         @return: C{False} if somebody else's commit came first.
         """
-        try:
-            commit()
-        except self.conflicts:
-            return False
-        except self.errors as error:
-            raise self._failed(error) from None
+        with self._failing():
+            try:
+                commit()
+            except self.conflicts:
+                return False
         return True
 
+    @contextmanager
+    def _failing(self, *more: type[Exception]) -> Iterator[None]:
+        try:
+            yield
+        except (*self.errors, *more) as error:
+            raise self._failed(error) from None
+
     def _failed(self, error: Exception) -> TableError:
-        if isinstance(error, TableError):
-            return error
         return TableError(f"{self.root}: {' '.join(str(error).split()) or type(error).__name__}")
 
     def compact(self, target: int) -> int:
@@ -190,12 +190,9 @@ class ArchiveTable(ABC):
     @abstractmethod
     def _replace(self, old: Sequence[File], new: File) -> bool:
         """
-        Have a file take the place of others with the same messages.
-
-        @return: C{False} if one of them is not in the table any more.
+        @return: C{False} if one of the old files is not in the table any more.
         """
 
-    @abstractmethod
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
         Give up the messages before a sequence at which a tile begins. Their files stay until they
@@ -203,6 +200,17 @@ class ArchiveTable(ABC):
 
         @return: C{False} if somebody else changed the archive meanwhile.
         """
+        table = self._open()
+        found = self._read(table, False)
+        if (found.start, found.lost) != (base.start, base.lost):
+            return False
+        after = replace(found, start=start, lost=since(start, found.lost))
+        return self._expire(table, found, after, [x for x in base.files if x.first < start])
+
+    @abstractmethod
+    def _expire(
+        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool: ...
 
     @abstractmethod
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
@@ -269,6 +277,5 @@ def tableAt(
         if error.name and error.name.startswith("natsbroker"):
             raise
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
-    provider = getattr(module, _CLASSES[extra])
-    table: ArchiveTable = provider(root, catalog) if catalog else provider(root)
+    table: ArchiveTable = getattr(module, _CLASSES[extra])(root, catalog)
     return table

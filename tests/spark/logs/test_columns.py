@@ -18,11 +18,10 @@ def someRows() -> MessageRows:
     """
     @return: three messages, of which some are strange.
     """
-    rows = MessageRows()
-    rows.add(7, b"a.b", b"2026-11-20T08:00:00.123456789Z", b"", b"one")
-    rows.add(8, b"a.\xff", b"2026-11-20T08:00:00Z", b"\r\nK: v\r\nK:w \r\nno colon", b"\x00\xff")
-    rows.add(9, b"c", b"1969-12-31T23:59:59.5Z", b"\r\nN\xff: \xc3\xa9: x", b"")
-    return rows
+    times = [b"2026-11-20T08:00:00.123456789Z", b"2026-11-20T08:00:00Z", b"1969-12-31T23:59:59.5Z"]
+    heads = [b"", b"\r\nK: v\r\nK:w \r\nno colon", b"\r\nN\xff: \xc3\xa9: x"]
+    payloads = [b"one", b"\x00\xff", b""]
+    return MessageRows([7, 8, 9], [b"a.b", b"a.\xff", b"c"], times, heads, payloads)
 
 
 def test_batch() -> None:
@@ -52,15 +51,6 @@ def test_projection() -> None:
     """A batch has the columns that were asked for, in that order."""
     batch = toBatch(someRows(), "S", ("data", "seq"))
     assert batch.schema == pa.schema([("data", pa.binary()), ("seq", pa.int64())])
-
-
-def test_cutAndKeep() -> None:
-    """Messages can be dropped from the end, or anywhere."""
-    rows = someRows()
-    rows.keep([True, False, True])
-    assert (rows.seqs, rows.payloads) == ([7, 9], [b"one", b""])
-    rows.cut(1)
-    assert (len(rows), rows.subjects, rows.times[0][:4]) == (1, [b"a.b"], b"2026")
 
 
 def test_schema() -> None:

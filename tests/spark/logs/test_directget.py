@@ -68,7 +68,7 @@ class TestServer:
         stream = station.stream()
         assert got(station, stream, 1, 10, 1 << 20).isEnd
         stream.fill([b"x"])
-        assert not got(station, stream, 2, 10, 1 << 20).rows
+        assert not got(station, stream, 2, 10, 1 << 20).rows.seqs
 
     def test_forgedMetadata(self, station: Station) -> None:
         """A publisher cannot say what a message's sequence or subject is, nor end the answer."""

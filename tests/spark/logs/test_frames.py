@@ -35,9 +35,9 @@ def frameOf(*rows: tuple[int, int, bytes, bytes, bytes], left: tuple[str, ...] =
 
 def test_sameAsRows() -> None:
     """Every column has the values and the type that direct gets give it."""
-    rows = MessageRows()
-    rows.add(3, b"a", b"1970-01-01T00:00:01.000000007Z", b"\r\nStan-Reply: a.b\r\nX: 1", b"one")
-    rows.add(4, b"b\xff", b"1970-01-01T00:00:02Z", b"", b"")
+    times = [b"1970-01-01T00:00:01.000000007Z", b"1970-01-01T00:00:02Z"]
+    heads = [b"\r\nStan-Reply: a.b\r\nX: 1", b""]
+    rows = MessageRows([3, 4], [b"a", b"b\xff"], times, heads, [b"one", b""])
     frame = frameOf((3, 10**9 + 7, b"a", BLOCK, b"one"), (4, 2 * 10**9, b"b\xff", b"", b""))
     expected = toBatch(rows, "c", list(COLUMNS))
     found = frameBatch(frame, "c", list(COLUMNS))

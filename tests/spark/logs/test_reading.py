@@ -210,9 +210,10 @@ def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
         connection: object, subject: str, start: int, count: int, size: int, pattern: str
     ) -> tuple[MessageRows, bool]:
         known = sorted(each for each in next(turns) if each >= start)
-        rows = MessageRows()
-        for seq in known[:count]:
-            rows.add(seq, b"x", b"2026-11-20T08:00:00Z", b"", b"")
+        seqs = known[:count]
+        empty = [b""] * len(seqs)
+        times = [b"2026-11-20T08:00:00Z"] * len(seqs)
+        rows = MessageRows(seqs, [b"x"] * len(seqs), times, empty, empty[:])
         return rows, len(known) <= count
 
     return fetch

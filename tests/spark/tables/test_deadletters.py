@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.tables.deadletters import DeadLetters, DeadLetterTable
+from natsbroker.spark.tables.delta import DeadLetters, DeadLetterTable
 from natsbroker.spark.tables.snapshots import TableError
 
 COLUMNS = pa.schema([("data", pa.binary())])

@@ -193,9 +193,7 @@ class TestOthers:
 def test_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table in a catalog that PyIceberg is configured for is found there again."""
     shared = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/prod.db")
-    monkeypatch.setattr(
-        "natsbroker.spark.tables.icebergcatalog.load_catalog", lambda name, **_: shared
-    )
+    monkeypatch.setattr("natsbroker.spark.tables.iceberg.load_catalog", lambda name, **_: shared)
     root = tmp_path / "lake"
     table = tableAt(root, "iceberg", "prod:lake.orders")
     table.make()

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.icebergcatalog import MARKS, SyncedFileIO, nameOf, placeIn
+from natsbroker.spark.tables.iceberg import MARKS, IcebergTable, SyncedFileIO
 from natsbroker.spark.tables.snapshots import TableError
 from natsbroker.spark.tables.table import FORMATS, formOf
 from tests.spark.tablecontract import together
@@ -20,22 +20,22 @@ from tests.spark.tablecontract import together
 
 def test_own(tmp_path: Path) -> None:
     """A catalog of its own is in the directory, and is made only on request."""
-    place = placeIn(tmp_path, "")
+    place = IcebergTable(tmp_path)
     assert place.catalog() is None
     assert list(tmp_path.iterdir()) == []
     place.make()
     place.make()
     assert place.catalog().list_namespaces() == [("natsbroker",)]
-    assert [x.name for x in tmp_path.iterdir()] == [MARKS[0]]
+    assert {x.name for x in tmp_path.iterdir()} == {MARKS[0], "data"}
     assert (place.identifier, place.location) == ("natsbroker.archive", f"file://{tmp_path}")
     with pytest.raises(OptionError, match="is an archive in a catalog of its own"):
-        placeIn(tmp_path, "prod:a.b")
+        IcebergTable(tmp_path, "prod:a.b")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which files are open")
 def test_closed(tmp_path: Path) -> None:
     """No file of the catalog stays open."""
-    place = placeIn(tmp_path, "")
+    place = IcebergTable(tmp_path)
     place.make()
     assert place.catalog().list_tables("natsbroker") == []
     files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
@@ -46,7 +46,7 @@ def test_madeTogether(tmp_path: Path) -> None:
     """Many who make the same catalog are in nobody's way."""
 
     def work(number: int) -> bool:
-        placeIn(tmp_path, "").make()
+        IcebergTable(tmp_path).make()
         return True
 
     assert len(together(6, work)) == 6
@@ -64,37 +64,37 @@ def test_marks(tmp_path: Path) -> None:
 def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another catalog is remembered, with the configuration that PyIceberg has for it."""
     monkeypatch.setattr(
-        "natsbroker.spark.tables.icebergcatalog.load_catalog",
+        "natsbroker.spark.tables.iceberg.load_catalog",
         lambda name, **given: SqlCatalog(name, uri=f"sqlite:///{tmp_path}/{name}.db", **given),
     )
-    placeIn(tmp_path, "prod:lake.raw.orders").make()
-    place = placeIn(tmp_path, "")
+    IcebergTable(tmp_path, "prod:lake.raw.orders").make()
+    place = IcebergTable(tmp_path)
     assert place.identifier == "lake.raw.orders"
     assert place.catalog().list_namespaces("lake") == [("lake", "raw")]
     assert (tmp_path / "prod.db").exists()
     (tmp_path / MARKS[1]).write_text("?")
     with pytest.raises(TableError, match=r"_nb_catalog\.json: makes no sense"):
-        placeIn(tmp_path, "")
+        IcebergTable(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["prod", "prod:", "prod:orders", ":a.b", "a:b.c:d", "a:b..c"])
 def test_misspelt(text: str, tmp_path: Path) -> None:
     """What names no table of a catalog is refused."""
     with pytest.raises(OptionError, match=r"CATALOG:NAMESPACE\.TABLE expected"):
-        placeIn(tmp_path, text)
+        IcebergTable(tmp_path, text)
 
 
 def test_places() -> None:
     """Directories that URLs cannot spell are refused."""
     with pytest.raises(TableError, match="Iceberg has no names for files below"):
-        placeIn(Path("/lake/a#b"), "")
+        IcebergTable(Path("/lake/a#b"))
 
 
 def test_names(tmp_path: Path) -> None:
     """Files are named below the directory, or whole."""
-    place = placeIn(tmp_path, "")
-    assert nameOf(f"file://{tmp_path}/data/x.parquet", place) == "data/x.parquet"
-    assert nameOf("file:///elsewhere/x.parquet", place) == "/elsewhere/x.parquet"
+    place = IcebergTable(tmp_path)
+    assert place.pathOf(f"file://{tmp_path}/data/x.parquet") == "data/x.parquet"
+    assert place.pathOf("file:///elsewhere/x.parquet") == "/elsewhere/x.parquet"
 
 
 def test_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ from natsbroker.spark.tables.snapshots import (
     TableError,
     TableSnapshot,
     Tile,
-    failed,
     joined,
     newPath,
     ordered,
+    storing,
 )
 from tests.spark.tablecontract import LOG
 
@@ -53,10 +53,13 @@ def test_ordered() -> None:
             ordered([file(5, 6), file(1, 2)], start, stop)
 
 
-def test_failed() -> None:
+@pytest.mark.parametrize(
+    ("error", "text"), [(OSError(28, "No space left"), "No space left"), (OSError("odd"), "odd")]
+)
+def test_failed(error: OSError, text: str) -> None:
     """An error says where and why."""
-    assert str(failed("/x", OSError(28, "No space left"))) == "/x: No space left"
-    assert str(failed("/x", OSError("odd"))) == "/x: odd"
+    with pytest.raises(TableError, match=f"^/x: {text}$"), storing("/x"):
+        raise error
 
 
 def test_paths() -> None:

@@ -25,7 +25,7 @@ from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sessionFor, 
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.checking import COLUMNS, SCHEMA, ArchiveDamaged, Difference
 from natsbroker.spark.tables.locations import directoryOf
-from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, failed
+from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, storing
 from natsbroker.spark.tables.table import FORMATS, FORMER, tableAt
 
 _NAME = re.compile(r"(\d{20})-(\d{20})\.parquet")
@@ -118,11 +118,9 @@ def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]
     @param rows: how many sequences a file has at most.
     @return: how many rows and files were written, and where the files stop.
     """
-    try:
+    with storing(to):
         to.mkdir(parents=True, exist_ok=True)
         names = [found for each in to.iterdir() if (found := _NAME.fullmatch(each.name))]
-    except OSError as error:
-        raise failed(to, error) from None
     snapshot = archive.snapshot
     start = max((int(each[2]) for each in names), default=snapshot.start)
     if start < snapshot.start:
