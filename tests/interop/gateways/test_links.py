@@ -254,11 +254,14 @@ def test_silent(tmp_path: Path, request: pytest.FixtureRequest) -> None:
             sites += started(plans[1:], _home(tmp_path, "second"), {"GA": proxy.port})
             for site in sites:
                 showLogs(request.node, site)
-            world = World(sites)
-            world.sync()
+            before = World(sites)
+            before.sync()
+            for client in before.clients:
+                client.close()  # It would be stale, too.
             proxy.silence()
             sites[1].waitForLog("Gateway connection closed: Stale Connection")
             proxy.heal()
+            world = World(sites)
             exchanged(world, b"after")
             for client in world.clients:
                 client.close()

@@ -224,7 +224,7 @@ class Histories:
             assert info["num_ack_pending"] == len(held) or self.isPerSubject
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}, {"max_msgs": 9}])
 def test_anyOrder(seed: int, limits: dict[str, int]) -> None:
     """

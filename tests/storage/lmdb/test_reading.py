@@ -41,7 +41,7 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        self.env: Any = lmdb.Environment(str(path), subdir=False, map_size=1 << 22)
+        self.env: Any = lmdb.Environment(str(path), subdir=False, map_size=1 << 22, sync=False)
         self.records: dict[tuple[int, int], bytes] = {}
         self.firsts: dict[tuple[int, int], int] = {}
         for identity in IDENTITIES:
