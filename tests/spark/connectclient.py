@@ -8,6 +8,7 @@ A process has sessions of its own Spark or of Spark Connect, so this is one of i
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import sys
@@ -59,6 +60,9 @@ def commanded(job: str, url: str, *arguments: str) -> dict[str, Any]:
     """A job by its command line, with the tasks at the server."""
     out, err = io.StringIO(), io.StringIO()
     code = cli.main((job, "--master", url, *arguments), out, err)
+    # PySpark 4.0 closes what all sessions of a process share when it forgets one of them: not in
+    # the middle of another one's request.
+    gc.collect()
     lines = out.getvalue().splitlines()
     said: dict[str, Any] = json.loads(lines[-1]) if lines else {"error": err.getvalue()}
     return {"code": code, **{name: said[name] for name in _SAID if name in said}}
