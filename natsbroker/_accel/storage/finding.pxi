@@ -52,11 +52,11 @@ def findLast(txn, bytes key not None):
 
 def findRecord(txn, uint64_t identity, uint64_t sequence):
     """
-    A record, unverified.
+    A record, unverified, that may have been deleted.
 
     @param txn: a transaction of LMDB.
-    @return: the first sequence of its block, and its bytes; C{None} if it is not there, or records
-        of the block were deleted.
+    @return: the first sequence of its block, its bytes, and the value that says what was deleted
+        from the block, C{None} for nothing; C{None} if there is no such record.
     """
     cdef bytes wanted = sequenceKey(c"B", identity, sequence)
     cdef Py_buffer raw
@@ -75,15 +75,15 @@ def findRecord(txn, uint64_t identity, uint64_t sequence):
         return None
     for place in range(9, SEQUENCE_KEY):
         first = first << 8 | <unsigned char> text[place]
-    if txn.get(sequenceKey(c"G", identity, first)) is not None:
-        return None
     found = cursor.value()
     PyObject_GetBuffer(found, &raw, PyBUF_SIMPLE)
     try:
         record = recordIn(<const char*> raw.buf, raw.len, sequence)
     finally:
         PyBuffer_Release(&raw)
-    return None if record is None else (first, record)
+    if record is None:
+        return None
+    return first, record, txn.get(sequenceKey(c"G", identity, first))
 
 
 cdef bytes recordIn(const char* at, Py_ssize_t size, uint64_t sequence):

@@ -145,9 +145,10 @@ def findRecord(
     The first sequence of the block of a record, and the bytes of the record, unverified.
     """
     if hot.findRecord is not None:
-        quick: tuple[int, bytes] | None = hot.findRecord(txn, identity, sequence)
-        if quick is not None:
-            return quick
+        quick: tuple[int, bytes, bytes | None] | None = hot.findRecord(txn, identity, sequence)
+        if quick is None or sequence in _deadIn(identity, quick[0], quick[2]):
+            return None
+        return quick[:2]
     found = blockIn(txn, identity, sequence)
     if found is None or sequence in found[2]:
         return None
@@ -185,9 +186,13 @@ def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
 
 
 def _dead(txn: lmdb.Transaction[bytes], identity: int, first: int) -> frozenset[int]:
-    key = deadKey(identity, first)
-    raw = txn.get(key)
-    return NONE if raw is None else unpackDead(first, unwrapEither(bytes(raw), key)[0].value)
+    return _deadIn(identity, first, txn.get(deadKey(identity, first)))
+
+
+def _deadIn(identity: int, first: int, raw: bytes | None) -> frozenset[int]:
+    if raw is None:
+        return NONE
+    return unpackDead(first, unwrapEither(bytes(raw), deadKey(identity, first))[0].value)
 
 
 def findTime(
