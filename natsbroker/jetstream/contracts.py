@@ -122,22 +122,8 @@ class ConsumerStream(Protocol):
         """The last sequence that is durable."""
 
     @property
-    def announced(self) -> int:
-        """The last sequence up to which its consumers know the messages that they want."""
-
-    @property
-    def removals(self) -> int:
-        """How often single messages were removed: not all consumers are notified."""
-
-    def mayHold(self, consumer: Any) -> None:
-        """
-        A consumer may have read or delivered messages, and is notified when they are removed.
-        """
-
-    def refiltered(self, consumer: Any, previous: tuple[bytes, ...]) -> None:
-        """
-        A consumer has other filters than before.
-        """
+    def consumers(self) -> Any:
+        """The L{natsbroker.jetstream.consumers.table.ConsumerTable}."""
 
     def read(
         self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20
@@ -232,10 +218,6 @@ class ExpiringStream(DirectStream, Protocol):
     @property
     def log(self) -> Any:
         """The records."""
-
-    @property
-    def consumers(self) -> Any:
-        """The L{natsbroker.jetstream.consumers.table.ConsumerTable}."""
 
     @property
     def publisher(self) -> Any:

@@ -311,7 +311,7 @@ class Consumer:
         filters = core.cursor.filters
         if filtersOf(config) != filters:
             core.cursor.refilter(filtersOf(config))
-            self.stream.refiltered(self, filters)
+            self.stream.consumers.refiltered(self, filters)
         self._watchActivity()
         core.pump()
         return self.refresh()

@@ -232,14 +232,14 @@ class RecordCursor:
         """
         if self._stream.first > self.position:
             self._discardBefore(self._stream.first)
-        if self._stream.removals != self._removals:
-            self._removals = self._stream.removals
+        consumers = self._stream.consumers
+        if consumers.removals != self._removals:
+            self._removals = consumers.removals
             if self._remaining:
                 self._stale()
-        announced = self._stream.announced
-        if announced > self._last and self._isCovered:
-            self._scan = max(self._scan, announced + 1)
-            self._last = announced
+        if consumers.announced > self._last and self._isCovered:
+            self._scan = max(self._scan, consumers.announced + 1)
+            self._last = consumers.announced
 
     def replaced(self, records: Sequence[Record], isLast: bool) -> None:
         """

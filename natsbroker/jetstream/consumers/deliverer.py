@@ -148,7 +148,7 @@ class ConsumerDeliverer:
         core = self.core
         if self._isPumping or not core.isServing:
             return
-        core.stream.mayHold(core.owner)
+        core.stream.consumers.mayHold(core.owner)
         self._isPumping = True
         self._sliceBytes = delivered = 0
         held = self._heldCount

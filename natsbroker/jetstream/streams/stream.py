@@ -119,20 +119,6 @@ class Stream(StreamRecords):
         return CopiedStates(store.states(self.account.spaceOf(self.name)))
 
     @property
-    def announced(self) -> int:
-        return self.consumers.announced
-
-    @property
-    def removals(self) -> int:
-        return self.consumers.removals
-
-    def mayHold(self, consumer: Consumer) -> None:
-        self.consumers.mayHold(consumer)
-
-    def refiltered(self, consumer: Consumer, previous: tuple[bytes, ...]) -> None:
-        self.consumers.refiltered(consumer, previous)
-
-    @property
     def isShared(self) -> bool:
         """
         Whether another broker may lead it later.

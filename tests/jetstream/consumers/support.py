@@ -168,6 +168,20 @@ class DelayedStates:
                 each.cancel()
 
 
+class FakeTable(list[Consumer]):
+    """
+    Consumers that are all asked for each message, and notified of each removal.
+    """
+
+    announced = removals = 0
+
+    def mayHold(self, consumer: Any) -> None:
+        pass
+
+    def refiltered(self, consumer: Any, previous: tuple[bytes, ...]) -> None:
+        pass
+
+
 class FakeStream:
     """
     A stream without rules.
@@ -179,7 +193,6 @@ class FakeStream:
     """
 
     isShared = False
-    announced = removals = 0
 
     def __init__(self, stage: ConsumerStage, log: MemoryLog, config: StreamConfig) -> None:
         self.account = stage.fakeAccount
@@ -190,7 +203,7 @@ class FakeStream:
         self.settledSequences: list[int] = []
         self.lateSequences: list[int] = []
         self.ended: list[Any] = []
-        self.consumers: list[Consumer] = []
+        self.consumers = FakeTable()
         self.lag = 0.0
         self._clock = stage.clock
 
@@ -249,12 +262,6 @@ class FakeStream:
 
     def consumerEnded(self, consumer: Any) -> None:
         self.ended.append(consumer)
-
-    def mayHold(self, consumer: Any) -> None:
-        pass  # All are notified.
-
-    def refiltered(self, consumer: Any, previous: tuple[bytes, ...]) -> None:
-        pass  # Each consumer is asked for each message.
 
     # What the tests do.
 

@@ -89,7 +89,7 @@ def test_filters(stage: ConsumerStage) -> None:
     reader = Reader(stage, b"s.a")
     assert reader.cursor.numPending == 2
     stage.stream.publish("s.b")
-    stage.stream.announced = 4
+    stage.stream.consumers.announced = 4
     assert [reader.take() for _ in range(3)] == [1, 3, 0]
     assert reader.cursor.position == 5
 
