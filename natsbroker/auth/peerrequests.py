@@ -90,7 +90,7 @@ class PeerRequests:
         reached = self._responder.ask(subject, body, reply)
         if request.ended.called:
             return request.ended
-        request.silent += max(reached, self._count()) if reached else 0
+        request.silent += max(reached, self._count())
         if not reached:
             self._end(request, PeerEnding.ALONE)
         elif request.silent <= 0:
