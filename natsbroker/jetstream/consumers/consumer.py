@@ -243,12 +243,13 @@ class Consumer:
 
     # Changes of the stream.
 
-    def stored(self, records: Sequence[Record], last: int) -> None:
+    def stored(self, records: Sequence[Record], last: int) -> bool:
         """
         Messages that it wants became durable.
 
         @param records: at least one, in order of sequence.
         @param last: the sequence up to which there are no others that it wants.
+        @return: whether it can sleep, see L{natsbroker.jetstream.consumers.table.FilterGroup}.
         """
         core = self.core
         canDeliver = self._deliverer.canDeliver()
@@ -257,6 +258,7 @@ class Consumer:
             core.cursor.replaced(records, limit == 1)
         if canDeliver and core.isServing:
             core.pump()
+        return not canDeliver and core.cursor.canSleep(last)
 
     @property
     def isHolding(self) -> bool:

@@ -65,6 +65,15 @@ async def fetchRecords(stream: ConsumerStream, sequences: Sequence[int]) -> dict
     return found
 
 
+class StoredCount:
+    """
+    @ivar count: the messages with certain subjects that were stored so far.
+    @ivar last: the sequence up to which they are counted.
+    """
+
+    count = last = 0
+
+
 class RecordCursor:
     """
     The position of a consumer in its stream.
@@ -95,6 +104,7 @@ class RecordCursor:
         self._generation = self._changes = self._removals = 0
         self._isStale = True
         self.isBusy = False
+        self._asleep: tuple[StoredCount, Callable[[], object], int] | None = None
         self.restart(1)
 
     def restart(self, position: int, resume: int = 0, skip: Collection[int] = ()) -> None:
@@ -103,6 +113,7 @@ class RecordCursor:
 
         @param skip: for C{last_per_subject}: the sequences up to C{resume} that are delivered.
         """
+        self._wake()
         self._generation += 1
         self.position = position
         self.resume = resume
@@ -144,9 +155,10 @@ class RecordCursor:
         """
         The messages that were not delivered yet.
         """
-        if not self._skip and self.position > self._last:
+        missed = 0 if self._asleep is None else self._asleep[0].count - self._asleep[2]
+        if not missed and not self._skip and self.position > self._last:
             return 0
-        return max(self._remaining, 0)
+        return max(self._remaining + missed, 0)
 
     @property
     def isCounted(self) -> bool:
@@ -211,6 +223,39 @@ class RecordCursor:
             self._buffer.extend([each for each in records if each.sequence >= scan])
             self._scan = max(scan, last + 1)
 
+    def canSleep(self, last: int) -> bool:
+        """
+        Whether it is enough to count the messages that are stored from now on.
+
+        @param last: the sequence of the last one so far.
+        """
+        if self.isBusy or (self._stream.config.max_msgs_per_subject > 0 and not self._isStale):
+            return False
+        return self._counted == self._last == last >= self.position - 1
+
+    def sleep(self, stored: StoredCount, woken: Callable[[], object]) -> None:
+        """
+        Learn of no messages until it is used again.
+
+        @param stored: counts them.
+        @param woken: called then.
+        """
+        self._asleep = stored, woken, stored.count
+        if self._buffer and self._stream.config.max_msgs_per_subject > 0:
+            self._forgetRead()  # New messages may take the place of some.
+
+    def _wake(self) -> None:
+        if self._asleep is None:
+            return
+        (stored, woken, known), self._asleep = self._asleep, None
+        woken()
+        if stored.count > known:
+            self._changes += 1
+            self._remaining += stored.count - known
+            self._counted = self._last = stored.last
+            if self._stream.config.max_msgs_per_subject > 0:
+                self._stale()
+
     @property
     def _isCovered(self) -> bool:
         """
@@ -230,6 +275,7 @@ class RecordCursor:
         Pass over messages that are gone, and over those that do not match: the cursor knows of
         those that do. Others may be gone as well: then the pending ones are counted again.
         """
+        self._wake()
         if self._stream.first > self.position:
             self._discardBefore(self._stream.first)
         consumers = self._stream.consumers
@@ -256,10 +302,16 @@ class RecordCursor:
             last = {each.subject: each.sequence for each in records}
             self._buffer.keep(lambda each: last.get(each.subject, 0) <= each.sequence)
         elif not self.isBusy:
-            skipped = [each.sequence for each in self._buffer if each.sequence <= self.resume]
-            self._skip.extendleft(reversed(skipped))
-            self._buffer.clear()
-            self._scan = max(self.position, self.resume + 1)
+            self._forgetRead()
+
+    def _forgetRead(self) -> None:
+        """
+        Read again what was read and is not delivered.
+        """
+        skipped = [each.sequence for each in self._buffer if each.sequence <= self.resume]
+        self._skip.extendleft(reversed(skipped))
+        self._buffer.clear()
+        self._scan = max(self.position, self.resume + 1)
 
     def removed(self, sequences: Collection[int], before: int) -> None:
         """
@@ -275,6 +327,7 @@ class RecordCursor:
             self._discard(set(sequences))
 
     def _discardBefore(self, before: int) -> None:
+        self._wake()
         self._again = {each: record for each, record in self._again.items() if each >= before}
         self._buffer.drop(self._buffer.countBefore(before))
         while self._skip and self._skip[0] < before:
@@ -435,9 +488,6 @@ class RecordCursor:
         self._again.pop(sequence, None)
 
     def forgetRun(self, sequences: Iterable[int]) -> None:
-        """
-        The same for many messages.
-        """
         if self._again:
             for each in sequences:
                 self._again.pop(each, None)

@@ -5,10 +5,12 @@ The consumers of a stream, by name and by the subjects of the messages that they
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from natsbroker import hot
 from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.consumers.cursor import StoredCount
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 
 if TYPE_CHECKING:
@@ -19,6 +21,46 @@ _SHAPES = 1 << 30
 
 #: Subjects of which the consumers are remembered.
 _SUBJECTS = 8192
+
+
+class FilterGroup(StoredCount):
+    """
+    The consumers of a stream that have the same filters. Those that cannot deliver sleep: they cost
+    nothing when messages are stored, and count what they missed when they are used again.
+
+    @ivar filters: empty for all messages.
+    @ivar members: the consumers by name.
+    """
+
+    def __init__(self, filters: tuple[bytes, ...]) -> None:
+        self.filters = filters
+        self.members: dict[str, Consumer] = {}
+        self._awake: dict[str, Consumer] = {}
+
+    def add(self, consumer: Consumer) -> None:
+        self.members[consumer.name] = self._awake[consumer.name] = consumer
+
+    def remove(self, consumer: Consumer) -> None:
+        del self.members[consumer.name]
+        self._awake.pop(consumer.name, None)
+
+    def stored(self, records: Sequence[Record], last: int) -> None:
+        """
+        Hand messages to the consumers that are awake.
+
+        @param records: at least one, in order of sequence.
+        @param last: the sequence up to which there are no others that the group wants.
+        """
+        self.count += len(records)
+        self.last = last
+        for name, consumer in list(self._awake.items()):
+            if consumer.stored(records, last) and name in self._awake:
+                del self._awake[name]
+                consumer.core.cursor.sleep(self, partial(self._wake, consumer))
+
+    def _wake(self, consumer: Consumer) -> None:
+        if self.members.get(consumer.name) is consumer:
+            self._awake[consumer.name] = consumer
 
 
 class ConsumerTable(Mapping[str, "Consumer"]):
@@ -32,10 +74,10 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     def __init__(self) -> None:
         self._byName: dict[str, Consumer] = {}
-        self._unfiltered: dict[str, Consumer] = {}
-        self._filtered: hot.SubjectIndex[Consumer] = hot.SubjectIndex(_SHAPES)
-        self._recent: dict[bytes, tuple[Consumer, ...]] = {}
-        self._groups: dict[tuple[Consumer, ...], tuple[Consumer, ...]] = {}
+        self._groups: dict[tuple[bytes, ...], FilterGroup] = {}
+        self._filtered: hot.SubjectIndex[FilterGroup] = hot.SubjectIndex(_SHAPES)
+        self._recent: dict[bytes, tuple[FilterGroup, ...]] = {}
+        self._alike: dict[tuple[FilterGroup, ...], tuple[FilterGroup, ...]] = {}
         self._holding: dict[str, Consumer] = {}
         self.announced = self.removals = 0
 
@@ -85,54 +127,61 @@ class ConsumerTable(Mapping[str, "Consumer"]):
             self._list(consumer)
 
     def _list(self, consumer: Consumer) -> None:
-        if not consumer.filters:
-            self._unfiltered[consumer.name] = consumer
-        for each in consumer.filters:
-            self._filtered.insert(each, consumer)
-        self._forget()
+        group = self._groups.get(consumer.filters)
+        if group is None:
+            group = self._groups[consumer.filters] = FilterGroup(consumer.filters)
+            for each in group.filters:
+                self._filtered.insert(each, group)
+            self._forget()
+        group.add(consumer)
 
     def _unlist(self, consumer: Consumer, filters: tuple[bytes, ...]) -> None:
-        self._unfiltered.pop(consumer.name, None)
-        for each in filters:
-            self._filtered.remove(each, consumer)
-        self._forget()
+        group = self._groups[filters]
+        group.remove(consumer)
+        if not group.members:
+            del self._groups[filters]
+            for each in filters:
+                self._filtered.remove(each, group)
+            self._forget()
 
     @property
     def isFiltered(self) -> bool:
         """
         Whether a consumer has filters.
         """
-        return len(self._unfiltered) < len(self._byName)
+        return len(self._groups) > (() in self._groups)
 
     def isWanted(self, subject: bytes) -> bool:
         """
         Whether a consumer delivers messages with a subject.
         """
-        return bool(self._unfiltered or self._wanting(subject))
+        return () in self._groups or bool(self._wanting(subject))
 
     def wanting(self, subject: bytes) -> list[Consumer]:
         """
         The consumers that deliver messages with a subject.
         """
-        filtered = self._wanting(subject) if self.isFiltered else ()
-        return [*self._unfiltered.values(), *filtered]
+        groups = list(self._wanting(subject)) if self.isFiltered else []
+        if () in self._groups:
+            groups.insert(0, self._groups[()])
+        return [each for group in groups for each in group.members.values()]
 
-    def _wanting(self, subject: bytes) -> tuple[Consumer, ...]:
+    def _wanting(self, subject: bytes) -> tuple[FilterGroup, ...]:
         """
-        The consumers that have a filter for a subject: the same tuple for subjects that the same
-        ones have filters for.
+        The groups that have a filter for a subject: the same tuple for subjects that the same ones
+        have filters for.
         """
         found = self._recent.get(subject)
         if found is None:
             if len(self._recent) >= _SUBJECTS:
                 self._forget()
             found = tuple(dict.fromkeys(self._filtered.match(subject)))
-            found = self._recent[subject] = self._groups.setdefault(found, found)
+            found = self._recent[subject] = self._alike.setdefault(found, found)
         return found
 
     def _forget(self) -> None:
         self._recent.clear()
-        self._groups.clear()
+        self._alike.clear()
 
     def stored(self, records: Sequence[Record]) -> None:
         """
@@ -141,11 +190,11 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         @param records: at least one, in order of sequence.
         """
         last = records[-1].sequence
-        for consumer in list(self._unfiltered.values()):
-            consumer.stored(records, last)
+        if () in self._groups:
+            self._groups[()].stored(records, last)
         if self.isFiltered:
-            for consumer, wanted in self._shares(records).items():
-                consumer.stored(wanted, last)
+            for group, wanted in self._shares(records).items():
+                group.stored(wanted, last)
         self.announced = last
 
     def removed(self, sequences: Collection[int], before: int = 0, isPurge: bool = False) -> None:
@@ -160,11 +209,11 @@ class ConsumerTable(Mapping[str, "Consumer"]):
             if not consumer.isHolding:
                 self._holding.pop(consumer.name, None)
 
-    def _shares(self, records: Sequence[Record]) -> dict[Consumer, list[Record]]:
+    def _shares(self, records: Sequence[Record]) -> dict[FilterGroup, list[Record]]:
         """
-        What the filters of consumers match. Consumers may share a list.
+        What the filters of groups match. Groups may share a list.
         """
-        alike: dict[int, tuple[tuple[Consumer, ...], list[Record]]] = {}
+        alike: dict[int, tuple[tuple[FilterGroup, ...], list[Record]]] = {}
         for record in records:
             wanting = self._wanting(record.subject)
             known = alike.get(id(wanting))
@@ -172,16 +221,16 @@ class ConsumerTable(Mapping[str, "Consumer"]):
                 alike[id(wanting)] = wanting, [record]
             else:
                 known[1].append(record)
-        shares: dict[Consumer, list[Record]] = {}
-        merged: dict[Consumer, list[Record]] = {}
+        shares: dict[FilterGroup, list[Record]] = {}
+        merged: dict[FilterGroup, list[Record]] = {}
         for wanting, some in alike.values():
-            for consumer in wanting:
-                if consumer in merged:
-                    merged[consumer] += some
-                elif consumer in shares:
-                    shares[consumer] = merged[consumer] = shares[consumer] + some
+            for group in wanting:
+                if group in merged:
+                    merged[group] += some
+                elif group in shares:
+                    shares[group] = merged[group] = shares[group] + some
                 else:
-                    shares[consumer] = some
+                    shares[group] = some
         for each in merged.values():
             each.sort()
         return shares

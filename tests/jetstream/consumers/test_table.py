@@ -4,6 +4,7 @@ Which consumers learn of a stored message, and what the others know without that
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers import table
+from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.table import ConsumerTable
 from natsbroker.subjects.grammar import matches, overlaps
 from tests.jetstream.api.support import ApiStage
@@ -33,8 +35,9 @@ class Listed:
     def removed(self, *what: Any) -> None:
         self.gone.append(what)
 
-    def stored(self, records: Sequence[Record], last: int) -> None:
+    def stored(self, records: Sequence[Record], last: int) -> bool:
         self.handed.append(([each.sequence for each in records], last))
+        return False
 
 
 def records(*subjects: bytes) -> list[Record]:
@@ -104,6 +107,44 @@ def test_removed() -> None:
         ((), 5, True),
     ]
     assert made.removals == 5
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}])
+def test_sleeping(monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]) -> None:
+    """
+    A consumer without requests is not handed messages for long: it counts them all the same, and
+    delivers them when it is asked. One with a request is handed each.
+    """
+    handed: Counter[str] = Counter()
+    original = Consumer.stored
+
+    def stored(self: Consumer, records: Sequence[Record], last: int) -> bool:
+        handed[self.name] += 1
+        return original(self, records, last)
+
+    monkeypatch.setattr(Consumer, "stored", stored)
+    stage = ApiStage()
+    stage.make(**limits)
+    inboxes = {name: stage.inbox(b"_INBOX.%b" % name.encode()) for name in ("idle", "busy")}
+    pull = b"$JS.API.CONSUMER.MSG.NEXT.S."
+    for name in inboxes:
+        config = {"durable_name": name, "ack_policy": "none", "filter_subject": "s.>"}
+        stage.ask(f"CONSUMER.CREATE.S.{name}", {"stream_name": "S", "config": config})
+    stage.send(pull + b"busy", b'{"batch":100,"expires":1000000000000}', b"_INBOX.busy")
+    for turn in range(3):
+        handed.clear()
+        for number in range(10):
+            stage.send(b"s.%d" % number)
+            stage.settle()
+        assert handed["busy"] == 10 and handed["idle"] <= 2
+        pending = 10 if limits else 10 * (turn + 1) - turn
+        consumer = stage.jetstream.streams["S"].consumers["idle"]
+        assert consumer.info()["num_pending"] == pending or limits
+        assert stage.ask("CONSUMER.INFO.S.idle")["num_pending"] == pending
+        stage.send(pull + b"idle", b'{"batch":1,"no_wait":true}', b"_INBOX.idle")
+        stage.settle()
+        assert len(inboxes["idle"].got) == turn + 1
+    assert len(inboxes["busy"].got) == 30
 
 
 def test_isWanted(monkeypatch: pytest.MonkeyPatch) -> None:
