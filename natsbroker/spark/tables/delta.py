@@ -66,7 +66,7 @@ class DeltaLakeTable(ArchiveTable):
             fields = deltalake.Schema.from_arrow(wanted).fields
             self._committed(partial(table.alter.add_columns, fields))
 
-    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
+    def _create(self, first: TableSnapshot, columns: Any) -> None:
         settings = {
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
@@ -75,26 +75,36 @@ class DeltaLakeTable(ArchiveTable):
             "delta.deletedFileRetentionDuration": _RETENTION,
         }
         day = [pa.field("date", pa.date32())] if first.partition else []
-        try:
-            deltalake.DeltaTable.create(
-                str(self.root),
-                pa.schema([*columns, *day]),
-                partition_by=[each.name for each in day],
-                configuration=settings,
-                commit_properties=deltalake.CommitProperties(max_commit_retries=0),
-                raise_if_key_not_exists=False,
-            )
-        except self.errors as error:
-            if self.latest() is None:
-                raise self._failed(error) from None
-            return
+        deltalake.DeltaTable.create(
+            str(self.root),
+            pa.schema([*columns, *day]),
+            partition_by=[each.name for each in day],
+            configuration=settings,
+            commit_properties=deltalake.CommitProperties(max_commit_retries=0),
+            raise_if_key_not_exists=False,
+        )
         self._sync(0)
 
-    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
+    def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
+        base = self._read(table, False)
+        now = int(time.time() * 1000)
+        # Compacting changes nothing of what a reader finds.
+        isNew = not (old and after.files)
+        removed = [RemoveAction(x.path, isNew, now, x.bytes, _partition(x)) for x in old]
         # The library compacts newest first, in this order: what follows stays together.
-        actions = [added(self.root, each) for each in reversed(after.files)]
+        new = [added(self.root, each, isNew) for each in reversed(after.files)]
+        # So that of two that remove files one fails, whatever the library thinks of files.
+        marks = [Transaction("nb/compact", now, now)] if old else []
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
-        _write(table, base, actions, _transactions(base, after), said)
+        table.create_write_transaction(
+            [*removed, *new],
+            "append",
+            pa.schema(table.schema().to_arrow()),
+            partition_by=["date"] if base.partition else [],
+            commit_properties=deltalake.CommitProperties(
+                custom_metadata=said, app_transactions=marks + _transactions(base, after)
+            ),
+        )
         self._sync(base.version + 1)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
@@ -117,32 +127,6 @@ class DeltaLakeTable(ArchiveTable):
             )
             return int(done["numFilesRemoved"])
         return 0  # Somebody else has compacted the same files.
-
-    def _replace(self, old: Sequence[File], new: File) -> bool:
-        table = self._open()
-        found = self._read(table, True)
-        if not set(old) <= set(found.files):
-            return False
-        now = int(time.time() * 1000)
-        removed = [RemoveAction(x.path, False, now, x.bytes, _partition(x)) for x in old]
-        # So that of two one fails, whatever the library thinks of files.
-        mine = [Transaction("nb/compact", now, now)]
-        actions: list[AddAction | RemoveAction] = [*removed, added(self.root, new, False)]
-        if not self._committed(lambda: _write(table, found, actions, mine)):
-            return False
-        self._sync(found.version + 1)
-        return True
-
-    def _expire(
-        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
-    ) -> bool:
-        changed = deltalake.CommitProperties(app_transactions=_transactions(base, after))
-        # Statistics say that no message of these files is kept, so none is rewritten.
-        gone = f"seq < {after.start}"
-        if not self._committed(lambda: table.delete(gone, commit_properties=changed)):
-            return False
-        self._sync(base.version + 1)
-        return True
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -225,24 +209,6 @@ def _numbers(snapshot: TableSnapshot) -> dict[str, int]:
     for place, (start, stop) in enumerate(lost):
         found |= {f"{name}/lost/{place}/start": start, f"{name}/lost/{place}/stop": stop}
     return found
-
-
-def _write(
-    table: Any,
-    found: TableSnapshot,
-    actions: Sequence[AddAction | RemoveAction],
-    marks: Sequence[Transaction],
-    said: dict[str, str] | None = None,
-) -> None:
-    table.create_write_transaction(
-        list(actions),
-        "append",
-        pa.schema(table.schema().to_arrow()),
-        partition_by=["date"] if found.partition else [],
-        commit_properties=deltalake.CommitProperties(
-            custom_metadata=said, app_transactions=list(marks)
-        ),
-    )
 
 
 def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:

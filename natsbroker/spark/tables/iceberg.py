@@ -180,15 +180,12 @@ class IcebergTable(ArchiveTable):
     def make(self) -> None:
         super().make()
         with self._failing():
-            self._prepare()
-
-    def _prepare(self) -> None:
-        if self._name:
-            said = {"catalog": self._name, "table": self.identifier}
-            (self.root / MARKS[1]).write_text(json.dumps(said), "utf-8")
-        namespace = self.identifier.rpartition(".")[0]
-        with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
-            self._opened().create_namespace_if_not_exists(namespace)
+            if self._name:
+                said = {"catalog": self._name, "table": self.identifier}
+                (self.root / MARKS[1]).write_text(json.dumps(said), "utf-8")
+            namespace = self.identifier.rpartition(".")[0]
+            with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
+                self._opened().create_namespace_if_not_exists(namespace)
 
     def catalog(self) -> Any:
         """
@@ -222,7 +219,7 @@ class IcebergTable(ArchiveTable):
     def pathOf(self, url: str) -> str:
         return url.removeprefix(f"{self.location}/").removeprefix("file://")
 
-    def create(self, first: TableSnapshot) -> None:
+    def _create(self, first: TableSnapshot, columns: Any) -> None:
         properties = {
             **_BEHAVIOUR,
             **_said(first),
@@ -233,62 +230,34 @@ class IcebergTable(ArchiveTable):
         if first.partition:
             source = _SCHEMA.find_field("time").field_id
             spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
-        try:
-            self._prepare()
-            # Not in a transaction: some catalogs begin no table that is not there yet.
-            self.catalog().create_table(
-                self.identifier, _SCHEMA, self.location, spec, properties=properties
-            )
-        except self.errors as error:
-            if self.latest() is None:
-                raise self._failed(error) from None
+        # Not in a transaction: some catalogs begin no table that is not there yet.
+        self.catalog().create_table(
+            self.identifier, _SCHEMA, self.location, spec, properties=properties
+        )
 
-    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
+    def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
         urls = [self.urlOf(each.path) for each in after.files]
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
-            # That none is there already was checked, and holds for the same snapshot.
-            transaction.add_files(urls, said, check_duplicate_files=False)
+            if not old:
+                # That none is there already was checked, and holds for the same snapshot.
+                transaction.add_files(urls, said, check_duplicate_files=False)
+                return
+            gone = {each.path for each in old}
+            with transaction.update_snapshot(said).overwrite() as change:
+                for each in table.scan().plan_files():
+                    if self.pathOf(each.file.file_path) in gone:
+                        change.delete_data_file(each.file)
+                for url in urls:
+                    file = parquet_file_to_data_file(table.io, transaction.table_metadata, url)
+                    change.append_data_file(file)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         summaries = [each.summary for each in table.snapshots()]
         return [each.get("natsbroker.commit") for each in summaries if each is not None]
-
-    def _expire(
-        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
-    ) -> bool:
-        return self._overwritten(table, old, _said(after))
-
-    def _replace(self, old: Sequence[File], new: File) -> bool:
-        return self._overwritten(self._open(), old, {}, new)
-
-    def _overwritten(
-        self, table: Any, old: Sequence[File], said: dict[str, str], new: File | None = None
-    ) -> bool:
-        """
-        @return: C{False} if one of the files is not in the table any more.
-        """
-        gone = {each.path for each in old}
-        files = [each.file for each in table.scan().plan_files()]
-        entries = [each for each in files if self.pathOf(each.file_path) in gone]
-        if len(entries) < len(old):
-            return False
-        table.metadata.properties.update(_BEHAVIOUR)
-
-        def commit() -> None:
-            with table.transaction() as transaction:
-                transaction.set_properties(said)
-                with transaction.update_snapshot().overwrite() as change:
-                    for each in entries:
-                        change.delete_data_file(each)
-                    if new is not None:
-                        where = transaction.table_metadata, self.urlOf(new.path)
-                        change.append_data_file(parquet_file_to_data_file(table.io, *where))
-
-        return self._committed(commit)
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """

@@ -15,10 +15,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.checking import STORED
 from natsbroker.spark.tables.filing import discard, joinFiles
 from natsbroker.spark.tables.locations import Location, ObjectPath, directoryOf, locationOf
 from natsbroker.spark.tables.snapshots import (
@@ -87,11 +89,18 @@ class ArchiveTable(ABC):
     @abstractmethod
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
 
-    @abstractmethod
-    def create(self, first: TableSnapshot) -> None:
+    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         """
         Make the first version; or somebody else does at the same moment.
         """
+        try:
+            self._create(first, columns)
+        except self.errors as error:
+            if self.latest() is None:
+                raise self._failed(error) from None
+
+    @abstractmethod
+    def _create(self, first: TableSnapshot, columns: Any) -> None: ...
 
     def append(
         self, base: TableSnapshot, files: Sequence[File], lost: Iterable[Range], stop: int
@@ -121,7 +130,7 @@ class ArchiveTable(ABC):
         after = replace(found, stop=stop, lost=everLost, files=tuple(files))
         try:
             if found.stop == base.stop:
-                self._append(table, found, after, token)
+                self._commit(table, after, (), token)
                 return True
         except self.errors as error:
             # It may hold all the same.
@@ -134,9 +143,10 @@ class ArchiveTable(ABC):
         return False
 
     @abstractmethod
-    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
+    def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         """
         @param after: where the table starts and stops then, all that it ever lost, the new files.
+        @param old: the files that go.
         @param token: the value of C{natsbroker.commit} in the commit.
         """
 
@@ -187,11 +197,19 @@ class ArchiveTable(ABC):
                 discard(self.root, [new])
         return gone
 
-    @abstractmethod
     def _replace(self, old: Sequence[File], new: File) -> bool:
+        table = self._open()
+        found = self._read(table, True)
+        return self._changed(table, found, replace(found, files=(new,)), old)
+
+    def _changed(
+        self, table: Any, found: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool:
         """
         @return: C{False} if one of the old files is not in the table any more.
         """
+        change = partial(self._commit, table, after, old, "")
+        return set(old) <= set(found.files) and self._committed(change)
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
@@ -201,16 +219,11 @@ class ArchiveTable(ABC):
         @return: C{False} if somebody else changed the archive meanwhile.
         """
         table = self._open()
-        found = self._read(table, False)
+        found = self._read(table, True)
         if (found.start, found.lost) != (base.start, base.lost):
             return False
-        after = replace(found, start=start, lost=since(start, found.lost))
-        return self._expire(table, found, after, [x for x in base.files if x.first < start])
-
-    @abstractmethod
-    def _expire(
-        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
-    ) -> bool: ...
+        after = replace(found, start=start, lost=since(start, found.lost), files=())
+        return self._changed(table, found, after, [x for x in base.files if x.first < start])
 
     @abstractmethod
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
