@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import checkFiles, placesOf
@@ -102,13 +104,8 @@ def _newest(root: Location, file: File) -> float:
     """
     When the newest message of a file was stored, in seconds since 1970.
     """
-    metadata = parquetFile(root / file.path).metadata
-    place = metadata.schema.names.index("time")
-    groups = [metadata.row_group(x).column(place) for x in range(metadata.num_row_groups)]
-    ends = [each.statistics for each in groups]
-    if not all(each is not None and each.has_min_max for each in ends):
-        return float("inf")
-    return max(float(each.max.timestamp()) for each in ends)
+    times = parquetFile(root / file.path).read(columns=["time"])["time"]
+    return float(pc.max(times).as_py().timestamp())
 
 
 def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
