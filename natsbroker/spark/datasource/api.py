@@ -4,27 +4,13 @@ What PySpark's data source API has since 4.1 or 4.2, with stand-ins for earlier 
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
 )
 
-__all__ = [
-    "DataSourceStreamArrowWriter",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxBytes",
-    "ReadMaxRows",
-    "SupportsTriggerAvailableNow",
-    "passesStart",
-]
-
-_AllAvailable = namedtuple("_AllAvailable", ())
-_MaxBytes = namedtuple("_MaxBytes", ("max_bytes",))
-_MaxRows = namedtuple("_MaxRows", ("max_rows",))
+__all__ = ["DataSourceStreamArrowWriter", "SupportsTriggerAvailableNow", "passesStart"]
 
 
 class _StreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):
@@ -39,16 +25,9 @@ except ImportError:
     DataSourceStreamArrowWriter = _StreamArrowWriter
 
 try:
-    from pyspark.sql.streaming.datasource import (
-        ReadAllAvailable,
-        ReadLimit,
-        ReadMaxBytes,
-        ReadMaxRows,
-        SupportsTriggerAvailableNow,
-    )
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 except ModuleNotFoundError:
-    ReadLimit = SupportsTriggerAvailableNow = object
-    ReadAllAvailable, ReadMaxBytes, ReadMaxRows = _AllAvailable, _MaxBytes, _MaxRows
+    SupportsTriggerAvailableNow = object
 
 
 def passesStart() -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from natsbroker.spark.datasource import api
+from natsbroker.spark.datasource.api import SupportsTriggerAvailableNow
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
 from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
@@ -41,7 +41,7 @@ def readRange(options: dict[str, Any], columns: tuple[str, ...], partition: Any)
     yield from batchesOf(options, columns, partition.bounds, partition.patterns)
 
 
-class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
     Plans micro-batches in one process as long as the query runs, with one connection, and reads
     their ranges in workers, which get it without the connection.
@@ -101,16 +101,18 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
             self._target = self._current()
         return self._offset({each.stream: (each.created, each.start) for each in ranges})
 
-    def getDefaultReadLimit(self) -> api.ReadLimit:
-        if self._options["maxOffsetsPerTrigger"]:
-            return api.ReadMaxRows(self._options["maxOffsetsPerTrigger"])
-        if self._options["maxBytesPerTrigger"]:
-            return api.ReadMaxBytes(self._options["maxBytesPerTrigger"])
-        return api.ReadAllAvailable()
+    def getDefaultReadLimit(self) -> Any:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-    def latestOffset(self, start: dict[str, Any], limit: api.ReadLimit) -> dict[str, Any]:
-        if not isinstance(limit, (api.ReadMaxRows, api.ReadMaxBytes, api.ReadAllAvailable)):
-            raise OptionError(f"{type(limit).__name__} is not supported yet")
+        if self._options["maxOffsetsPerTrigger"]:
+            return ReadMaxRows(self._options["maxOffsetsPerTrigger"])
+        size = self._options["maxBytesPerTrigger"]
+        return ReadMaxBytes(size) if size else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        kind = type(limit).__name__
+        if kind not in ("ReadMaxRows", "ReadMaxBytes", "ReadAllAvailable"):
+            raise OptionError(f"{kind} is not supported yet")
         return self._next(start, getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0))
 
     def _next(self, start: dict[str, Any], rows: int, size: int) -> dict[str, Any]:
@@ -234,9 +236,7 @@ class EarlierStreamReader(StreamReader):
         self._place = super().initialOffset()
         return self._place
 
-    def latestOffset(
-        self, start: dict[str, Any] | None = None, limit: api.ReadLimit | None = None
-    ) -> dict[str, Any]:
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:
         if self._place is None:
             states = self._current()
             self._place = self._offset({x.name: (x.created, x.stop) for x in states.values()})
