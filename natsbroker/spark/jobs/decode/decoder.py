@@ -170,8 +170,8 @@ class TableDecoder(LogFollower):
         checkNames(found)
         return found
 
-    def _begin(self, state: StoredRange) -> None:
-        super()._begin(state)
+    def _begin(self, state: StoredRange) -> dict[str, TableSnapshot]:
+        found = super()._begin(state)
         columns: list[str] = []
         clashes: list[str] = []
         for each, wanted in zip(self._decoding.mappings, self._columns, strict=True):
@@ -183,6 +183,7 @@ class TableDecoder(LogFollower):
             columns.append(ddlText(pa.schema(list(wanted)[len(_COORDINATES) :])))
             clashes.append(clash)
         self._decoding = replace(self._decoding, columns=tuple(columns), clashes=tuple(clashes))
+        return found
 
     def _create(self, name: str, first: TableSnapshot) -> None:
         [target] = [each for each in self._targets if each.name == name]
