@@ -29,15 +29,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform
 from pyiceberg.typedef import EMPTY_DICT
-from pyiceberg.types import (
-    BinaryType,
-    ListType,
-    LongType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestamptzType,
-)
+from pyiceberg.types import ListType, LongType, NestedField, StructType
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
@@ -55,16 +47,16 @@ from natsbroker.spark.tables.locations import (
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
-_PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
+_PAIR = StructType(NestedField(8, "key", "string"), NestedField(9, "value", "string"))
 
 _SCHEMA = Schema(
-    NestedField(1, "seq", LongType()),
-    NestedField(2, "subject", StringType()),
-    NestedField(3, "data", BinaryType()),
-    NestedField(4, "time", TimestamptzType()),
+    NestedField(1, "seq", "long"),
+    NestedField(2, "subject", "string"),
+    NestedField(3, "data", "binary"),
+    NestedField(4, "time", "timestamptz"),
     NestedField(5, "headers", ListType(7, _PAIR, element_required=False)),
-    NestedField(6, "time_ns", LongType()),
-    NestedField(10, "crc32", LongType()),
+    NestedField(6, "time_ns", "long"),
+    NestedField(10, "crc32", "long"),
 )
 
 #: How the table is to behave. A commit that lost a race must not be tried again behind our back:
