@@ -23,9 +23,8 @@ from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import COLUMNS, checkedColumns, ddlOf
-from natsbroker.spark.logs.planning import checkedPatterns, planRanges, split
+from natsbroker.spark.logs.planning import checkedNames, checkedPatterns, logsOf, planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import checkedNames, logsOf
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 

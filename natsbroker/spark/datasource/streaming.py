@@ -17,10 +17,10 @@ from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween
 from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
-from natsbroker.spark.logs import selection
+from natsbroker.spark.logs import planning
+from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 
 _Result = TypeVar("_Result")
@@ -54,13 +54,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
         self._columns = columns
         self._options = options
-        self._names = selection.checkedNames(options)
+        self._names = planning.checkedNames(options)
         self._word = "channel" if options["channel"] else "stream"
         peerOf(options)  # So that what is wrong with them is said here, and not by a task.
         self._patterns = checkedPatterns(options["subject"])
         names = [options["streamPattern"]] if options["streamPattern"] else sorted(self._names)
         self._reads = {self._word: names, "subject": sorted(self._patterns)}
-        self._hasPatterns = selection.hasPatterns(options)
+        self._hasPatterns = planning.hasPatterns(options)
         self._connection: BlockingConnection | None = None
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
@@ -78,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         names = None if self._hasPatterns or mayChange else self._names
         places = readOffset(offset, names, self._word)
         if mayChange:
-            return {x: place for x, place in places.items() if selection.selects(self._options, x)}
+            return {x: place for x, place in places.items() if planning.selects(self._options, x)}
         # Earlier versions did not note it.
         for kind, given in offset.get("reads", self._reads).items():
             if given != self._reads.get(kind):
@@ -178,7 +178,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._asked = time.monotonic()
         return self._states
 
-    def _ask(self, logs: selection.Logs) -> dict[str, StreamState]:
+    def _ask(self, logs: planning.Logs) -> dict[str, StreamState]:
         states = {}
         for name in logs.names(self._names):
             try:
@@ -186,13 +186,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._hasPatterns and name not in self._states:
                     checkReadable(logs, states[name], self._options)
             except ApiError as error:
-                if not selection.isMissing(error):
+                if not planning.isMissing(error):
                     raise
                 if name in self._names:
                     raise DataLoss(f"{error}: it was there when the query began") from None
         return states
 
-    def _patiently(self, ask: Callable[[selection.Logs], _Result]) -> _Result:
+    def _patiently(self, ask: Callable[[planning.Logs], _Result]) -> _Result:
         """
         Ask over the connection, or over a new one where there is none or it is lost, for as long
         as C{reconnectTimeout}.
@@ -204,7 +204,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._connection = connected(self._options)
                     self._reconnects += self._wasConnected
                     self._wasConnected = True
-                return ask(selection.logsOf(self._connection, self._options))
+                return ask(planning.logsOf(self._connection, self._options))
             except (ConnectionFailed, TimedOut, ApiError) as error:
                 if isinstance(error, ApiError) and error.code not in _NOT_YET:
                     raise

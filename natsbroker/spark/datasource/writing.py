@@ -21,9 +21,8 @@ from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.datasource.api import DataSourceStreamArrowWriter
 from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
-from natsbroker.spark.logs.channels import checkedChannel
-from natsbroker.spark.logs.selection import isPattern
-from natsbroker.spark.logs.streams import StreamApi, StreamState, checkedName
+from natsbroker.spark.logs.apis import StreamApi, StreamState, checkedChannel, checkedName
+from natsbroker.spark.logs.planning import isPattern
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.publishing import AtomicPublisher, Publisher
 from natsbroker.spark.tables.locations import locationOf

@@ -18,10 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
-from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ExportApi
+from natsbroker.spark.logs.apis import NO_CHANNEL, OTHER_CHANNEL, ExportApi, apiFields
 from natsbroker.spark.logs.columns import NANOSECONDS, columnBatch, pairsOf, repeated, textsOf
 from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, lose
-from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
 
 #: C{NATS/1.0} before the headers, and the empty line behind them.

@@ -19,8 +19,8 @@ from itertools import compress
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
+from natsbroker.spark.logs.apis import NO_STREAM, StreamApi, StreamState
 from natsbroker.spark.logs.columns import MessageRows
-from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.headers import Headers

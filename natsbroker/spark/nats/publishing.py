@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, TimedOut
-from natsbroker.spark.logs.streams import apiFields
+from natsbroker.spark.logs.apis import apiFields
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import publishLine

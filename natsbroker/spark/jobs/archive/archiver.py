@@ -22,10 +22,9 @@ import pyarrow.compute as pc
 from natsbroker.spark.datasource.tasks import batchesOf, connected, stateOf
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.common import Runner, inline
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.apis import ChannelApi, StreamState
+from natsbroker.spark.logs.planning import oneName
 from natsbroker.spark.logs.reading import Loss, SequenceRange
-from natsbroker.spark.logs.selection import oneName
-from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.tables.checking import COLUMNS, readFiles
 from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location

@@ -28,7 +28,7 @@ from natsbroker.spark.jobs.common import (
     sessionFor,
     sourceOptions,
 )
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.apis import ChannelApi
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt

@@ -34,10 +34,9 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.apis import ChannelApi, StreamState
+from natsbroker.spark.logs.planning import checkedNames, isMissing, logsOf
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
-from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.checking import (
     STORED,

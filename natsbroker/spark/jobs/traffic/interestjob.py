@@ -19,7 +19,7 @@ from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourc
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
 from natsbroker.spark.jobs.traffic.job import addEvents, readEvents, writeReport
 from natsbroker.spark.jobs.traffic.totals import EventTotals, Sums, addTo, foldEvents
-from natsbroker.spark.logs.streams import apiFields
+from natsbroker.spark.logs.apis import apiFields
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidSubject, overlaps
 from natsbroker.wire.instants import instant

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import Runner
-from natsbroker.spark.logs.channels import nanoseconds
-from natsbroker.spark.logs.planning import planRanges, split
+from natsbroker.spark.logs.apis import nanoseconds
+from natsbroker.spark.logs.planning import checkedNames, logsOf, planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import checkedNames, logsOf
 
 #: What rows of traffic count.
 COUNTS = (
