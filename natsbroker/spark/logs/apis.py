@@ -10,7 +10,8 @@ import datetime
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,18 @@ _RFC3339 = re.compile(
     r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
     re.ASCII,
 )
+
+
+@contextmanager
+def sensible(error: str) -> Iterator[None]:
+    """
+    @param error: what is said where the fields of an answer are others than those that are read.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ApiError(error) from None
+
 
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 
@@ -123,10 +136,8 @@ class StreamApi(LogApi):
         found: list[str] = []
         while True:
             answer = self.call("STREAM.NAMES", {"offset": len(found)}, self._pattern)
-            try:
+            with sensible("streams: the list of their names makes no sense"):
                 page, total = [str(each) for each in answer["streams"] or ()], int(answer["total"])
-            except (KeyError, TypeError, ValueError):
-                raise ApiError("streams: the list of their names makes no sense") from None
             found += page
             if not page or len(found) >= total:
                 isChosen = re.compile(self._pattern).fullmatch
@@ -135,7 +146,7 @@ class StreamApi(LogApi):
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         question = {"deleted_details": True} if withDeleted else {}
         answer = self.call(f"STREAM.INFO.{checkedName(name)}", question, name)
-        try:
+        with sensible(f"stream {name}: its state makes no sense"):
             config, state = answer["config"], answer["state"]
             stop = int(state["last_seq"]) + 1
             return StreamState(
@@ -151,8 +162,6 @@ class StreamApi(LogApi):
                 tuple(str(each) for each in config.get("subjects") or ()),
                 int(config.get("num_replicas") or 1),
             )
-        except (KeyError, TypeError, ValueError):
-            raise ApiError(f"stream {name}: its state makes no sense") from None
 
     def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
         """
@@ -177,12 +186,10 @@ class StreamApi(LogApi):
             if error.code == NO_MESSAGE:
                 return None
             raise
-        try:
+        with sensible(f"stream {name}: its answer makes no sense"):
             found = answer["message"]
             block, data = (base64.b64decode(found.get(each) or "") for each in ("hdrs", "data"))
             return int(found["seq"]), block, data
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise ApiError(f"stream {name}: its answer makes no sense") from None
 
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
         return self.ask(self.prefix + call, question, f"stream {name}", f" to {call}")
@@ -282,16 +289,14 @@ class ChannelApi(ExportApi):
         while True:
             question = {"pattern": pattern, "after": names[-1] if names else ""}
             answer = self.call("NAMES", "", question)
-            try:
+            with sensible(f"channel {pattern}: the answer makes no sense"):
                 names += [str(each) for each in answer["names"]]
                 if not answer["more"]:
                     return names
-            except (KeyError, TypeError):
-                raise ApiError(f"channel {pattern}: the answer makes no sense") from None
 
     def state(self, name: str) -> StreamState:
         answer = self.call("INFO", name)
-        try:
+        with sensible(f"channel {name}: its state makes no sense"):
             stop = int(answer["last"]) + 1
             return StreamState(
                 name,
@@ -302,13 +307,9 @@ class ChannelApi(ExportApi):
                 int(answer["bytes"]),
                 True,
             )
-        except (KeyError, TypeError, ValueError):
-            raise ApiError(f"channel {name}: its state makes no sense") from None
 
     def firstSince(self, name: str, time: str) -> int | None:
         answer = self.call("FIND", name, {"time": nanoseconds(time)})
-        try:
+        with sensible(f"channel {name}: its answer makes no sense"):
             found, last = int(answer["sequence"]), int(answer["last"])
-        except (KeyError, TypeError, ValueError):
-            raise ApiError(f"channel {name}: its answer makes no sense") from None
         return found if found <= last else None

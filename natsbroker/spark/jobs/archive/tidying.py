@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from natsbroker.spark.datasource.tasks import connected
-from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import checkFiles, placesOf
 from natsbroker.spark.jobs.common import (
     JobRun,
@@ -28,7 +28,7 @@ from natsbroker.spark.jobs.common import (
     sessionFor,
     sourceOptions,
 )
-from natsbroker.spark.logs.apis import ChannelApi
+from natsbroker.spark.logs.apis import ChannelApi, sensible
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
@@ -93,10 +93,8 @@ def _neededFrom(
     if options is not None and log.kind == "channel":
         with connected(options) as connection:
             info = ChannelApi(connection, log.scope).call("INFO", log.name)
-        try:
+        with sensible(f"channel {log.name}: its holds make no sense"):
             limits += [int(each["floor"]) for each in info.get("holds", ())]
-        except (KeyError, TypeError, ValueError):
-            raise ApiError(f"channel {log.name}: its holds make no sense") from None
     return min(limits)
 
 

@@ -34,7 +34,7 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
-from natsbroker.spark.logs.apis import ChannelApi, StreamState
+from natsbroker.spark.logs.apis import ChannelApi, StreamState, sensible
 from natsbroker.spark.logs.planning import checkedNames, isMissing, logsOf
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
@@ -170,11 +170,9 @@ def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: Any) 
     name, stop = bounds.stream, bounds.stop
     question = {"start": bounds.start, "stop": stop, "identity": bounds.created, "block": block}
     answer = channels.call("DIGEST", name, question)
-    try:
+    with sensible(f"channel {name}: its fingerprints make no sense"):
         [found] = answer["blocks"]
         theirs = found["sha256"], found["stop"], bool(found.get("damaged"))
-    except (KeyError, TypeError, ValueError):
-        raise ApiError(f"channel {name}: its fingerprints make no sense") from None
     sha256 = hashlib.sha256()
     seqs, times, headers, data = (
         rows[each].to_pylist() for each in ("seq", "time_ns", "headers", "data")
