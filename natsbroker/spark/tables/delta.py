@@ -25,9 +25,8 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
-from natsbroker.spark.tables.checking import CHECKSUM, STORED
-from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import Location, ObjectPath, filesBelow, parquetFile, sizeOf
+from natsbroker.spark.tables.parquet import CHECKSUM, STORED, FileWriter
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, storing
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 

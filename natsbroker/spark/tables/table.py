@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.checking import STORED
-from natsbroker.spark.tables.filing import discard, joinFiles
 from natsbroker.spark.tables.locations import Location, ObjectPath, directoryOf, locationOf
+from natsbroker.spark.tables.parquet import STORED, discard, joinFiles
 from natsbroker.spark.tables.snapshots import (
     File,
     Range,

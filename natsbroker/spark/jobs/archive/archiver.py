@@ -25,9 +25,8 @@ from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.apis import ChannelApi, StreamState
 from natsbroker.spark.logs.planning import oneName
 from natsbroker.spark.logs.reading import Loss, SequenceRange
-from natsbroker.spark.tables.checking import COLUMNS, readFiles
-from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
+from natsbroker.spark.tables.parquet import COLUMNS, readFiles, writeFiles
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 

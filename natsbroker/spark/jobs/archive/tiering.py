@@ -23,8 +23,8 @@ from natsbroker.spark.jobs.common import (
 )
 from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import readFiles
 from natsbroker.spark.tables.locations import Location, ObjectPath
+from natsbroker.spark.tables.parquet import readFiles
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import tableAt
 

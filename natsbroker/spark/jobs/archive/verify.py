@@ -38,7 +38,8 @@ from natsbroker.spark.logs.apis import ChannelApi, StreamState, sensible
 from natsbroker.spark.logs.planning import checkedNames, isMissing, logsOf
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import (
+from natsbroker.spark.tables.locations import Location
+from natsbroker.spark.tables.parquet import (
     STORED,
     ArchiveDamaged,
     Difference,
@@ -46,7 +47,6 @@ from natsbroker.spark.tables.checking import (
     damageOf,
     examined,
 )
-from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from natsbroker.wire.columnar import addToDigest

@@ -36,10 +36,9 @@ from natsbroker.spark.jobs.archive.archiver import (
 )
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.tables.checking import STORED, withChecksums
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import Location, locationOf
+from natsbroker.spark.tables.parquet import STORED, FileWriter, withChecksums
 from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
 
 #: What each row has of its message.

@@ -33,7 +33,7 @@ from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
+from natsbroker.spark.tables.parquet import COLUMNS, SCHEMA
 from natsbroker.spark.tables.snapshots import Log
 from natsbroker.streaming.protocol import (
     LAST_RECEIVED,

@@ -34,8 +34,8 @@ from natsbroker.spark.logs.columns import ddlOf, schemaOf
 from natsbroker.spark.logs.planning import oneName
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
+from natsbroker.spark.tables.parquet import COLUMNS, SCHEMA
 
 _NEEDED = ("seq", "subject", "data")
 
