@@ -118,9 +118,6 @@ class StreamApi(LogApi):
     absent = "JetStream is not enabled"
 
     def __init__(self, connection: BlockingConnection, domain: str = "", pattern: str = "") -> None:
-        """
-        @param pattern: a regular expression for whole names, for L{names}.
-        """
         if domain and _NAME.fullmatch(domain) is None:
             raise OptionError(f"domain: no domain can be called {domain!r}")
         super().__init__(connection)
@@ -128,9 +125,6 @@ class StreamApi(LogApi):
         self.prefix = f"$JS.{domain}.API." if domain else "$JS.API."
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """
-        The streams of the pattern, if there is one; else those that are wanted.
-        """
         if not self._pattern:
             return tuple(wanted)
         found: list[str] = []
@@ -196,9 +190,6 @@ class StreamApi(LogApi):
 
 
 def apiFields(answer: bytes, what: str, question: str = "") -> dict[str, Any]:
-    """
-    The fields of an API's answer. A refusal is raised as L{ApiError}.
-    """
     try:
         fields = json.loads(answer)
     except (ValueError, RecursionError):

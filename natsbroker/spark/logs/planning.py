@@ -36,7 +36,6 @@ _MILLISECONDS = re.compile(r"-?\d+")
 #: What a time begins with, and no sequence and no word does.
 _DATE = re.compile(r"\d{4}-")
 
-
 Logs = StreamApi | ChannelApi
 
 
@@ -64,9 +63,6 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False) -> str:
-    """
-    @param purpose: what it is wanted for, after a space.
-    """
     names = checkedNames(options)
     if len(names) != 1 or isPattern(names[0]) or (isWhole and options["subject"]):
         raise OptionError(f"name the one stream or channel{purpose}, whole")

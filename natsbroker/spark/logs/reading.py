@@ -101,9 +101,6 @@ OnLoss = Callable[[Loss], object]
 
 
 def lose(text: str, onLoss: OnLoss | None, *ranges: tuple[int, int]) -> None:
-    """
-    @param onLoss: C{None} where a loss is an error.
-    """
     if onLoss is None:
         raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
     loss = Loss(text)

@@ -59,8 +59,6 @@ class LogOrigin:
 
     def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
         """
-        The messages of a range, in Arrow batches with the columns of archives.
-
         @param onLost: called with ranges that are not stored any more.
         """
 
@@ -167,7 +165,6 @@ class LogFollower:
     Adds what a log has to tables, from where they stop: to one, which has no name, as it is.
 
     @ivar added: how many rows it has added, by the names of tables.
-    @ivar bytes: of its files.
     @ivar lost: what it has recorded as lost.
     @ivar onProgress: told after each version where the tables stop, and where the log.
     @ivar onVersion: told each version that tables have, a first one before it is made.
@@ -201,8 +198,6 @@ class LogFollower:
 
     def follow(self) -> dict[str, TableSnapshot]:
         """
-        Add what is stored now.
-
         @return: the versions that hold then, without their files.
         @raise DataLoss: if the log is another one than that of a table.
         """

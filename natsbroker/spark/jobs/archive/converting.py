@@ -113,8 +113,6 @@ def convertMain(job: JobRun) -> int:
 
 def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]:
     """
-    Write what files in a directory have not yet.
-
     @param rows: how many sequences a file has at most.
     @return: how many rows and files were written, and where the files stop.
     """

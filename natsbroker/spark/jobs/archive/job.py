@@ -136,9 +136,6 @@ def _read(job: JobRun) -> argparse.Namespace:
 
 
 def readPace(job: JobRun) -> argparse.Namespace:
-    """
-    Read the command line of a job that may go on, with the options for that.
-    """
     job.duration("--every", 0.0, "go on, this often")
     job.option("--once", False, "end when all is done, as without")
     job.option("--metrics", "", "serve numbers for Prometheus there", metavar="[HOST:]PORT")

@@ -108,8 +108,6 @@ def _newest(root: Location, file: File) -> float:
 
 def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
     """
-    Make few large files of many small ones; the small ones stay until they are vacuumed.
-
     @return: how many files gave way to others.
     @raise ArchiveDamaged: if one has not what was written.
     """
@@ -148,9 +146,6 @@ class Housekeeper:
     thread: threading.Thread = field(default_factory=threading.Thread)
 
     def look(self, snapshot: TableSnapshot) -> None:
-        """
-        Begin to tidy if it is time, and return at once.
-        """
         if not self.after or self.thread.is_alive():
             return
         if self.version is None or snapshot.version - self.version >= self.after:

@@ -133,9 +133,7 @@ class InterestFindings:
 
 
 def _worst(modes: set[str]) -> str:
-    """
-    The mode of the server that sends most; empty if none told.
-    """
+    # That of the server that sends most.
     known = ("optimistic", "transitioning", *sorted(modes))
     return next((each for each in known if each in modes), "")
 

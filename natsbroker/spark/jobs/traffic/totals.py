@@ -224,8 +224,6 @@ def foldEvents(
     onProgress: Callable[[int, int], object] = lambda done, end: None,
 ) -> EventTotals:
     """
-    Count all events that the options name.
-
     @param onProgress: told how many sequences were read, of how many.
     """
     checkedNames(options)
