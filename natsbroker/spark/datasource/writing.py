@@ -108,8 +108,7 @@ class _Writer:
                 )
             write, number, task = self._place()
             publisher = kind(connection, self._stream, self._options["window"])
-            table = self._table()
-            dead = table and table.letters(task)
+            dead = self._table(task)
             place = f"{write}:{number}:{task}"
             rows = _RowWriter(publisher, place, self._subject, self._id, state, dead)
             try:
@@ -125,14 +124,14 @@ class _Writer:
         context = TaskContext.get()
         return self._write, 0, context.partitionId() if context is not None else 0
 
-    def _table(self) -> Any:
+    def _table(self, task: int = 0) -> Any:
         where = self._options["deadLetters"]
         if not where:
             return None
         # Only here is deltalake needed.
         from natsbroker.spark.tables.delta import DeadLetterTable
 
-        return DeadLetterTable(locationOf(where), readSchema(self._columns))
+        return DeadLetterTable(locationOf(where), readSchema(self._columns), task)
 
     def _record(self, messages: Sequence[WriterCommitMessage | None], number: int) -> None:
         written = [each for each in messages if isinstance(each, Written) and each.dead]

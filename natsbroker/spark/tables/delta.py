@@ -286,19 +286,38 @@ class DeadLetterTable(DeltaLakeTable):
     the error and its text.
 
     Tasks write data files, which nobody sees. The driver names them in one commit together with
-    which write they are of, so that a micro-batch that is written again has them once.
+    which write they are of, so that a micro-batch that is written again has them once. Files that
+    are not named stay until a vacuum. They may be named all the same: by a commit that ended with
+    an error.
     """
 
-    def __init__(self, root: Location, columns: Any) -> None:
+    def __init__(self, root: Location, columns: Any, task: int = 0) -> None:
         super().__init__(root)
         written = (pa.field(each.name, nullable(each.type)) for each in columns)
         self.schema = pa.schema([*written, *REASONS])
         found = self.columns()
         if found is not None and not found.equals(self.schema):
             raise TableError(f"{root}: it is no table of these dead letters: its columns differ")
+        self._writer = FileWriter(root, task, seq="")
+        self._kept: list[dict[str, Any]] = []
 
-    # Files that are not named stay until a vacuum. They may be named all the same: by a commit that
-    # ended with an error.
+    def add(self, row: dict[str, Any], code: int, error: str) -> None:
+        self._kept.append({**row, "code": code, "error": error})
+        if len(self._kept) >= _ROWS:
+            self._write()
+
+    def finish(self) -> tuple[File, ...]:
+        if self._kept:
+            self._write()
+        return tuple(self._writer.finish())
+
+    def abandon(self) -> None:
+        self._writer.abandon()
+
+    def _write(self) -> None:
+        self.make()
+        self._writer.add(pa.RecordBatch.from_pylist(self._kept, self.schema))
+        self._kept = []
 
     def record(self, files: Sequence[File], write: str, number: int) -> bool:
         """
@@ -320,33 +339,3 @@ class DeadLetterTable(DeltaLakeTable):
             )
         self._sync(table.version())
         return True
-
-    def letters(self, task: int) -> DeadLetters:
-        return DeadLetters(self, task)
-
-
-class DeadLetters:
-    def __init__(self, table: DeadLetterTable, task: int) -> None:
-        self._table = table
-        self._writer = FileWriter(table.root, task, seq="")
-        self._kept: list[dict[str, Any]] = []
-        self.rows = 0
-
-    def add(self, row: dict[str, Any], code: int, error: str) -> None:
-        self._kept.append({**row, "code": code, "error": error})
-        self.rows += 1
-        if len(self._kept) >= _ROWS:
-            self._write()
-
-    def finish(self) -> tuple[File, ...]:
-        if self._kept:
-            self._write()
-        return tuple(self._writer.finish())
-
-    def abandon(self) -> None:
-        self._writer.abandon()
-
-    def _write(self) -> None:
-        self._table.make()
-        self._writer.add(pa.RecordBatch.from_pylist(self._kept, self._table.schema))
-        self._kept = []
