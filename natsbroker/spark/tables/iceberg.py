@@ -45,7 +45,7 @@ from natsbroker.spark.tables.locations import (
     filesystemOf,
 )
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
+from natsbroker.spark.tables.table import MARKS, ArchiveTable, Vacuumed
 
 _PAIR = StructType(NestedField(8, "key", "string"), NestedField(9, "value", "string"))
 
@@ -72,10 +72,7 @@ _BEHAVIOUR = {
 #: How many snapshots stay whatever their age.
 _NEWEST = 100
 
-
-#: The archive's own catalog, and the file that names another one.
-MARKS = ("catalog.db", "_nb_catalog.json")
-
+_CATALOG, _OTHER = MARKS["iceberg"]
 _OWN = "natsbroker"
 _TABLE = "natsbroker.archive"
 
@@ -148,13 +145,13 @@ class IcebergTable(ArchiveTable):
         self._catalog: Any = None
         self._name, self.identifier = "", _TABLE
         try:
-            said = json.loads((root / MARKS[1]).read_text("utf-8"))
+            said = json.loads((root / _OTHER).read_text("utf-8"))
             self._name, self.identifier = said["catalog"], said["table"]
             there = f"{self._name}:{self.identifier}"
         except FileNotFoundError:
-            there = _OWN if (root / MARKS[0]).exists() else ""
+            there = _OWN if (root / _CATALOG).exists() else ""
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise TableError(f"{root / MARKS[1]}: makes no sense: {error}") from None
+            raise TableError(f"{root / _OTHER}: makes no sense: {error}") from None
         if catalog:
             found = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
             if found is None:
@@ -174,7 +171,7 @@ class IcebergTable(ArchiveTable):
         with self._failing():
             if self._name:
                 said = {"catalog": self._name, "table": self.identifier}
-                (self.root / MARKS[1]).write_text(json.dumps(said), "utf-8")
+                (self.root / _OTHER).write_text(json.dumps(said), "utf-8")
             namespace = self.identifier.rpartition(".")[0]
             with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
                 self._opened().create_namespace_if_not_exists(namespace)
@@ -183,7 +180,7 @@ class IcebergTable(ArchiveTable):
         """
         @return: C{None} if it would have to be made.
         """
-        isThere = self._name or (self.root / MARKS[0]).exists()
+        isThere = self._name or (self.root / _CATALOG).exists()
         return self._opened() if isThere else None
 
     def _opened(self) -> Any:
@@ -197,7 +194,7 @@ class IcebergTable(ArchiveTable):
         return self._catalog
 
     def _own(self) -> SqlCatalog:
-        path = str(self.root / MARKS[0])
+        path = str(self.root / _CATALOG)
         uri = URL.create("sqlite", database=path, query={"timeout": "60"}).render_as_string()
         found = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
         # So that no file stays open between two questions.

@@ -34,11 +34,11 @@ from natsbroker.spark.tables.snapshots import (
 )
 
 #: What tells that a directory has a table of a format, and the class of such tables, whose module
-#: imports this one.
-_MARKS = {"delta": ("_delta_log",), "iceberg": ("catalog.db", "_nb_catalog.json")}
+#: imports this one. Iceberg's are the archive's own catalog, and the file that names another one.
+MARKS = {"delta": ("_delta_log",), "iceberg": ("catalog.db", "_nb_catalog.json")}
 _CLASSES = {"delta": "DeltaLakeTable", "iceberg": "IcebergTable"}
 
-FORMATS = tuple(_MARKS)
+FORMATS = tuple(MARKS)
 
 #: What an archive of Parquet files with manifests of our own has, as earlier versions made them.
 FORMER = "_nb"
@@ -257,7 +257,7 @@ def formOf(root: Location) -> str:
     """
     The format of the archive in a directory; empty if there is none.
     """
-    for form, marks in _MARKS.items():
+    for form, marks in MARKS.items():
         if any((root / each).exists() for each in marks):
             return form
     if (root / FORMER).exists():

@@ -24,7 +24,7 @@ from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.apis import ChannelApi, StreamState
 from natsbroker.spark.logs.planning import oneName
-from natsbroker.spark.logs.reading import Loss, SequenceRange
+from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.parquet import COLUMNS, readFiles, writeFiles
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
@@ -61,13 +61,10 @@ class LogOrigin:
         """
         @param onLost: called with ranges that are not stored any more.
         """
-
-        def onLoss(loss: Loss) -> None:
-            for each in loss.ranges:
-                onLost(each)
-
         options = {**self.options, "failOnDataLoss": False}
-        return batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
+        return batchesOf(
+            options, COLUMNS, bounds, onLoss=lambda loss: [onLost(each) for each in loss.ranges]
+        )
 
     def now(self) -> LogOrigin:
         """

@@ -90,11 +90,10 @@ class InterestFindings:
                     patterns[told.cluster, account] += count
                 elif kind == "gateway" and mode:
                     modes[peer, account, told.cluster].add(mode)
-        self.noInterest = []
+        self.noInterest: list[NoInterest] = []
         for way, (messages, size, refusals) in vain.items():
-            whole, mode = max(sent[way], messages), _worst(modes[way])
-            one = NoInterest(way, messages, size, refusals, whole, mode, patterns[way[:2]])
-            self.noInterest.append(one)
+            rest = max(sent[way], messages), _worst(modes[way]), patterns[way[:2]]
+            self.noInterest.append(NoInterest(way, messages, size, refusals, *rest))
         self.noInterest.sort(key=lambda each: (-each.size, each.way))
         subscriptions, subjects = _byAccount(self.subscribed), _byAccount(published)
         self.unsubscribed = sorted(
