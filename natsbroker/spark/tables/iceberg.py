@@ -174,16 +174,9 @@ class IcebergTable(ArchiveTable):
                 (self.root / _OTHER).write_text(json.dumps(said), "utf-8")
             namespace = self.identifier.rpartition(".")[0]
             with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
-                self._opened().create_namespace_if_not_exists(namespace)
+                self.catalog().create_namespace_if_not_exists(namespace)
 
     def catalog(self) -> Any:
-        """
-        @return: C{None} if it would have to be made.
-        """
-        isThere = self._name or (self.root / _CATALOG).exists()
-        return self._opened() if isThere else None
-
-    def _opened(self) -> Any:
         while self._catalog is None:
             try:
                 self._catalog = load_catalog(self._name, **_WRITER) if self._name else self._own()
@@ -289,8 +282,8 @@ class IcebergTable(ArchiveTable):
 
     def _open(self) -> Any:
         with self._failing(), suppress(exceptions.NoSuchTableError):
-            if (catalog := self.catalog()) is not None:
-                return catalog.load_table(self.identifier)
+            if self._name or (self.root / _CATALOG).exists():
+                return self.catalog().load_table(self.identifier)
         return None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:

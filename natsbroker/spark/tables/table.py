@@ -187,8 +187,7 @@ class ArchiveTable(ABC):
         base = self.require()
         # Other programs may have put files elsewhere, which then have no day that is known.
         tiles = [x for x in base.tiles if all(each.day or not base.partition for each in x.files)]
-        for run in _runs(tiles, target):
-            old = [file for tile in run for file in tile.files]
+        for old in _runs(tiles, target):
             new = joinFiles(self.root, old, old[0].day)
             if self._replace(old, new):
                 gone += len(old)
@@ -239,18 +238,17 @@ class ArchiveTable(ABC):
         return found
 
 
-def _runs(tiles: Sequence[Tile], target: int) -> list[list[Tile]]:
+def _runs(tiles: Sequence[Tile], target: int) -> list[list[File]]:
     """
-    Tiles that follow each other and whose files can become one.
+    The files of tiles that follow each other, as far as they can become one.
     """
-    runs: list[list[Tile]] = [[]]
+    runs: list[list[File]] = [[]]
     for each in tiles:
-        files = [file for tile in (*runs[-1], each) for file in tile.files]
-        size = sum(file.bytes for file in files)
-        if runs[-1] and (size > target or len({file.day for file in files}) > 1):
+        files = [*runs[-1], *each.files]
+        if sum(x.bytes for x in files) > target or len({x.day for x in files}) > 1:
             runs.append([])
-        runs[-1].append(each)
-    return [each for each in runs if sum(len(x.files) for x in each) > 1]
+        runs[-1] += each.files
+    return [each for each in runs if len(each) > 1]
 
 
 def formOf(root: Location) -> str:

@@ -21,7 +21,7 @@ from tests.spark.tablecontract import together
 def test_own(tmp_path: Path) -> None:
     """A catalog of its own is in the directory, and is made only on request."""
     place = IcebergTable(tmp_path)
-    assert place.catalog() is None
+    assert place.latest() is None
     assert list(tmp_path.iterdir()) == []
     place.make()
     place.make()

@@ -84,7 +84,7 @@ class InterestFindings:
         patterns: Counter[tuple[str, str]] = Counter()
         modes: defaultdict[Way, set[str]] = defaultdict(set)
         for told in found.interest.values():
-            for (account, kind, peer, prefix), _, mode, count in told.rows.values():
+            for (account, kind, peer, prefix), _, mode, count in told.rows:
                 if kind == "client" and prefix:
                     self.subscribed[account, prefix].add(told.cluster)
                     patterns[told.cluster, account] += count
