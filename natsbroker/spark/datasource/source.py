@@ -15,15 +15,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from natsbroker.spark.datasource.api import passesStart
 from natsbroker.spark.datasource.streaming import (
     EarlierStreamReader,
+    RangedReader,
     RangePartition,
     StreamReader,
-    readRange,
 )
-from natsbroker.spark.datasource.tasks import connected, peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import COLUMNS, checkedColumns, ddlOf
-from natsbroker.spark.logs.planning import checkedNames, checkedPatterns, logsOf, planRanges, split
+from natsbroker.spark.logs.planning import logsOf, planRanges
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
@@ -126,36 +126,25 @@ class NatsBrokerSource(DataSource):
         return StreamWriter(schema, readOptions(self.options, "writeStream"))
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(RangedReader, DataSourceReader):
     """
-    Reads what is stored when the read is planned. It passes to workers as it is, without sockets.
+    Reads what is stored when the read is planned.
     """
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
-        self._columns = columns
-        self._options = options
-        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
-        self._patterns = checkedPatterns(options["subject"])
+        super().__init__(columns, options)
         self._limits = PushedFilters()
-        checkedNames(options)
 
     def partitions(self) -> list[InputPartition]:
         """
         @return: at least one, because Spark takes none for one without a range.
         """
-        options = self._options
-        with connected(options) as connection:
-            ranges = planRanges(logsOf(connection, options), options)
+        with connected(self._options) as connection:
+            ranges = planRanges(logsOf(connection, self._options), self._options)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.ranges(ranges)
-        pieces = split(
-            left, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
-        )
         empty = SequenceRange(ranges[0].stream, ranges[0].created, 0, 0)
-        return [RangePartition(each, patterns or ()) for each in pieces or [empty]]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        return readRange(self._options, self._columns, partition)
+        return [RangePartition(each, patterns or ()) for each in self._pieces(left) or [empty]]
 
 
 class PushingReader(BatchReader):

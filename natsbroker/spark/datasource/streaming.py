@@ -6,7 +6,7 @@ other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyspark
@@ -36,12 +36,28 @@ class RangePartition(InputPartition):
         self.patterns = patterns
 
 
-def readRange(options: dict[str, Any], columns: tuple[str, ...], partition: Any) -> Iterator[Any]:
-    freezeModules()
-    yield from batchesOf(options, columns, partition.bounds, partition.patterns)
+class RangedReader:
+    """
+    What batches and streaming queries have in common. It passes to workers as it is.
+    """
+
+    def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
+        self._columns = columns
+        self._options = options
+        self._names = planning.checkedNames(options)
+        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
+        self._patterns = checkedPatterns(options["subject"])
+
+    def _pieces(self, ranges: Sequence[SequenceRange]) -> list[SequenceRange]:
+        sizes = ("minPartitions", "maxRowsPerPartition", "parallelism")
+        return split(ranges, *(self._options[each] for each in sizes))
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        freezeModules()
+        yield from batchesOf(self._options, self._columns, partition.bounds, partition.patterns)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
     Plans micro-batches in one process as long as the query runs, with one connection, and reads
     their ranges in workers, which get it without the connection.
@@ -52,12 +68,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError("maxOffsetsPerTrigger and maxBytesPerTrigger exclude each other")
         if 0 < options["maxOffsetsPerTrigger"] < options["minOffsetsPerTrigger"]:
             raise OptionError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
-        self._columns = columns
-        self._options = options
-        self._names = planning.checkedNames(options)
+        super().__init__(columns, options)
         self._word = "channel" if options["channel"] else "stream"
-        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
-        self._patterns = checkedPatterns(options["subject"])
         names = [options["streamPattern"]] if options["streamPattern"] else sorted(self._names)
         self._reads = {self._word: names, "subject": sorted(self._patterns)}
         self._hasPatterns = planning.hasPatterns(options)
@@ -153,16 +165,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._current()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        options = self._options
-        begin, stop = self._placesIn(start), self._placesIn(end)
-        ranges = rangesBetween(begin, stop, self._word)
-        pieces = split(
-            ranges, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
-        )
-        return [RangePartition(each, self._patterns) for each in pieces]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        return readRange(self._options, self._columns, partition)
+        ranges = rangesBetween(self._placesIn(start), self._placesIn(end), self._word)
+        return [RangePartition(each, self._patterns) for each in self._pieces(ranges)]
 
     def stop(self) -> None:
         if self._connection is not None:
