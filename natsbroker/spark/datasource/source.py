@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from natsbroker.spark.datasource.api import passesStart
 from natsbroker.spark.datasource.streaming import (
+    PASSES_START,
     EarlierStreamReader,
     RangedReader,
     RangePartition,
@@ -107,7 +107,7 @@ class NatsBrokerSource(DataSource):
         return kind(checkedColumns(schema), options)
 
     def streamReader(self, schema: Any) -> Any:
-        kind = StreamReader if passesStart() else EarlierStreamReader
+        kind = StreamReader if PASSES_START else EarlierStreamReader
         return kind(checkedColumns(schema), self._read("readStream"))
 
     def _read(self, use: str) -> dict[str, Any]:

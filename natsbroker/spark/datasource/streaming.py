@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from natsbroker.spark.datasource.api import SupportsTriggerAvailableNow
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
 from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
@@ -23,7 +22,15 @@ from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planS
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.nats.connection import BlockingConnection
 
+try:  # It is there since 4.2.
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ModuleNotFoundError:
+    SupportsTriggerAvailableNow = object
+
 _Result = TypeVar("_Result")
+
+#: Spark passes the place of a query to C{latestOffset} since 4.2.
+PASSES_START = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 
 #: Codes while JetStream or the channels are not there yet, and the seconds until the next request.
 _NOT_YET, _PAUSE = (503, 10008), 0.25

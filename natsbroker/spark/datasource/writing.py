@@ -15,10 +15,13 @@ from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.datasource.api import DataSourceStreamArrowWriter
 from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
 from natsbroker.spark.logs.apis import StreamApi, StreamState, checkedChannel, checkedName
@@ -28,6 +31,12 @@ from natsbroker.spark.nats.publishing import AtomicPublisher, Publisher
 from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import File
 from natsbroker.subjects.grammar import isValidLiteral, matches
+
+try:  # It is there since 4.1.
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
+except ImportError:
+    # PySpark 4.0 looks for the first of them in streaming queries too.
+    _ArrowWriter = type("_ArrowWriter", (DataSourceArrowWriter, DataSourceStreamWriter), {})
 
 #: The columns that can be written, with the types that they may have.
 _COLUMNS = {
@@ -165,7 +174,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         self._record(messages, 0)
 
 
-class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, _ArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._record(messages, batchId)
 

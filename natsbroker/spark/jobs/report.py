@@ -126,9 +126,6 @@ def rateOf(count: float) -> Amount:
     return Amount(f"{bytesOf(count)}/s")
 
 
-# As HTML.
-
-
 def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
     if path:
         page = pageOf(report)

@@ -114,9 +114,7 @@ class SyncedFileIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> PyArrowFile:
         made = super().new_output(location)
-        if location.startswith(("file:", "/")) or location.partition(":")[0] in SCHEMES:
-            return _File(made.location, made._path, made._filesystem, made._buffer_size)
-        return made
+        return _File(made.location, made._path, made._filesystem, made._buffer_size)
 
 
 class IcebergTable(ArchiveTable):

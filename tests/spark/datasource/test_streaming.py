@@ -13,8 +13,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 from natsbroker.spark.datasource import streaming
-from natsbroker.spark.datasource.api import passesStart
-from natsbroker.spark.datasource.streaming import EarlierStreamReader, StreamReader
+from natsbroker.spark.datasource.streaming import (
+    PASSES_START,
+    EarlierStreamReader,
+    StreamReader,
+)
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError
 from natsbroker.spark.nats.connection import BlockingConnection
@@ -27,7 +30,7 @@ from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 ReadMaxFiles: Any = type("ReadMaxFiles", (), {})
 
 #: Spark asks a reader for limits since 4.2.
-limited = pytest.mark.skipif(not passesStart(), reason="needs the limits of Spark 4.2")
+limited = pytest.mark.skipif(not PASSES_START, reason="needs the limits of Spark 4.2")
 
 
 def readerOf(station: Station, *streams: Stream, **options: str) -> StreamReader:
