@@ -30,8 +30,8 @@ def makeStream(options: Mapping[str, str], **config: Any) -> None:
     @param config: as the JetStream API calls it; C{subjects} at least.
     """
     from natsbroker.spark.datasource.tasks import connected
-    from natsbroker.spark.logs.selection import oneName
-    from natsbroker.spark.logs.streams import StreamApi
+    from natsbroker.spark.logs.apis import StreamApi
+    from natsbroker.spark.logs.planning import oneName
     from natsbroker.spark.settings import readOptions
 
     values = readOptions(options)

@@ -5,8 +5,8 @@ Numbers for operators, at a Prometheus endpoint: of streaming queries, and of jo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from natsbroker.spark.errors import DataSourceError, OptionError
@@ -108,38 +108,29 @@ def queryMetrics(spark: Any, where: str) -> Iterator[int]:
             spark.streams.removeListener(listener)
 
 
-class JobMetrics:
-    def __init__(self, metrics: ProgressMetrics | None, job: str, stream: str) -> None:
-        self._metrics = metrics
-        self._job = job
-        self._stream = stream
-        self._lost = 0
-
-    def __call__(self, rows: int, size: int, lag: int) -> None:
-        """
-        @param rows: since the job began, as C{size}, the bytes of the files.
-        """
-        if self._metrics is not None:
-            self._metrics.count(self._job, "rows", rows)
-            self._metrics.count(self._job, "bytes", size)
-            self._metrics.lag(self._job, self._stream, lag)
-
-    def lost(self) -> None:
-        self._lost += 1
-        if self._metrics is not None:
-            self._metrics.count(self._job, "reconnects", self._lost)
-
-
 @contextmanager
 def jobMetrics(
     where: str, job: str, stream: str, out: TextIO | None = None
-) -> Iterator[JobMetrics]:
+) -> Iterator[Callable[..., None]]:
     """
+    Serve what a job reports by names: its C{lag}, and totals since it began.
+
     @param where: the endpoint, as for L{served}; none if empty.
     @param out: receives a line with the port.
     """
-    metrics = ProgressMetrics() if where else None
-    with served(metrics, where) if metrics else nullcontext(0) as port:
-        if port and out is not None:
+    if not where:
+        yield lambda **values: None
+        return
+    metrics = ProgressMetrics()
+
+    def tell(**values: int) -> None:
+        for name, value in values.items():
+            if name == "lag":
+                metrics.lag(job, stream, value)
+            else:
+                metrics.count(job, name, value)
+
+    with served(metrics, where) as port:
+        if out is not None:
             print(f"natsbroker spark {job}: metrics at port {port}", file=out, flush=True)
-        yield JobMetrics(metrics, job, stream)
+        yield tell

@@ -90,9 +90,6 @@ def isRemote(spark: Any) -> bool:
 
 
 def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
-    """
-    @param place: the master; nothing for the one of C{spark-submit}.
-    """
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession

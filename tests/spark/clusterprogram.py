@@ -40,7 +40,7 @@ def dying(servers: str, stream: str) -> Callable[[int, bytes], bytes]:
 
 def waitForRows(servers: str, stream: str) -> None:
     """Return when a stream has something, or after a minute."""
-    from natsbroker.spark.logs.streams import StreamApi
+    from natsbroker.spark.logs.apis import StreamApi
     from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
     from natsbroker.spark.nats.connection import connect
 

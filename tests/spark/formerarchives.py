@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from natsbroker.spark.tables.checking import SCHEMA
+from natsbroker.spark.tables.parquet import SCHEMA
 from tests.spark.tablecontract import dated
 
 __all__ = ["former"]

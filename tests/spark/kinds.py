@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.logs.selection import Logs, logsOf
-from natsbroker.spark.logs.streams import StreamApi, StreamState
+from natsbroker.spark.logs.apis import StreamApi, StreamState
+from natsbroker.spark.logs.planning import Logs, logsOf
 from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from natsbroker.spark.nats.connection import connect
 from tests.interop.servers import PATIENCE, REAL, Server

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import writeFiles
+from natsbroker.spark.tables.parquet import SCHEMA, writeFiles
 from natsbroker.spark.tables.snapshots import Log, Range, TableSnapshot
 
 __all__ = ["extended"]

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from natsbroker.spark.errors import ApiError
-from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.logs.apis import ChannelApi, StreamApi
 from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from natsbroker.spark.nats.connection import BlockingConnection, connect
 from natsbroker.spark.nats.stan import ChannelPublisher

@@ -25,9 +25,8 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archive.tidying import compact, expire
-from natsbroker.spark.tables.checking import SCHEMA, ArchiveDamaged, damageOf
-from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import Location
+from natsbroker.spark.tables.parquet import SCHEMA, ArchiveDamaged, damageOf, writeFiles
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 

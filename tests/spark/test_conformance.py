@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from natsbroker.spark.datasource.api import ReadAllAvailable
 from natsbroker.spark.datasource.source import BatchReader
 from natsbroker.spark.datasource.streaming import StreamReader
 from natsbroker.spark.datasource.writing import BatchWriter
@@ -26,6 +25,7 @@ from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from tests.interop.servers import OURS_FAST, Server
 from tests.spark.kinds import ChannelKind, Cluster, Kind, StreamKind
+from tests.spark.limits import ReadAllAvailable
 from tests.spark.support import BrokerStation
 
 COLUMNS = ("seq", "subject", "data", "time", "headers", "stream", "time_ns")

@@ -23,7 +23,6 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from natsbroker.spark import cli
-from natsbroker.spark.datasource.api import ReadAllAvailable
 from natsbroker.spark.datasource.source import BatchReader
 from natsbroker.spark.datasource.streaming import StreamReader
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
@@ -34,6 +33,7 @@ from natsbroker.spark.tables.table import tableAt
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 from tests.spark.kinds import ChannelKind, Kind, StreamKind, waitFor
+from tests.spark.limits import ReadAllAvailable
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station
 from tests.storage import shim
 from tests.storage.shim import FOR_EVER, Act, Call, Orders

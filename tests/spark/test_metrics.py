@@ -61,15 +61,13 @@ def test_wrongPlace() -> None:
 
 def test_jobs() -> None:
     """What a job has done so far is at its endpoint, and where there is none nothing happens."""
-    with jobMetrics("", "archive", "S") as numbers:
-        numbers(1, 2, 3)
-        numbers.lost()
+    with jobMetrics("", "archive", "S") as tell:
+        tell(rows=1, bytes=2, lag=3, reconnects=1)
     with served(ProgressMetrics(), "0") as port:
         pass
-    with jobMetrics(f"127.0.0.1:{port}", "archive", "S") as numbers:
-        for rows, size, lag in ((10, 100, 7), (15, 140, 0)):
-            numbers(rows, size, lag)
-            numbers.lost()
+    with jobMetrics(f"127.0.0.1:{port}", "archive", "S") as tell:
+        for rows, size, lag, lost in ((10, 100, 7, 1), (15, 140, 0, 2)):
+            tell(rows=rows, bytes=size, lag=lag, reconnects=lost)
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             lines = answer.read().decode().splitlines()
     for line in (

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.streams import StreamState
 
 _VERSION = 1
 

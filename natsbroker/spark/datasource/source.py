@@ -12,20 +12,19 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from natsbroker.spark.datasource.api import passesStart
 from natsbroker.spark.datasource.streaming import (
+    PASSES_START,
     EarlierStreamReader,
+    RangedReader,
     RangePartition,
     StreamReader,
-    readRange,
 )
-from natsbroker.spark.datasource.tasks import connected, peerOf
+from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import COLUMNS, checkedColumns, ddlOf
-from natsbroker.spark.logs.planning import checkedPatterns, planRanges, split
+from natsbroker.spark.logs.planning import logsOf, planRanges
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import checkedNames, logsOf
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 
@@ -108,7 +107,7 @@ class NatsBrokerSource(DataSource):
         return kind(checkedColumns(schema), options)
 
     def streamReader(self, schema: Any) -> Any:
-        kind = StreamReader if passesStart() else EarlierStreamReader
+        kind = StreamReader if PASSES_START else EarlierStreamReader
         return kind(checkedColumns(schema), self._read("readStream"))
 
     def _read(self, use: str) -> dict[str, Any]:
@@ -127,36 +126,25 @@ class NatsBrokerSource(DataSource):
         return StreamWriter(schema, readOptions(self.options, "writeStream"))
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(RangedReader, DataSourceReader):
     """
-    Reads what is stored when the read is planned. It passes to workers as it is, without sockets.
+    Reads what is stored when the read is planned.
     """
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
-        self._columns = columns
-        self._options = options
-        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
-        self._patterns = checkedPatterns(options["subject"])
+        super().__init__(columns, options)
         self._limits = PushedFilters()
-        checkedNames(options)
 
     def partitions(self) -> list[InputPartition]:
         """
         @return: at least one, because Spark takes none for one without a range.
         """
-        options = self._options
-        with connected(options) as connection:
-            ranges = planRanges(logsOf(connection, options), options)
+        with connected(self._options) as connection:
+            ranges = planRanges(logsOf(connection, self._options), self._options)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.ranges(ranges)
-        pieces = split(
-            left, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
-        )
         empty = SequenceRange(ranges[0].stream, ranges[0].created, 0, 0)
-        return [RangePartition(each, patterns or ()) for each in pieces or [empty]]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        return readRange(self._options, self._columns, partition)
+        return [RangePartition(each, patterns or ()) for each in self._pieces(left) or [empty]]
 
 
 class PushingReader(BatchReader):

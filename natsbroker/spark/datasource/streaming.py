@@ -6,24 +6,31 @@ other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from natsbroker.spark.datasource import api
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
 from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
-from natsbroker.spark.logs import selection
+from natsbroker.spark.logs import planning
+from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 
+try:  # It is there since 4.2.
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ModuleNotFoundError:
+    SupportsTriggerAvailableNow = object
+
 _Result = TypeVar("_Result")
+
+#: Spark passes the place of a query to C{latestOffset} since 4.2.
+PASSES_START = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 
 #: Codes while JetStream or the channels are not there yet, and the seconds until the next request.
 _NOT_YET, _PAUSE = (503, 10008), 0.25
@@ -36,12 +43,28 @@ class RangePartition(InputPartition):
         self.patterns = patterns
 
 
-def readRange(options: dict[str, Any], columns: tuple[str, ...], partition: Any) -> Iterator[Any]:
-    freezeModules()
-    yield from batchesOf(options, columns, partition.bounds, partition.patterns)
+class RangedReader:
+    """
+    What batches and streaming queries have in common. It passes to workers as it is.
+    """
+
+    def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
+        self._columns = columns
+        self._options = options
+        self._names = planning.checkedNames(options)
+        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
+        self._patterns = checkedPatterns(options["subject"])
+
+    def _pieces(self, ranges: Sequence[SequenceRange]) -> list[SequenceRange]:
+        sizes = ("minPartitions", "maxRowsPerPartition", "parallelism")
+        return split(ranges, *(self._options[each] for each in sizes))
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        freezeModules()
+        yield from batchesOf(self._options, self._columns, partition.bounds, partition.patterns)
 
 
-class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
+class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
     Plans micro-batches in one process as long as the query runs, with one connection, and reads
     their ranges in workers, which get it without the connection.
@@ -52,15 +75,11 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
             raise OptionError("maxOffsetsPerTrigger and maxBytesPerTrigger exclude each other")
         if 0 < options["maxOffsetsPerTrigger"] < options["minOffsetsPerTrigger"]:
             raise OptionError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
-        self._columns = columns
-        self._options = options
-        self._names = selection.checkedNames(options)
+        super().__init__(columns, options)
         self._word = "channel" if options["channel"] else "stream"
-        peerOf(options)  # So that what is wrong with them is said here, and not by a task.
-        self._patterns = checkedPatterns(options["subject"])
         names = [options["streamPattern"]] if options["streamPattern"] else sorted(self._names)
         self._reads = {self._word: names, "subject": sorted(self._patterns)}
-        self._hasPatterns = selection.hasPatterns(options)
+        self._hasPatterns = planning.hasPatterns(options)
         self._connection: BlockingConnection | None = None
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
@@ -78,7 +97,7 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
         names = None if self._hasPatterns or mayChange else self._names
         places = readOffset(offset, names, self._word)
         if mayChange:
-            return {x: place for x, place in places.items() if selection.selects(self._options, x)}
+            return {x: place for x, place in places.items() if planning.selects(self._options, x)}
         # Earlier versions did not note it.
         for kind, given in offset.get("reads", self._reads).items():
             if given != self._reads.get(kind):
@@ -101,16 +120,18 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
             self._target = self._current()
         return self._offset({each.stream: (each.created, each.start) for each in ranges})
 
-    def getDefaultReadLimit(self) -> api.ReadLimit:
-        if self._options["maxOffsetsPerTrigger"]:
-            return api.ReadMaxRows(self._options["maxOffsetsPerTrigger"])
-        if self._options["maxBytesPerTrigger"]:
-            return api.ReadMaxBytes(self._options["maxBytesPerTrigger"])
-        return api.ReadAllAvailable()
+    def getDefaultReadLimit(self) -> Any:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-    def latestOffset(self, start: dict[str, Any], limit: api.ReadLimit) -> dict[str, Any]:
-        if not isinstance(limit, (api.ReadMaxRows, api.ReadMaxBytes, api.ReadAllAvailable)):
-            raise OptionError(f"{type(limit).__name__} is not supported yet")
+        if self._options["maxOffsetsPerTrigger"]:
+            return ReadMaxRows(self._options["maxOffsetsPerTrigger"])
+        size = self._options["maxBytesPerTrigger"]
+        return ReadMaxBytes(size) if size else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        kind = type(limit).__name__
+        if kind not in ("ReadMaxRows", "ReadMaxBytes", "ReadAllAvailable"):
+            raise OptionError(f"{kind} is not supported yet")
         return self._next(start, getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0))
 
     def _next(self, start: dict[str, Any], rows: int, size: int) -> dict[str, Any]:
@@ -151,16 +172,8 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
         self._target = self._current()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        options = self._options
-        begin, stop = self._placesIn(start), self._placesIn(end)
-        ranges = rangesBetween(begin, stop, self._word)
-        pieces = split(
-            ranges, options["minPartitions"], options["maxRowsPerPartition"], options["parallelism"]
-        )
-        return [RangePartition(each, self._patterns) for each in pieces]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        return readRange(self._options, self._columns, partition)
+        ranges = rangesBetween(self._placesIn(start), self._placesIn(end), self._word)
+        return [RangePartition(each, self._patterns) for each in self._pieces(ranges)]
 
     def stop(self) -> None:
         if self._connection is not None:
@@ -176,7 +189,7 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
             self._asked = time.monotonic()
         return self._states
 
-    def _ask(self, logs: selection.Logs) -> dict[str, StreamState]:
+    def _ask(self, logs: planning.Logs) -> dict[str, StreamState]:
         states = {}
         for name in logs.names(self._names):
             try:
@@ -184,13 +197,13 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
                 if self._hasPatterns and name not in self._states:
                     checkReadable(logs, states[name], self._options)
             except ApiError as error:
-                if not selection.isMissing(error):
+                if not planning.isMissing(error):
                     raise
                 if name in self._names:
                     raise DataLoss(f"{error}: it was there when the query began") from None
         return states
 
-    def _patiently(self, ask: Callable[[selection.Logs], _Result]) -> _Result:
+    def _patiently(self, ask: Callable[[planning.Logs], _Result]) -> _Result:
         """
         Ask over the connection, or over a new one where there is none or it is lost, for as long
         as C{reconnectTimeout}.
@@ -202,7 +215,7 @@ class StreamReader(DataSourceStreamReader, api.SupportsTriggerAvailableNow):
                     self._connection = connected(self._options)
                     self._reconnects += self._wasConnected
                     self._wasConnected = True
-                return ask(selection.logsOf(self._connection, self._options))
+                return ask(planning.logsOf(self._connection, self._options))
             except (ConnectionFailed, TimedOut, ApiError) as error:
                 if isinstance(error, ApiError) and error.code not in _NOT_YET:
                     raise
@@ -234,9 +247,7 @@ class EarlierStreamReader(StreamReader):
         self._place = super().initialOffset()
         return self._place
 
-    def latestOffset(
-        self, start: dict[str, Any] | None = None, limit: api.ReadLimit | None = None
-    ) -> dict[str, Any]:
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:
         if self._place is None:
             states = self._current()
             self._place = self._offset({x.name: (x.created, x.stop) for x in states.values()})

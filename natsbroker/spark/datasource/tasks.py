@@ -11,9 +11,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.logs.channels import ChannelApi, StreamExports
+from natsbroker.spark.logs.apis import ChannelApi, StreamApi, StreamExports, StreamState
 from natsbroker.spark.logs.columns import toBatch
 from natsbroker.spark.logs.exports import ExportReader
+from natsbroker.spark.logs.planning import logsOf
 from natsbroker.spark.logs.reading import (
     OnLoss,
     RangeReader,
@@ -22,8 +23,6 @@ from natsbroker.spark.logs.reading import (
     checkStream,
     logLoss,
 )
-from natsbroker.spark.logs.selection import logsOf
-from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from natsbroker.spark.nats.connection import BlockingConnection, connect
 

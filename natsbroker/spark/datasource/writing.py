@@ -15,20 +15,28 @@ from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.datasource.api import DataSourceStreamArrowWriter
 from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
-from natsbroker.spark.logs.channels import checkedChannel
-from natsbroker.spark.logs.selection import isPattern
-from natsbroker.spark.logs.streams import StreamApi, StreamState, checkedName
+from natsbroker.spark.logs.apis import StreamApi, StreamState, checkedChannel, checkedName
+from natsbroker.spark.logs.planning import isPattern
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.publishing import AtomicPublisher, Publisher
 from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import File
 from natsbroker.subjects.grammar import isValidLiteral, matches
+
+try:  # It is there since 4.1.
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
+except ImportError:
+    # PySpark 4.0 looks for the first of them in streaming queries too.
+    _ArrowWriter = type("_ArrowWriter", (DataSourceArrowWriter, DataSourceStreamWriter), {})
 
 #: The columns that can be written, with the types that they may have.
 _COLUMNS = {
@@ -109,8 +117,7 @@ class _Writer:
                 )
             write, number, task = self._place()
             publisher = kind(connection, self._stream, self._options["window"])
-            table = self._table()
-            dead = table and table.letters(task)
+            dead = self._table(task)
             place = f"{write}:{number}:{task}"
             rows = _RowWriter(publisher, place, self._subject, self._id, state, dead)
             try:
@@ -126,14 +133,14 @@ class _Writer:
         context = TaskContext.get()
         return self._write, 0, context.partitionId() if context is not None else 0
 
-    def _table(self) -> Any:
+    def _table(self, task: int = 0) -> Any:
         where = self._options["deadLetters"]
         if not where:
             return None
         # Only here is deltalake needed.
         from natsbroker.spark.tables.delta import DeadLetterTable
 
-        return DeadLetterTable(locationOf(where), readSchema(self._columns))
+        return DeadLetterTable(locationOf(where), readSchema(self._columns), task)
 
     def _record(self, messages: Sequence[WriterCommitMessage | None], number: int) -> None:
         written = [each for each in messages if isinstance(each, Written) and each.dead]
@@ -167,7 +174,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         self._record(messages, 0)
 
 
-class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, _ArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._record(messages, batchId)
 

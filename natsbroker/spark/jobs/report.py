@@ -44,7 +44,6 @@ class Chart:
     @ivar kind: C{lines}, with an x and a y for each point of each series; or C{bars}, with a name
         and a number for each point of the only series; or C{ranges}, with where a range begins and
         where it ends for each point of each series.
-    @ivar series: the points, by name.
     """
 
     kind: str
@@ -96,19 +95,13 @@ def marksOf(rows: Sequence[Sequence[Any]]) -> list[str | None]:
     for column in zip(*rows, strict=True):
         words = (word for cell in column for word in cellOf(cell).split())
         isLong = max(map(len, words), default=0) > _LONG_WORD
-        isNumber = {_isNumber(cell) for cell in column if cell != ""} == {True}
+        kinds = {type(cell) for cell in column if cell != ""}
+        isNumber = bool(kinds) and kinds <= {int, float, Amount}
         found.append("n" if isNumber else "w" if isLong else None)
     return found
 
 
-def _isNumber(value: Any) -> bool:
-    return isinstance(value, (int, float, Amount)) and not isinstance(value, bool)
-
-
 def cellOf(value: Any) -> str:
-    """
-    A cell as text: what does not print is escaped.
-    """
     if isinstance(value, float):
         return f"{value:,.1f}"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -133,9 +126,6 @@ def rateOf(count: float) -> Amount:
     return Amount(f"{bytesOf(count)}/s")
 
 
-# As HTML.
-
-
 def writePage(report: JobReport, path: str, summary: dict[str, Any]) -> None:
     if path:
         page = pageOf(report)
@@ -156,9 +146,6 @@ def pageOf(report: JobReport) -> str:
 
 
 def _drawn(toSvg: Callable[[dict[str, Any]], str], chart: Chart) -> str:
-    """
-    The SVG of a chart; empty where there is nothing to draw.
-    """
     points = [(name, x, y) for name, series in chart.series.items() for x, y in series]
     if _isEmpty(chart.kind, points):
         return ""

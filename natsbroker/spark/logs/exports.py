@@ -18,10 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
-from natsbroker.spark.logs.channels import NO_CHANNEL, OTHER_CHANNEL, ExportApi
+from natsbroker.spark.logs.apis import NO_CHANNEL, OTHER_CHANNEL, ExportApi, apiFields
 from natsbroker.spark.logs.columns import NANOSECONDS, columnBatch, pairsOf, repeated, textsOf
 from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, lose
-from natsbroker.spark.logs.streams import apiFields
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
 
 #: C{NATS/1.0} before the headers, and the empty line behind them.
@@ -182,16 +181,10 @@ class ExportReader:
             more = " and others" if len(frame.damaged) > 10 else ""
             text = f"{self._what}: sequences {listed}{more} are damaged in the store"
             lose(text, self.onLoss, *((each, each + 1) for each in frame.damaged))
-        for start, stop in gapsOf(frame) if place.first > place.start else ():
-            if place.first > start:
-                last = min(stop, place.first) - 1
-                text = f"{self._what}: sequences {start} to {last} are not stored any more"
-                lose(f"{text} (expired or trimmed)", self.onLoss, (start, last + 1))
-
-
-def gapsOf(frame: ColumnFrame) -> Iterator[tuple[int, int]]:
-    place = frame.place
-    bounds = [place.start - 1, *frame.sequences.cast("Q").tolist(), place.next]
-    for before, after in pairwise(bounds):
-        if after > before + 1:
-            yield before + 1, after
+        if place.first > place.start:
+            stored = [place.start - 1, *frame.sequences.cast("Q").tolist(), place.next]
+            for before, after in pairwise(stored):
+                start, stop = before + 1, min(after, place.first)
+                if start < stop:
+                    text = f"{self._what}: sequences {start} to {stop - 1} are not stored any more"
+                    lose(f"{text} (expired or trimmed)", self.onLoss, (start, stop))

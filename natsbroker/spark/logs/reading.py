@@ -19,8 +19,8 @@ from itertools import compress
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
+from natsbroker.spark.logs.apis import NO_STREAM, StreamApi, StreamState, sensible
 from natsbroker.spark.logs.columns import MessageRows
-from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, StreamState
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.headers import Headers
@@ -76,12 +76,9 @@ def fetch(
 
 
 def _isEnd(head: bytes, subject: str) -> bool:
-    try:
+    with sensible(f"{subject}: an answer makes no sense"):
         headers = Headers.fromBlock(head)
-        status, pending = headers.status, headers.get("Nats-Num-Pending", "0")
-        left = int(pending or "0")
-    except ValueError:
-        raise ApiError(f"{subject}: an answer makes no sense") from None
+        status, left = headers.status, int(headers.get("Nats-Num-Pending") or "0")
     if status == _END:
         return left == 0
     if status == _NOT_FOUND:
@@ -104,9 +101,6 @@ OnLoss = Callable[[Loss], object]
 
 
 def lose(text: str, onLoss: OnLoss | None, *ranges: tuple[int, int]) -> None:
-    """
-    @param onLoss: C{None} where a loss is an error.
-    """
     if onLoss is None:
         raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
     loss = Loss(text)

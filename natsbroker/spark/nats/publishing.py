@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, TimedOut
-from natsbroker.spark.logs.streams import apiFields
+from natsbroker.spark.logs.apis import apiFields
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import publishLine
@@ -284,35 +284,24 @@ class AtomicPublisher(Publisher):
         super().finish()
 
     def _send(self, chunk: list[Publication]) -> None:
-        name = secrets.token_hex(16)
-        first, last = chunk[0], chunk[-1]
-        # A stream that has no batches says so to the first message, and to the others what follows.
-        if first is not last:
-            answer = self._asked(first, _batch(name, 1))
-            if answer:
-                self._refused(answer)
-        middle: list[bytes] = []
-        for number, each in enumerate(chunk[1:-1], 2):
-            block = each.block[:-2] + _batch(name, number)
-            sizes = len(block), len(block) + len(each.data)
-            line = publishLine(each.subject.encode("utf-8"), b"", *sizes)
-            middle += (line, block, each.data, b"\r\n")
-        if middle:
-            self._connection.send(*middle)
-        answer = self._asked(last, _batch(name, len(chunk), True))
-        fields = self._refused(answer)
+        name, what = secrets.token_hex(16), f"{self.what}: a batch was not stored"
+        fields: dict[str, object] = {}
+        lines: list[bytes] = []
+        for number, each in enumerate(chunk, 1):
+            isLast = number == len(chunk)
+            commit = "Nats-Batch-Commit: 1\r\n" if isLast else ""
+            batch = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n"
+            block = each.block[:-2] + batch.encode()
+            # A stream that has no batches says so to the first, and to the others what follows.
+            if number == 1 or isLast:
+                self._connection.send(*lines)
+                reply = self._connection.ask(each.subject, each.data, block)
+                _, body = self._connection.answer(reply, each.subject)
+                fields = apiFields(body, what) if body or isLast else fields
+                lines = []
+            else:
+                sizes = len(block), len(block) + len(each.data)
+                line = publishLine(each.subject.encode("utf-8"), b"", *sizes)
+                lines += (line, block, each.data, b"\r\n")
         if fields.get("batch") != name or fields.get("count") != len(chunk):
             raise DataSourceError(f"{self.what}: a batch was stored in part: {fields}")
-
-    def _asked(self, message: Publication, more: bytes) -> bytes:
-        reply = self._connection.ask(message.subject, message.data, message.block[:-2] + more)
-        _, body = self._connection.answer(reply, message.subject)
-        return body
-
-    def _refused(self, answer: bytes) -> dict[str, object]:
-        return apiFields(answer, f"{self.what}: a batch was not stored")
-
-
-def _batch(name: str, number: int, isLast: bool = False) -> bytes:
-    commit = "Nats-Batch-Commit: 1\r\n" if isLast else ""
-    return f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: {number}\r\n{commit}\r\n".encode()

@@ -17,10 +17,6 @@ from natsbroker.streaming import protocol
 
 
 class StanClient:
-    """
-    @ivar connId: tells it from another one of that name.
-    """
-
     def __init__(
         self, connection: BlockingConnection, channel: str, clusterId: str, discoverPrefix: str
     ) -> None:

@@ -25,9 +25,8 @@ from deltalake.transaction import AddAction, RemoveAction, Transaction
 
 from natsbroker.files import syncDirectory
 from natsbroker.spark.codecs.datatypes import merged, nullable
-from natsbroker.spark.tables.checking import CHECKSUM, STORED
-from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import Location, ObjectPath, filesBelow, parquetFile, sizeOf
+from natsbroker.spark.tables.parquet import CHECKSUM, STORED, FileWriter
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered, storing
 from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
 
@@ -66,7 +65,7 @@ class DeltaLakeTable(ArchiveTable):
             fields = deltalake.Schema.from_arrow(wanted).fields
             self._committed(partial(table.alter.add_columns, fields))
 
-    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
+    def _create(self, first: TableSnapshot, columns: Any) -> None:
         settings = {
             "natsbroker.table": first.table,
             "natsbroker.log": json.dumps(asdict(first.log)),
@@ -75,26 +74,36 @@ class DeltaLakeTable(ArchiveTable):
             "delta.deletedFileRetentionDuration": _RETENTION,
         }
         day = [pa.field("date", pa.date32())] if first.partition else []
-        try:
-            deltalake.DeltaTable.create(
-                str(self.root),
-                pa.schema([*columns, *day]),
-                partition_by=[each.name for each in day],
-                configuration=settings,
-                commit_properties=deltalake.CommitProperties(max_commit_retries=0),
-                raise_if_key_not_exists=False,
-            )
-        except self.errors as error:
-            if self.latest() is None:
-                raise self._failed(error) from None
-            return
+        deltalake.DeltaTable.create(
+            str(self.root),
+            pa.schema([*columns, *day]),
+            partition_by=[each.name for each in day],
+            configuration=settings,
+            commit_properties=deltalake.CommitProperties(max_commit_retries=0),
+            raise_if_key_not_exists=False,
+        )
         self._sync(0)
 
-    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
+    def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
+        base = self._read(table, False)
+        now = int(time.time() * 1000)
+        # Compacting changes nothing of what a reader finds.
+        isNew = not (old and after.files)
+        removed = [RemoveAction(x.path, isNew, now, x.bytes, _partition(x)) for x in old]
         # The library compacts newest first, in this order: what follows stays together.
-        actions = [added(self.root, each) for each in reversed(after.files)]
+        new = [added(self.root, each, isNew) for each in reversed(after.files)]
+        # So that of two that remove files one fails, whatever the library thinks of files.
+        marks = [Transaction("nb/compact", now, now)] if old else []
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
-        _write(table, base, actions, _transactions(base, after), said)
+        table.create_write_transaction(
+            [*removed, *new],
+            "append",
+            pa.schema(table.schema().to_arrow()),
+            partition_by=["date"] if base.partition else [],
+            commit_properties=deltalake.CommitProperties(
+                custom_metadata=said, app_transactions=marks + _transactions(base, after)
+            ),
+        )
         self._sync(base.version + 1)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
@@ -117,32 +126,6 @@ class DeltaLakeTable(ArchiveTable):
             )
             return int(done["numFilesRemoved"])
         return 0  # Somebody else has compacted the same files.
-
-    def _replace(self, old: Sequence[File], new: File) -> bool:
-        table = self._open()
-        found = self._read(table, True)
-        if not set(old) <= set(found.files):
-            return False
-        now = int(time.time() * 1000)
-        removed = [RemoveAction(x.path, False, now, x.bytes, _partition(x)) for x in old]
-        # So that of two one fails, whatever the library thinks of files.
-        mine = [Transaction("nb/compact", now, now)]
-        actions: list[AddAction | RemoveAction] = [*removed, added(self.root, new, False)]
-        if not self._committed(lambda: _write(table, found, actions, mine)):
-            return False
-        self._sync(found.version + 1)
-        return True
-
-    def _expire(
-        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
-    ) -> bool:
-        changed = deltalake.CommitProperties(app_transactions=_transactions(base, after))
-        # Statistics say that no message of these files is kept, so none is rewritten.
-        gone = f"seq < {after.start}"
-        if not self._committed(lambda: table.delete(gone, commit_properties=changed)):
-            return False
-        self._sync(base.version + 1)
-        return True
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -227,24 +210,6 @@ def _numbers(snapshot: TableSnapshot) -> dict[str, int]:
     return found
 
 
-def _write(
-    table: Any,
-    found: TableSnapshot,
-    actions: Sequence[AddAction | RemoveAction],
-    marks: Sequence[Transaction],
-    said: dict[str, str] | None = None,
-) -> None:
-    table.create_write_transaction(
-        list(actions),
-        "append",
-        pa.schema(table.schema().to_arrow()),
-        partition_by=["date"] if found.partition else [],
-        commit_properties=deltalake.CommitProperties(
-            custom_metadata=said, app_transactions=list(marks)
-        ),
-    )
-
-
 def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:
     """
     The numbers that a commit changes. Whatever it lost, the commit sets how many ranges that are:
@@ -321,19 +286,38 @@ class DeadLetterTable(DeltaLakeTable):
     the error and its text.
 
     Tasks write data files, which nobody sees. The driver names them in one commit together with
-    which write they are of, so that a micro-batch that is written again has them once.
+    which write they are of, so that a micro-batch that is written again has them once. Files that
+    are not named stay until a vacuum. They may be named all the same: by a commit that ended with
+    an error.
     """
 
-    def __init__(self, root: Location, columns: Any) -> None:
+    def __init__(self, root: Location, columns: Any, task: int = 0) -> None:
         super().__init__(root)
         written = (pa.field(each.name, nullable(each.type)) for each in columns)
         self.schema = pa.schema([*written, *REASONS])
         found = self.columns()
         if found is not None and not found.equals(self.schema):
             raise TableError(f"{root}: it is no table of these dead letters: its columns differ")
+        self._writer = FileWriter(root, task, seq="")
+        self._kept: list[dict[str, Any]] = []
 
-    # Files that are not named stay until a vacuum. They may be named all the same: by a commit that
-    # ended with an error.
+    def add(self, row: dict[str, Any], code: int, error: str) -> None:
+        self._kept.append({**row, "code": code, "error": error})
+        if len(self._kept) >= _ROWS:
+            self._write()
+
+    def finish(self) -> tuple[File, ...]:
+        if self._kept:
+            self._write()
+        return tuple(self._writer.finish())
+
+    def abandon(self) -> None:
+        self._writer.abandon()
+
+    def _write(self) -> None:
+        self.make()
+        self._writer.add(pa.RecordBatch.from_pylist(self._kept, self.schema))
+        self._kept = []
 
     def record(self, files: Sequence[File], write: str, number: int) -> bool:
         """
@@ -355,33 +339,3 @@ class DeadLetterTable(DeltaLakeTable):
             )
         self._sync(table.version())
         return True
-
-    def letters(self, task: int) -> DeadLetters:
-        return DeadLetters(self, task)
-
-
-class DeadLetters:
-    def __init__(self, table: DeadLetterTable, task: int) -> None:
-        self._table = table
-        self._writer = FileWriter(table.root, task, seq="")
-        self._kept: list[dict[str, Any]] = []
-        self.rows = 0
-
-    def add(self, row: dict[str, Any], code: int, error: str) -> None:
-        self._kept.append({**row, "code": code, "error": error})
-        self.rows += 1
-        if len(self._kept) >= _ROWS:
-            self._write()
-
-    def finish(self) -> tuple[File, ...]:
-        if self._kept:
-            self._write()
-        return tuple(self._writer.finish())
-
-    def abandon(self) -> None:
-        self._writer.abandon()
-
-    def _write(self) -> None:
-        self._table.make()
-        self._writer.add(pa.RecordBatch.from_pylist(self._kept, self._table.schema))
-        self._kept = []

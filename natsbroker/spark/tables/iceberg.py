@@ -29,15 +29,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform
 from pyiceberg.typedef import EMPTY_DICT
-from pyiceberg.types import (
-    BinaryType,
-    ListType,
-    LongType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestamptzType,
-)
+from pyiceberg.types import ListType, LongType, NestedField, StructType
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
@@ -53,18 +45,18 @@ from natsbroker.spark.tables.locations import (
     filesystemOf,
 )
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, ordered
-from natsbroker.spark.tables.table import ArchiveTable, Vacuumed
+from natsbroker.spark.tables.table import MARKS, ArchiveTable, Vacuumed
 
-_PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
+_PAIR = StructType(NestedField(8, "key", "string"), NestedField(9, "value", "string"))
 
 _SCHEMA = Schema(
-    NestedField(1, "seq", LongType()),
-    NestedField(2, "subject", StringType()),
-    NestedField(3, "data", BinaryType()),
-    NestedField(4, "time", TimestamptzType()),
+    NestedField(1, "seq", "long"),
+    NestedField(2, "subject", "string"),
+    NestedField(3, "data", "binary"),
+    NestedField(4, "time", "timestamptz"),
     NestedField(5, "headers", ListType(7, _PAIR, element_required=False)),
-    NestedField(6, "time_ns", LongType()),
-    NestedField(10, "crc32", LongType()),
+    NestedField(6, "time_ns", "long"),
+    NestedField(10, "crc32", "long"),
 )
 
 #: How the table is to behave. A commit that lost a race must not be tried again behind our back:
@@ -80,10 +72,7 @@ _BEHAVIOUR = {
 #: How many snapshots stay whatever their age.
 _NEWEST = 100
 
-
-#: The archive's own catalog, and the file that names another one.
-MARKS = ("catalog.db", "_nb_catalog.json")
-
+_CATALOG, _OTHER = MARKS["iceberg"]
 _OWN = "natsbroker"
 _TABLE = "natsbroker.archive"
 
@@ -125,9 +114,7 @@ class SyncedFileIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> PyArrowFile:
         made = super().new_output(location)
-        if location.startswith(("file:", "/")) or location.partition(":")[0] in SCHEMES:
-            return _File(made.location, made._path, made._filesystem, made._buffer_size)
-        return made
+        return _File(made.location, made._path, made._filesystem, made._buffer_size)
 
 
 class IcebergTable(ArchiveTable):
@@ -156,13 +143,13 @@ class IcebergTable(ArchiveTable):
         self._catalog: Any = None
         self._name, self.identifier = "", _TABLE
         try:
-            said = json.loads((root / MARKS[1]).read_text("utf-8"))
+            said = json.loads((root / _OTHER).read_text("utf-8"))
             self._name, self.identifier = said["catalog"], said["table"]
             there = f"{self._name}:{self.identifier}"
         except FileNotFoundError:
-            there = _OWN if (root / MARKS[0]).exists() else ""
+            there = _OWN if (root / _CATALOG).exists() else ""
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise TableError(f"{root / MARKS[1]}: makes no sense: {error}") from None
+            raise TableError(f"{root / _OTHER}: makes no sense: {error}") from None
         if catalog:
             found = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
             if found is None:
@@ -180,24 +167,14 @@ class IcebergTable(ArchiveTable):
     def make(self) -> None:
         super().make()
         with self._failing():
-            self._prepare()
-
-    def _prepare(self) -> None:
-        if self._name:
-            said = {"catalog": self._name, "table": self.identifier}
-            (self.root / MARKS[1]).write_text(json.dumps(said), "utf-8")
-        namespace = self.identifier.rpartition(".")[0]
-        with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
-            self._opened().create_namespace_if_not_exists(namespace)
+            if self._name:
+                said = {"catalog": self._name, "table": self.identifier}
+                (self.root / _OTHER).write_text(json.dumps(said), "utf-8")
+            namespace = self.identifier.rpartition(".")[0]
+            with suppress(IntegrityError):  # Somebody else makes the same at the same moment.
+                self.catalog().create_namespace_if_not_exists(namespace)
 
     def catalog(self) -> Any:
-        """
-        @return: C{None} if it would have to be made.
-        """
-        isThere = self._name or (self.root / MARKS[0]).exists()
-        return self._opened() if isThere else None
-
-    def _opened(self) -> Any:
         while self._catalog is None:
             try:
                 self._catalog = load_catalog(self._name, **_WRITER) if self._name else self._own()
@@ -208,7 +185,7 @@ class IcebergTable(ArchiveTable):
         return self._catalog
 
     def _own(self) -> SqlCatalog:
-        path = str(self.root / MARKS[0])
+        path = str(self.root / _CATALOG)
         uri = URL.create("sqlite", database=path, query={"timeout": "60"}).render_as_string()
         found = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
         # So that no file stays open between two questions.
@@ -222,7 +199,7 @@ class IcebergTable(ArchiveTable):
     def pathOf(self, url: str) -> str:
         return url.removeprefix(f"{self.location}/").removeprefix("file://")
 
-    def create(self, first: TableSnapshot) -> None:
+    def _create(self, first: TableSnapshot, columns: Any) -> None:
         properties = {
             **_BEHAVIOUR,
             **_said(first),
@@ -233,62 +210,34 @@ class IcebergTable(ArchiveTable):
         if first.partition:
             source = _SCHEMA.find_field("time").field_id
             spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
-        try:
-            self._prepare()
-            # Not in a transaction: some catalogs begin no table that is not there yet.
-            self.catalog().create_table(
-                self.identifier, _SCHEMA, self.location, spec, properties=properties
-            )
-        except self.errors as error:
-            if self.latest() is None:
-                raise self._failed(error) from None
+        # Not in a transaction: some catalogs begin no table that is not there yet.
+        self.catalog().create_table(
+            self.identifier, _SCHEMA, self.location, spec, properties=properties
+        )
 
-    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
+    def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         # Also if somebody has told the table otherwise.
         table.metadata.properties.update(_BEHAVIOUR)
         urls = [self.urlOf(each.path) for each in after.files]
         said = {"natsbroker.commit": token, "natsbroker.stop": str(after.stop)}
         with table.transaction() as transaction:
             transaction.set_properties(_said(after))
-            # That none is there already was checked, and holds for the same snapshot.
-            transaction.add_files(urls, said, check_duplicate_files=False)
+            if not old:
+                # That none is there already was checked, and holds for the same snapshot.
+                transaction.add_files(urls, said, check_duplicate_files=False)
+                return
+            gone = {each.path for each in old}
+            with transaction.update_snapshot(said).overwrite() as change:
+                for each in table.scan().plan_files():
+                    if self.pathOf(each.file.file_path) in gone:
+                        change.delete_data_file(each.file)
+                for url in urls:
+                    file = parquet_file_to_data_file(table.io, transaction.table_metadata, url)
+                    change.append_data_file(file)
 
     def _tokens(self, table: Any, version: int) -> list[str | None]:
         summaries = [each.summary for each in table.snapshots()]
         return [each.get("natsbroker.commit") for each in summaries if each is not None]
-
-    def _expire(
-        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
-    ) -> bool:
-        return self._overwritten(table, old, _said(after))
-
-    def _replace(self, old: Sequence[File], new: File) -> bool:
-        return self._overwritten(self._open(), old, {}, new)
-
-    def _overwritten(
-        self, table: Any, old: Sequence[File], said: dict[str, str], new: File | None = None
-    ) -> bool:
-        """
-        @return: C{False} if one of the files is not in the table any more.
-        """
-        gone = {each.path for each in old}
-        files = [each.file for each in table.scan().plan_files()]
-        entries = [each for each in files if self.pathOf(each.file_path) in gone]
-        if len(entries) < len(old):
-            return False
-        table.metadata.properties.update(_BEHAVIOUR)
-
-        def commit() -> None:
-            with table.transaction() as transaction:
-                transaction.set_properties(said)
-                with transaction.update_snapshot().overwrite() as change:
-                    for each in entries:
-                        change.delete_data_file(each)
-                    if new is not None:
-                        where = transaction.table_metadata, self.urlOf(new.path)
-                        change.append_data_file(parquet_file_to_data_file(table.io, *where))
-
-        return self._committed(commit)
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
@@ -331,8 +280,8 @@ class IcebergTable(ArchiveTable):
 
     def _open(self) -> Any:
         with self._failing(), suppress(exceptions.NoSuchTableError):
-            if (catalog := self.catalog()) is not None:
-                return catalog.load_table(self.identifier)
+            if self._name or (self.root / _CATALOG).exists():
+                return self.catalog().load_table(self.identifier)
         return None
 
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot:

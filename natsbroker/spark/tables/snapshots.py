@@ -17,9 +17,7 @@ Range = tuple[int, int]
 
 
 class TableError(DataSourceError):
-    """
-    The archive cannot be read or written.
-    """
+    pass
 
 
 @contextmanager

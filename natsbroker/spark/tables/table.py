@@ -15,12 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.filing import discard, joinFiles
 from natsbroker.spark.tables.locations import Location, ObjectPath, directoryOf, locationOf
+from natsbroker.spark.tables.parquet import STORED, discard, joinFiles
 from natsbroker.spark.tables.snapshots import (
     File,
     Range,
@@ -33,11 +34,11 @@ from natsbroker.spark.tables.snapshots import (
 )
 
 #: What tells that a directory has a table of a format, and the class of such tables, whose module
-#: imports this one.
-_MARKS = {"delta": ("_delta_log",), "iceberg": ("catalog.db", "_nb_catalog.json")}
+#: imports this one. Iceberg's are the archive's own catalog, and the file that names another one.
+MARKS = {"delta": ("_delta_log",), "iceberg": ("catalog.db", "_nb_catalog.json")}
 _CLASSES = {"delta": "DeltaLakeTable", "iceberg": "IcebergTable"}
 
-FORMATS = tuple(_MARKS)
+FORMATS = tuple(MARKS)
 
 #: What an archive of Parquet files with manifests of our own has, as earlier versions made them.
 FORMER = "_nb"
@@ -87,11 +88,18 @@ class ArchiveTable(ABC):
     @abstractmethod
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
 
-    @abstractmethod
-    def create(self, first: TableSnapshot) -> None:
+    def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
         """
         Make the first version; or somebody else does at the same moment.
         """
+        try:
+            self._create(first, columns)
+        except self.errors as error:
+            if self.latest() is None:
+                raise self._failed(error) from None
+
+    @abstractmethod
+    def _create(self, first: TableSnapshot, columns: Any) -> None: ...
 
     def append(
         self, base: TableSnapshot, files: Sequence[File], lost: Iterable[Range], stop: int
@@ -121,7 +129,7 @@ class ArchiveTable(ABC):
         after = replace(found, stop=stop, lost=everLost, files=tuple(files))
         try:
             if found.stop == base.stop:
-                self._append(table, found, after, token)
+                self._commit(table, after, (), token)
                 return True
         except self.errors as error:
             # It may hold all the same.
@@ -134,9 +142,10 @@ class ArchiveTable(ABC):
         return False
 
     @abstractmethod
-    def _append(self, table: Any, base: TableSnapshot, after: TableSnapshot, token: str) -> None:
+    def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         """
         @param after: where the table starts and stops then, all that it ever lost, the new files.
+        @param old: the files that go.
         @param token: the value of C{natsbroker.commit} in the commit.
         """
 
@@ -178,8 +187,7 @@ class ArchiveTable(ABC):
         base = self.require()
         # Other programs may have put files elsewhere, which then have no day that is known.
         tiles = [x for x in base.tiles if all(each.day or not base.partition for each in x.files)]
-        for run in _runs(tiles, target):
-            old = [file for tile in run for file in tile.files]
+        for old in _runs(tiles, target):
             new = joinFiles(self.root, old, old[0].day)
             if self._replace(old, new):
                 gone += len(old)
@@ -187,11 +195,19 @@ class ArchiveTable(ABC):
                 discard(self.root, [new])
         return gone
 
-    @abstractmethod
     def _replace(self, old: Sequence[File], new: File) -> bool:
+        table = self._open()
+        found = self._read(table, True)
+        return self._changed(table, found, replace(found, files=(new,)), old)
+
+    def _changed(
+        self, table: Any, found: TableSnapshot, after: TableSnapshot, old: Sequence[File]
+    ) -> bool:
         """
         @return: C{False} if one of the old files is not in the table any more.
         """
+        change = partial(self._commit, table, after, old, "")
+        return set(old) <= set(found.files) and self._committed(change)
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
@@ -201,16 +217,11 @@ class ArchiveTable(ABC):
         @return: C{False} if somebody else changed the archive meanwhile.
         """
         table = self._open()
-        found = self._read(table, False)
+        found = self._read(table, True)
         if (found.start, found.lost) != (base.start, base.lost):
             return False
-        after = replace(found, start=start, lost=since(start, found.lost))
-        return self._expire(table, found, after, [x for x in base.files if x.first < start])
-
-    @abstractmethod
-    def _expire(
-        self, table: Any, base: TableSnapshot, after: TableSnapshot, old: Sequence[File]
-    ) -> bool: ...
+        after = replace(found, start=start, lost=since(start, found.lost), files=())
+        return self._changed(table, found, after, [x for x in base.files if x.first < start])
 
     @abstractmethod
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
@@ -227,25 +238,24 @@ class ArchiveTable(ABC):
         return found
 
 
-def _runs(tiles: Sequence[Tile], target: int) -> list[list[Tile]]:
+def _runs(tiles: Sequence[Tile], target: int) -> list[list[File]]:
     """
-    Tiles that follow each other and whose files can become one.
+    The files of tiles that follow each other, as far as they can become one.
     """
-    runs: list[list[Tile]] = [[]]
+    runs: list[list[File]] = [[]]
     for each in tiles:
-        files = [file for tile in (*runs[-1], each) for file in tile.files]
-        size = sum(file.bytes for file in files)
-        if runs[-1] and (size > target or len({file.day for file in files}) > 1):
+        files = [*runs[-1], *each.files]
+        if sum(x.bytes for x in files) > target or len({x.day for x in files}) > 1:
             runs.append([])
-        runs[-1].append(each)
-    return [each for each in runs if sum(len(x.files) for x in each) > 1]
+        runs[-1] += each.files
+    return [each for each in runs if len(each) > 1]
 
 
 def formOf(root: Location) -> str:
     """
     The format of the archive in a directory; empty if there is none.
     """
-    for form, marks in _MARKS.items():
+    for form, marks in MARKS.items():
         if any((root / each).exists() for each in marks):
             return form
     if (root / FORMER).exists():

@@ -13,8 +13,8 @@ from hypothesis import strategies as some
 
 from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
 from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.streams import StreamState
 
 
 def stateOf(name: str, stop: int, size: int = 0, messages: int = 0) -> StreamState:

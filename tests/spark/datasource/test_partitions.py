@@ -8,10 +8,10 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
-from natsbroker.spark.datasource.streaming import RangePartition, readRange
+from natsbroker.spark.datasource.streaming import RangedReader, RangePartition
 from natsbroker.spark.datasource.tasks import connected
+from natsbroker.spark.logs.apis import StreamApi
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.settings import readOptions
 from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.certificates import writeCertificates
@@ -28,11 +28,11 @@ def test_read(station: Station) -> None:
     created = station.streams.state(stream.name).created
     task = pickle.loads(pickle.dumps(RangePartition(SequenceRange(stream.name, created, 2, 4), ())))
     options = pickle.loads(pickle.dumps(options))
-    batches = list(readRange(options, ("data", "seq"), task))
+    batches = list(RangedReader(("data", "seq"), options).read(task))
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == [{"data": b"b", "seq": 2}, {"data": b"c", "seq": 3}]
     task.bounds = replace(task.bounds, start=0, stop=0)
-    assert list(readRange(options, ("data",), task)) == []
+    assert list(RangedReader(("data",), options).read(task)) == []
 
 
 def test_closes(station: Station) -> None:
@@ -42,9 +42,8 @@ def test_closes(station: Station) -> None:
     options = readOptions({"servers": station.url, "stream": stream.name, "batchRows": "2"})
     created = station.streams.state(stream.name).created
     options["connectTimeout"] = 5.0
-    reading = readRange(
-        options, ("seq",), RangePartition(SequenceRange(stream.name, created, 1, 11), ())
-    )
+    task = RangePartition(SequenceRange(stream.name, created, 1, 11), ())
+    reading = RangedReader(("seq",), options).read(task)
     next(reading)
     reading.close()  # type: ignore[attr-defined]
     assert list(reading) == []
@@ -64,7 +63,8 @@ class TestCredentials:
             stream.fill([b"x"] * 3)
             created = StreamApi(connection).state("S").created
         task = RangePartition(SequenceRange("S", created, 1, 4), ())
-        return sum(x.num_rows for x in readRange(readOptions(given), ("seq",), task))
+        reader = RangedReader(("seq",), readOptions(given))
+        return sum(x.num_rows for x in reader.read(task))
 
     def test_password(self, startServer: StartServer) -> None:
         """A name and a password."""

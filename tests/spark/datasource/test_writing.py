@@ -20,7 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from natsbroker.spark.datasource.api import passesStart
+from natsbroker.spark.datasource.streaming import PASSES_START
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.metrics import queryMetrics
@@ -249,7 +249,7 @@ class TestSpark:
                     page = answer.read().decode()
         assert re.search(r'rows_total\{job="[^"]+"\} 101\.0', page)
         lag = re.search(rf'lag\{{job="[^"]+",stream="{source.name}"\}} 0\.0', page)
-        assert bool(lag) is passesStart()  # Since then Spark asks for it too.
+        assert bool(lag) is PASSES_START  # Since then Spark asks for it too.
         assert station.streams.state(target.name).messages == 100
         commits = tmp_path / "checkpoint" / "commits"
         for each in (commits / "0", commits / ".0.crc"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.logs.channels import NO_CHANNEL, ChannelApi, checkedChannel, nanoseconds
+from natsbroker.spark.logs.apis import NO_CHANNEL, ChannelApi, checkedChannel, nanoseconds
 from tests.spark.support import BrokerStation, Station
 
 

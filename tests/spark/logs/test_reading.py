@@ -15,6 +15,7 @@ import pytest
 
 from natsbroker.spark.errors import DataLoss, DataSourceError
 from natsbroker.spark.logs import reading
+from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.columns import MessageRows
 from natsbroker.spark.logs.reading import (
     Loss,
@@ -25,7 +26,6 @@ from natsbroker.spark.logs.reading import (
     checkStream,
     logLoss,
 )
-from natsbroker.spark.logs.streams import StreamState
 from tests.spark.support import Station, Stream
 
 

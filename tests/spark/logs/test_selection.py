@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.selection import (
+from natsbroker.spark.logs.apis import ChannelApi, StreamApi
+from natsbroker.spark.logs.planning import (
     checkedNames,
     hasPatterns,
     isMissing,
@@ -16,7 +16,6 @@ from natsbroker.spark.logs.selection import (
     logsOf,
     selects,
 )
-from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.settings import readOptions
 from tests.spark.support import BrokerStation, Station
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.spark.tables.checking import (
+from natsbroker.spark.tables.parquet import (
     COLUMNS,
     SCHEMA,
     STORED,

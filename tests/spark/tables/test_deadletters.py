@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.tables.delta import DeadLetters, DeadLetterTable
+from natsbroker.spark.tables.delta import DeadLetterTable
 from natsbroker.spark.tables.snapshots import TableError
 
 COLUMNS = pa.schema([("data", pa.binary())])
@@ -19,7 +19,7 @@ def test_onceEach(tmp_path: Path) -> None:
     """What a micro-batch records a second time, or an older one late, is dropped."""
     table = DeadLetterTable(tmp_path / "t", COLUMNS)
     for write, number, isNew in (("a", 0, True), ("a", 2, True), ("a", 1, False), ("b", 0, True)):
-        dead = DeadLetters(table, 7)
+        dead = DeadLetterTable(tmp_path / "t", COLUMNS, 7)
         for count in range(1500):
             dead.add({"data": b"%d" % count}, 5, "why")
         files = dead.finish()
@@ -32,7 +32,7 @@ def test_onceEach(tmp_path: Path) -> None:
 
 def test_none(tmp_path: Path) -> None:
     """A task without dead letters writes nothing."""
-    dead = DeadLetters(DeadLetterTable(tmp_path / "t", COLUMNS), 0)
+    dead = DeadLetterTable(tmp_path / "t", COLUMNS)
     dead.abandon()
     assert dead.finish() == ()
     assert not (tmp_path / "t").exists()
@@ -40,7 +40,7 @@ def test_none(tmp_path: Path) -> None:
 
 def test_unwritable(tmp_path: Path) -> None:
     """A place where no table can be is an error."""
-    dead = DeadLetters(DeadLetterTable(tmp_path / "t", COLUMNS), 0)
+    dead = DeadLetterTable(tmp_path / "t", COLUMNS)
     (tmp_path / "t").write_text("")
     dead.add({"data": b""}, 0, "")
     with pytest.raises(TableError, match="Not a directory"):

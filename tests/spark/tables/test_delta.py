@@ -17,10 +17,9 @@ import pytest
 from deltalake.transaction import AddAction, Transaction
 
 from natsbroker.spark.codecs.datatypes import Clash, readSchema
-from natsbroker.spark.tables.checking import STORED, ArchiveDamaged, readFiles
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.locations import filesBelow, locationOf
+from natsbroker.spark.tables.parquet import STORED, ArchiveDamaged, readFiles, writeFiles
 from natsbroker.spark.tables.snapshots import File, TableError, TableSnapshot
 from natsbroker.spark.tables.table import formOf
 from tests.spark.tablecontract import LOG, TableContract, dated, filed, grow, together

@@ -15,10 +15,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.checking import readFiles
-from natsbroker.spark.tables.filing import writeFiles
 from natsbroker.spark.tables.iceberg import IcebergTable
 from natsbroker.spark.tables.locations import filesBelow
+from natsbroker.spark.tables.parquet import readFiles, writeFiles
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.spark.objectstore import IN_CATALOG, icebergCatalog, openedInCatalog

@@ -12,21 +12,21 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.tables.iceberg import MARKS, IcebergTable, SyncedFileIO
+from natsbroker.spark.tables.iceberg import IcebergTable, SyncedFileIO
 from natsbroker.spark.tables.snapshots import TableError
-from natsbroker.spark.tables.table import FORMATS, formOf
+from natsbroker.spark.tables.table import FORMATS, MARKS, formOf
 from tests.spark.tablecontract import together
 
 
 def test_own(tmp_path: Path) -> None:
     """A catalog of its own is in the directory, and is made only on request."""
     place = IcebergTable(tmp_path)
-    assert place.catalog() is None
+    assert place.latest() is None
     assert list(tmp_path.iterdir()) == []
     place.make()
     place.make()
     assert place.catalog().list_namespaces() == [("natsbroker",)]
-    assert {x.name for x in tmp_path.iterdir()} == {MARKS[0], "data"}
+    assert {x.name for x in tmp_path.iterdir()} == {MARKS["iceberg"][0], "data"}
     assert (place.identifier, place.location) == ("natsbroker.archive", f"file://{tmp_path}")
     with pytest.raises(OptionError, match="is an archive in a catalog of its own"):
         IcebergTable(tmp_path, "prod:a.b")
@@ -55,7 +55,7 @@ def test_madeTogether(tmp_path: Path) -> None:
 def test_marks(tmp_path: Path) -> None:
     """A directory is known by the catalog, or by the file that names another one."""
     assert "iceberg" in FORMATS
-    for each in MARKS:
+    for each in MARKS["iceberg"]:
         (tmp_path / each).write_text("{}")
         assert formOf(tmp_path) == "iceberg"
         (tmp_path / each).unlink()
@@ -72,7 +72,7 @@ def test_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert place.identifier == "lake.raw.orders"
     assert place.catalog().list_namespaces("lake") == [("lake", "raw")]
     assert (tmp_path / "prod.db").exists()
-    (tmp_path / MARKS[1]).write_text("?")
+    (tmp_path / MARKS["iceberg"][1]).write_text("?")
     with pytest.raises(TableError, match=r"_nb_catalog\.json: makes no sense"):
         IcebergTable(tmp_path)
 

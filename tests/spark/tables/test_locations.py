@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import (
     Location,
     ObjectPath,
@@ -21,6 +20,7 @@ from natsbroker.spark.tables.locations import (
     parquetFile,
     sizeOf,
 )
+from natsbroker.spark.tables.parquet import FileWriter
 from natsbroker.spark.tables.snapshots import TableError
 
 ROWS = pa.table({"seq": [1, 2, 3]})

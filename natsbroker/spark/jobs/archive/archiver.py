@@ -22,13 +22,11 @@ import pyarrow.compute as pc
 from natsbroker.spark.datasource.tasks import batchesOf, connected, stateOf
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.common import Runner, inline
-from natsbroker.spark.logs.channels import ChannelApi
-from natsbroker.spark.logs.reading import Loss, SequenceRange
-from natsbroker.spark.logs.selection import oneName
-from natsbroker.spark.logs.streams import StreamState
-from natsbroker.spark.tables.checking import COLUMNS, readFiles
-from natsbroker.spark.tables.filing import writeFiles
+from natsbroker.spark.logs.apis import ChannelApi, StreamState
+from natsbroker.spark.logs.planning import oneName
+from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.tables.locations import Location
+from natsbroker.spark.tables.parquet import COLUMNS, readFiles, writeFiles
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 
@@ -61,17 +59,12 @@ class LogOrigin:
 
     def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
         """
-        The messages of a range, in Arrow batches with the columns of archives.
-
         @param onLost: called with ranges that are not stored any more.
         """
-
-        def onLoss(loss: Loss) -> None:
-            for each in loss.ranges:
-                onLost(each)
-
         options = {**self.options, "failOnDataLoss": False}
-        return batchesOf(options, COLUMNS, bounds, onLoss=onLoss)
+        return batchesOf(
+            options, COLUMNS, bounds, onLoss=lambda loss: [onLost(each) for each in loss.ranges]
+        )
 
     def now(self) -> LogOrigin:
         """
@@ -169,9 +162,9 @@ class LogFollower:
     Adds what a log has to tables, from where they stop: to one, which has no name, as it is.
 
     @ivar added: how many rows it has added, by the names of tables.
-    @ivar bytes: of its files.
     @ivar lost: what it has recorded as lost.
     @ivar onProgress: told after each version where the tables stop, and where the log.
+    @ivar onVersion: told each version that tables have, a first one before it is made.
     @ivar isOver: whether to end before the next version.
     """
 
@@ -186,6 +179,7 @@ class LogFollower:
         self.files = self.bytes = 0
         self.lost: list[Range] = []
         self.onProgress: Callable[[int, int], object] = lambda done, end: None
+        self.onVersion: Callable[[TableSnapshot], object] = lambda version: None
         self.isOver: Callable[[], bool] = lambda: False
         self.plan = plan or FilePlan()
         self.origin: Origin = origin
@@ -201,32 +195,34 @@ class LogFollower:
 
     def follow(self) -> dict[str, TableSnapshot]:
         """
-        Add what is stored now.
-
         @return: the versions that hold then, without their files.
         @raise DataLoss: if the log is another one than that of a table.
         """
         self.origin = self.origin.now()
         state = self.origin.state()
-        self._begin(state)
-        found = self._versions()
-        while (start := min(each.stop for each in found.values())) < state.stop:
-            if self.isOver():
-                break
+        found = self._begin(state)
+        while True:
+            for each in found.values():
+                self.onVersion(each)
+            start = min(each.stop for each in found.values())
+            if start >= state.stop or self.isOver():
+                return found
             stops = [each.stop for each in found.values() if each.stop > start]
             behind = {name: each for name, each in found.items() if each.stop == start}
             self._advance(behind, min([*stops, state.stop]))
-            found = self._versions()
+            found = {name: each.require(hasFiles=False) for name, each in self._tables.items()}
             self.onProgress(min(each.stop for each in found.values()), state.stop)
-        return found
 
-    def _begin(self, state: StoredRange) -> None:
+    def _begin(self, state: StoredRange) -> dict[str, TableSnapshot]:
         partition = self.plan.partitionBy
+        found = {}
         for name, table in self._tables.items():
-            table.make()
             snapshot = table.latest(hasFiles=False)
             if snapshot is None:
-                self._create(name, TableSnapshot.first(state.log, state.start, partition))
+                first = TableSnapshot.first(state.log, state.start, partition)
+                self.onVersion(first)
+                table.make()
+                self._create(name, first)
                 snapshot = table.require(hasFiles=False)
             checkLog(table, snapshot, state.log)
             if partition not in ("", snapshot.partition):
@@ -239,12 +235,11 @@ class LogFollower:
                     f"{table.root} stops at {snapshot.stop}, and the archive begins at"
                     f" {state.start}"
                 )
+            found[name] = snapshot
+        return found
 
     def _create(self, name: str, first: TableSnapshot) -> None:
         self._tables[name].create(first)
-
-    def _versions(self) -> dict[str, TableSnapshot]:
-        return {name: each.require(hasFiles=False) for name, each in self._tables.items()}
 
     def _copier(self, behind: Mapping[str, TableSnapshot]) -> Callable[[SequenceRange], CopyResult]:
         [snapshot] = behind.values()
@@ -279,14 +274,13 @@ class Archiver(LogFollower):
         super().__init__(LogOrigin(options), {"": table}, run, plan)
         self.table = table
         self._options = options
-        self._seconds = 0
 
     def once(self, hold: int = 0) -> TableSnapshot:
         """
         @param hold: for how many seconds the broker is to keep what is not archived yet, from the
             last version on; 0 for not at all.
         """
-        self._seconds = hold
+        self.onVersion = partial(self._hold, hold) if hold else lambda version: None
         return self.follow()[""]
 
     def summary(self) -> dict[str, Any]:
@@ -298,25 +292,13 @@ class Archiver(LogFollower):
             "lost": [list(each) for each in joined(self.lost)],
         }
 
-    def _create(self, name: str, first: TableSnapshot) -> None:
-        # Before anything is promised, so that what is promised is there.
-        self._hold(first)
-        super()._create(name, first)
-
-    def _versions(self) -> dict[str, TableSnapshot]:
-        found = super()._versions()
-        self._hold(found[""])
-        return found
-
-    def _hold(self, snapshot: TableSnapshot) -> None:
-        if not self._seconds:
-            return
+    def _hold(self, seconds: int, snapshot: TableSnapshot) -> None:
         if snapshot.log.kind != "channel":
             raise OptionError("hold: only channels of our broker can be held")
         question = {
             "name": f"archive-{snapshot.table}",
             "floor": snapshot.stop,
-            "seconds": self._seconds,
+            "seconds": seconds,
             "identity": snapshot.log.identity,
         }
         with connected(self._options) as connection:

@@ -23,8 +23,8 @@ from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan, LogFollower
 from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sessionFor, writeWhole
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.tables.checking import COLUMNS, SCHEMA, ArchiveDamaged, Difference
 from natsbroker.spark.tables.locations import directoryOf
+from natsbroker.spark.tables.parquet import COLUMNS, SCHEMA, ArchiveDamaged, Difference
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, storing
 from natsbroker.spark.tables.table import FORMATS, FORMER, tableAt
 
@@ -113,8 +113,6 @@ def convertMain(job: JobRun) -> int:
 
 def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]:
     """
-    Write what files in a directory have not yet.
-
     @param rows: how many sequences a file has at most.
     @return: how many rows and files were written, and where the files stop.
     """

@@ -93,11 +93,12 @@ def follow(
     does not end it once it has begun.
     """
     name = given.stream or given.channel or getattr(given, "archive", "")
-    with jobMetrics(given.metrics, job.name, name, job.stderr) as metrics, stopping() as stop:
+    lost = 0
+    with jobMetrics(given.metrics, job.name, name, job.stderr) as tell, stopping() as stop:
 
         def onProgress(done: int, end: int) -> None:
             job.progress(done, end)
-            metrics(follower.rows, follower.bytes, end - done)
+            tell(rows=follower.rows, bytes=follower.bytes, lag=end - done)
 
         follower.onProgress, follower.isOver = onProgress, stop.isSet
         while True:
@@ -107,7 +108,8 @@ def follow(
                 isPassing = not isinstance(error, ApiError) or error.code in _PASSING
                 if not (given.every and isPassing and follower.hasBegun()):
                     raise
-                metrics.lost()
+                lost += 1
+                tell(reconnects=lost)
                 job.say(f"{error}; trying again")
             if not given.every or stop.wait(given.every):
                 return
@@ -134,9 +136,6 @@ def _read(job: JobRun) -> argparse.Namespace:
 
 
 def readPace(job: JobRun) -> argparse.Namespace:
-    """
-    Read the command line of a job that may go on, with the options for that.
-    """
     job.duration("--every", 0.0, "go on, this often")
     job.option("--once", False, "end when all is done, as without")
     job.option("--metrics", "", "serve numbers for Prometheus there", metavar="[HOST:]PORT")

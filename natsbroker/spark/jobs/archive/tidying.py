@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from natsbroker.spark.datasource.tasks import connected
-from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
+from natsbroker.spark.errors import DataSourceError, OptionError
 from natsbroker.spark.jobs.archive.verify import checkFiles, placesOf
 from natsbroker.spark.jobs.common import (
     JobRun,
@@ -26,7 +28,7 @@ from natsbroker.spark.jobs.common import (
     sessionFor,
     sourceOptions,
 )
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.apis import ChannelApi, sensible
 from natsbroker.spark.tables.locations import Location, parquetFile
 from natsbroker.spark.tables.snapshots import File, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
@@ -91,10 +93,8 @@ def _neededFrom(
     if options is not None and log.kind == "channel":
         with connected(options) as connection:
             info = ChannelApi(connection, log.scope).call("INFO", log.name)
-        try:
+        with sensible(f"channel {log.name}: its holds make no sense"):
             limits += [int(each["floor"]) for each in info.get("holds", ())]
-        except (KeyError, TypeError, ValueError):
-            raise ApiError(f"channel {log.name}: its holds make no sense") from None
     return min(limits)
 
 
@@ -102,19 +102,12 @@ def _newest(root: Location, file: File) -> float:
     """
     When the newest message of a file was stored, in seconds since 1970.
     """
-    metadata = parquetFile(root / file.path).metadata
-    place = metadata.schema.names.index("time")
-    groups = [metadata.row_group(x).column(place) for x in range(metadata.num_row_groups)]
-    ends = [each.statistics for each in groups]
-    if not all(each is not None and each.has_min_max for each in ends):
-        return float("inf")
-    return max(float(each.max.timestamp()) for each in ends)
+    times = parquetFile(root / file.path).read(columns=["time"])["time"]
+    return float(pc.max(times).as_py().timestamp())
 
 
 def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
     """
-    Make few large files of many small ones; the small ones stay until they are vacuumed.
-
     @return: how many files gave way to others.
     @raise ArchiveDamaged: if one has not what was written.
     """
@@ -153,9 +146,6 @@ class Housekeeper:
     thread: threading.Thread = field(default_factory=threading.Thread)
 
     def look(self, snapshot: TableSnapshot) -> None:
-        """
-        Begin to tidy if it is time, and return at once.
-        """
         if not self.after or self.thread.is_alive():
             return
         if self.version is None or snapshot.version - self.version >= self.after:

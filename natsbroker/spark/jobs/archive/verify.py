@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from natsbroker.spark.datasource.offsets import readOffset
 from natsbroker.spark.datasource.tasks import connected, stateOf
@@ -33,19 +34,19 @@ from natsbroker.spark.jobs.common import (
     sourceOptions,
 )
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.apis import ChannelApi, StreamState, sensible
+from natsbroker.spark.logs.planning import checkedNames, isMissing, logsOf
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import checkedNames, isMissing, logsOf
-from natsbroker.spark.logs.streams import StreamState
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import (
+from natsbroker.spark.tables.locations import Location
+from natsbroker.spark.tables.parquet import (
+    STORED,
     ArchiveDamaged,
     Difference,
     consecutive,
     damageOf,
     examined,
 )
-from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.snapshots import File, Log, TableSnapshot, Tile
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from natsbroker.wire.columnar import addToDigest
@@ -53,10 +54,8 @@ from natsbroker.wire.columnar import addToDigest
 #: How many sequences a fingerprint covers.
 BLOCK = 10_000
 
-#: Sequence, time, subject, headers and data.
-Row = tuple[int, int, str, tuple[tuple[str, str], ...], bytes]
-
-_NO_ROWS: tuple[int, Iterable[Row]] = (-1, ())
+#: What is compared, by the columns, and what differences call it.
+_COMPARED = {"time_ns": "time", "subject": "subject", "headers": "headers", "data": "data"}
 
 
 @dataclass(frozen=True)
@@ -125,99 +124,67 @@ def compareFiles(
     findings: list[Difference] = []
     different: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     rows = deleted = 0
-    blocks = _blocks(_rowsIn(root, tile, findings), max(tile.start, firstStored), tile.stop, block)
+    blocks = _blocks(root, tile, max(tile.start, firstStored), block, findings)
     with connected(options, tile.start) as connection:
         logs = logsOf(connection, options)
         for begin, end, archived in blocks:
-            rows += len(archived)
+            rows += pc.count_distinct(archived["seq"]).as_py()
             bounds = SequenceRange(log.name, log.identity, begin, end)
             if isinstance(logs, ChannelApi) and _isSame(logs, bounds, block, archived):
                 continue
-            known = {row[0]: row for row in archived}
-            for row in _rowsOf(LogOrigin(options).batches(bounds)):
-                found = known.pop(row[0], None)
-                if found != row:
-                    different[_differenceOf(found, row)].append(row[0])
+            known = {row["seq"]: row for row in archived.to_pylist()}
+            batches = LogOrigin(options).batches(bounds)
+            for row in chain.from_iterable(each.to_pylist() for each in batches):
+                kept = known.pop(row["seq"], None)
+                if kept is None:
+                    different["missing", "is stored and not in the archive"].append(row["seq"])
+                elif which := [name for x, name in _COMPARED.items() if kept[x] != row[x]]:
+                    different["differs", f"has another {' and '.join(which)}"].append(row["seq"])
             deleted += len(known)
     for (kind, detail), seqs in different.items():
         findings += consecutive(kind, pa.array(seqs), detail)
     return Comparison(tuple(findings), rows, deleted)
 
 
-def _rowsIn(root: Location, tile: Tile, findings: list[Difference]) -> Iterator[Row]:
-    """
-    The rows of a tile that can be read; those that are there twice once.
-
-    @param findings: takes what is wrong with them.
-    """
-    last = 0
-    for table, wrong in examined(root, tile.files):
-        findings += wrong
-        for row in _rowsOf([table]):
-            if row[0] != last:
-                yield row
-            last = row[0]
-
-
 def _blocks(
-    rows: Iterator[Row], start: int, stop: int, block: int
-) -> Iterator[tuple[int, int, list[Row]]]:
+    root: Location, tile: Tile, start: int, block: int, findings: list[Difference]
+) -> Iterator[tuple[int, int, Any]]:
     """
-    Messages from a sequence on, in blocks as the broker cuts them.
+    The rows from a sequence on, in blocks as the broker cuts them; others end where tables do.
+
+    @param findings: takes what is wrong with the rows, and with those that cannot be read.
     """
-    groups = groupby((row for row in rows if row[0] >= start), lambda row: row[0] // block)
-    place, group = next(groups, _NO_ROWS)
-    while start < stop:
-        end = min((start // block + 1) * block, stop)
-        isNext = place == start // block
-        yield start, end, list(group) if isNext else []
-        if isNext:
-            place, group = next(groups, _NO_ROWS)
-        start = end
+    seq, rest = pc.field("seq"), STORED.empty_table()
+    for table, wrong in chain(examined(root, tile.files), [(rest, [])]):
+        findings += wrong
+        until = tile.stop
+        if table is not rest:
+            until = min((pc.max(table["seq"]).as_py() or 0) + 1, until)
+        while start < until:
+            stop = min((start // block + 1) * block, until)
+            yield start, stop, table.filter((seq >= start) & (seq < stop))
+            start = stop
 
 
-def _rowsOf(batches: Iterable[Any]) -> Iterator[Row]:
-    names = ("seq", "time_ns", "subject", "headers", "data")
-    for batch in batches:
-        columns = (batch.column(each).to_pylist() for each in names)
-        for seq, time, subject, headers, data in zip(*columns, strict=True):
-            yield seq, time, subject, tuple((each["key"], each["value"]) for each in headers), data
-
-
-def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: list[Row]) -> bool:
+def _isSame(channels: ChannelApi, bounds: SequenceRange, block: int, rows: Any) -> bool:
     name, stop = bounds.stream, bounds.stop
     question = {"start": bounds.start, "stop": stop, "identity": bounds.created, "block": block}
     answer = channels.call("DIGEST", name, question)
-    try:
+    with sensible(f"channel {name}: its fingerprints make no sense"):
         [found] = answer["blocks"]
         theirs = found["sha256"], found["stop"], bool(found.get("damaged"))
-    except (KeyError, TypeError, ValueError):
-        raise ApiError(f"channel {name}: its fingerprints make no sense") from None
     sha256 = hashlib.sha256()
-    addToDigest(
-        sha256,
-        [each[0] for each in rows],
-        [each[1] for each in rows],
-        [each[2].encode("utf-8") for each in rows],
-        [_blockOf(each[3]) for each in rows],
-        [each[4] for each in rows],
+    seqs, times, headers, data = (
+        rows[each].to_pylist() for each in ("seq", "time_ns", "headers", "data")
     )
+    subjects = rows["subject"].cast(pa.binary()).to_pylist()
+    addToDigest(sha256, seqs, times, subjects, list(map(_blockOf, headers)), data)
     return theirs == (sha256.hexdigest(), stop, False)
 
 
-def _blockOf(headers: tuple[tuple[str, str], ...]) -> bytes:
-    if not headers:
-        return b""
-    lines = "".join(f"{key}: {value}\r\n" for key, value in headers)
-    return f"NATS/1.0\r\n{lines}\r\n".encode()
-
-
-def _differenceOf(archived: Row | None, stored: Row) -> tuple[str, str]:
-    if archived is None:
-        return "missing", "is stored and not in the archive"
-    names = ("sequence", "time", "subject", "headers", "data")
-    which = [x for x, one, two in zip(names, archived, stored, strict=True) if one != two]
-    return "differs", f"has another {' and '.join(which)}"
+def _blockOf(headers: Sequence[Mapping[str, str]]) -> bytes:
+    lines = "".join(f"{each['key']}: {each['value']}\r\n" for each in headers)
+    return f"NATS/1.0\r\n{lines}\r\n".encode() if lines else b""
 
 
 @command("verify")

@@ -36,10 +36,9 @@ from natsbroker.spark.jobs.archive.archiver import (
 )
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.tables.checking import STORED, withChecksums
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import FileWriter
 from natsbroker.spark.tables.locations import Location, locationOf
+from natsbroker.spark.tables.parquet import STORED, FileWriter, withChecksums
 from natsbroker.spark.tables.snapshots import Range, TableSnapshot, joined
 
 #: What each row has of its message.
@@ -170,8 +169,8 @@ class TableDecoder(LogFollower):
         checkNames(found)
         return found
 
-    def _begin(self, state: StoredRange) -> None:
-        super()._begin(state)
+    def _begin(self, state: StoredRange) -> dict[str, TableSnapshot]:
+        found = super()._begin(state)
         columns: list[str] = []
         clashes: list[str] = []
         for each, wanted in zip(self._decoding.mappings, self._columns, strict=True):
@@ -183,6 +182,7 @@ class TableDecoder(LogFollower):
             columns.append(ddlText(pa.schema(list(wanted)[len(_COORDINATES) :])))
             clashes.append(clash)
         self._decoding = replace(self._decoding, columns=tuple(columns), clashes=tuple(clashes))
+        return found
 
     def _create(self, name: str, first: TableSnapshot) -> None:
         [target] = [each for each in self._targets if each.name == name]

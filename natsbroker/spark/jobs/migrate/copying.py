@@ -27,13 +27,13 @@ from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionE
 from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, StoredRange, logOf
 from natsbroker.spark.jobs.common import JobRun, command, sourceOptions, targetTexts
 from natsbroker.spark.jobs.copies import IDENTITY, LOG, SEQUENCE, TIME, Pacer, ownHeaders
+from natsbroker.spark.logs.apis import StreamApi
+from natsbroker.spark.logs.planning import checkedNames, logsOf, oneName
 from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
-from natsbroker.spark.logs.selection import checkedNames, logsOf, oneName
-from natsbroker.spark.logs.streams import StreamApi
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
+from natsbroker.spark.tables.parquet import COLUMNS, SCHEMA
 from natsbroker.spark.tables.snapshots import Log
 from natsbroker.streaming.protocol import (
     LAST_RECEIVED,

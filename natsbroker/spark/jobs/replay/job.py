@@ -32,7 +32,7 @@ from natsbroker.spark.jobs.replay.replayer import (
     startOf,
 )
 from natsbroker.spark.jobs.replay.sources import Source, rowsIn, shaped, sourceOf
-from natsbroker.spark.logs.streams import StreamApi
+from natsbroker.spark.logs.apis import StreamApi
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidLiteral, matches
 

@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from natsbroker.spark.errors import ApiError, DataSourceError
-from natsbroker.spark.logs.streams import NO_STREAM, StreamApi
+from natsbroker.spark.logs.apis import NO_STREAM, StreamApi
 from natsbroker.spark.nats.publishing import Pipeline, Publisher
 
 BUCKET = "NB_REPLAY"

@@ -31,11 +31,11 @@ from natsbroker.spark.jobs.archive.tiering import frameOf
 from natsbroker.spark.jobs.common import optionTexts
 from natsbroker.spark.jobs.replay.replayer import Row
 from natsbroker.spark.logs.columns import ddlOf, schemaOf
+from natsbroker.spark.logs.planning import oneName
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import oneName
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS, SCHEMA
 from natsbroker.spark.tables.locations import directoryOf
+from natsbroker.spark.tables.parquet import COLUMNS, SCHEMA
 
 _NEEDED = ("seq", "subject", "data")
 

@@ -19,7 +19,7 @@ from natsbroker.spark.jobs.common import FOUND, JobRun, command, runnerOf, sourc
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, bytesOf
 from natsbroker.spark.jobs.traffic.job import addEvents, readEvents, writeReport
 from natsbroker.spark.jobs.traffic.totals import EventTotals, Sums, addTo, foldEvents
-from natsbroker.spark.logs.streams import apiFields
+from natsbroker.spark.logs.apis import apiFields
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isValidSubject, overlaps
 from natsbroker.wire.instants import instant
@@ -84,17 +84,16 @@ class InterestFindings:
         patterns: Counter[tuple[str, str]] = Counter()
         modes: defaultdict[Way, set[str]] = defaultdict(set)
         for told in found.interest.values():
-            for (account, kind, peer, prefix), _, mode, count in told.rows.values():
+            for (account, kind, peer, prefix), _, mode, count in told.rows:
                 if kind == "client" and prefix:
                     self.subscribed[account, prefix].add(told.cluster)
                     patterns[told.cluster, account] += count
                 elif kind == "gateway" and mode:
                     modes[peer, account, told.cluster].add(mode)
-        self.noInterest = []
+        self.noInterest: list[NoInterest] = []
         for way, (messages, size, refusals) in vain.items():
-            whole, mode = max(sent[way], messages), _worst(modes[way])
-            one = NoInterest(way, messages, size, refusals, whole, mode, patterns[way[:2]])
-            self.noInterest.append(one)
+            rest = max(sent[way], messages), _worst(modes[way]), patterns[way[:2]]
+            self.noInterest.append(NoInterest(way, messages, size, refusals, *rest))
         self.noInterest.sort(key=lambda each: (-each.size, each.way))
         subscriptions, subjects = _byAccount(self.subscribed), _byAccount(published)
         self.unsubscribed = sorted(
@@ -133,9 +132,7 @@ class InterestFindings:
 
 
 def _worst(modes: set[str]) -> str:
-    """
-    The mode of the server that sends most; empty if none told.
-    """
+    # That of the server that sends most.
     known = ("optimistic", "transitioning", *sorted(modes))
     return next((each for each in known if each in modes), "")
 

@@ -101,7 +101,6 @@ class ClosedWindows:
     """
     The windows that nothing can come for any more.
 
-    @ivar begins: when they begin.
     @ivar totals: sums over time of those that do not overlap: of every window that begins where the
         one before it ended.
     @ivar seconds: how long these are, as far as there are events.

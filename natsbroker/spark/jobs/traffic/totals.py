@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import Runner
-from natsbroker.spark.logs.channels import nanoseconds
-from natsbroker.spark.logs.planning import planRanges, split
+from natsbroker.spark.logs.apis import nanoseconds
+from natsbroker.spark.logs.planning import checkedNames, logsOf, planRanges, split
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.logs.selection import checkedNames, logsOf
 
 #: What rows of traffic count.
 COUNTS = (
@@ -116,21 +115,11 @@ class TimeWindows:
         return range(time - time % self.slide, time - self.size, -self.slide)
 
 
-class ServerInterest(NamedTuple):
-    """
-    What one server's newest event of interest says; its parts have the same time.
-    """
-
-    time: int
-    cluster: str
-    rows: dict[Who, EventRow]
-
-
 class EventTotals:
     """
     @ivar sums: counts for each window, or without windows for each cluster, by who it was.
     @ivar sizes: for each account how many messages of clients had which mean size, in bytes.
-    @ivar interest: what is subscribed to, by the server.
+    @ivar interest: the newest event of what is subscribed to, by the server.
     @ivar first: when the earliest event of traffic began, in nanoseconds since 1970; 0 without any.
     @ivar last: when the latest one was made.
     """
@@ -139,7 +128,7 @@ class EventTotals:
         self.windows = windows
         self.sums: defaultdict[Any, dict[Who, Sums]] = defaultdict(dict)
         self.sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        self.interest: dict[str, ServerInterest] = {}
+        self.interest: dict[str, BrokerEvent] = {}
         self.servers: set[str] = set()
         self.kinds: Counter[str] = Counter()
         self.first = self.last = self.malformed = self._size = 0
@@ -147,8 +136,7 @@ class EventTotals:
     def add(self, event: BrokerEvent) -> None:
         self.kinds[event.kind] += 1
         if event.kind == "interest":
-            rows = {each.who: each for each in event.rows}
-            self._hear(event.server, ServerInterest(event.time, event.cluster, rows))
+            self._hear(event)
             return
         lasted = int(event.seconds * SECOND)
         self._span(event.time - lasted, event.time)
@@ -163,12 +151,12 @@ class EventTotals:
             if row.who[1] == "client" and messages:
                 self.sizes[row.who[0]][size // messages] += messages
 
-    def _hear(self, server: str, told: ServerInterest) -> None:
-        known = self.interest.get(server)
-        if known is None or told.time > known.time:
-            self.interest[server] = told
-        elif told.time == known.time:
-            known.rows.update(told.rows)
+    def _hear(self, event: BrokerEvent) -> None:
+        known = self.interest.get(event.server)
+        if known is None or event.time > known.time:
+            self.interest[event.server] = event
+        elif event.time == known.time:
+            known.rows.extend(event.rows)  # Another part of it.
 
     def _span(self, first: int, last: int) -> None:
         self.first = min(self.first, first) if self.last else first
@@ -193,8 +181,8 @@ class EventTotals:
         for group, sums in other.sums.items():
             for who, counts in sums.items():
                 self._count(group, who, counts)
-        for server, told in other.interest.items():
-            self._hear(server, told)
+        for event in other.interest.values():
+            self._hear(event)
 
 
 def addTo(sums: dict[Any, Sums], key: Any, counts: Iterable[int]) -> None:
@@ -225,8 +213,6 @@ def foldEvents(
     onProgress: Callable[[int, int], object] = lambda done, end: None,
 ) -> EventTotals:
     """
-    Count all events that the options name.
-
     @param onProgress: told how many sequences were read, of how many.
     """
     checkedNames(options)

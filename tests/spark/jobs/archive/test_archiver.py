@@ -19,7 +19,7 @@ from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogOrigin
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import COLUMNS
+from natsbroker.spark.tables.parquet import COLUMNS
 from natsbroker.spark.tables.snapshots import TableError
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.interop.conftest import StartServer

@@ -20,7 +20,7 @@ from natsbroker.spark.jobs.archive.tidying import bytesOf, compact
 from natsbroker.spark.jobs.archive.verify import verified
 from natsbroker.spark.jobs.common import inline
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import ArchiveDamaged
+from natsbroker.spark.tables.parquet import ArchiveDamaged
 from natsbroker.spark.tables.snapshots import TableError
 from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.spark.support import BrokerStation

@@ -16,7 +16,7 @@ from natsbroker.spark.errors import DataLoss
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan
 from natsbroker.spark.jobs.archive.verify import Comparison, verified
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.tables.checking import Difference, withChecksums
+from natsbroker.spark.tables.parquet import Difference, withChecksums
 from natsbroker.spark.tables.snapshots import TableError, TableSnapshot
 from natsbroker.spark.tables.table import ArchiveTable, tableAt
 from tests.interop.conftest import StartServer

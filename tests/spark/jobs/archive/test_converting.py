@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark import cli
-from natsbroker.spark.tables.checking import readFiles
+from natsbroker.spark.tables.parquet import readFiles
 from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.spark.formerarchives import former
 

@@ -19,7 +19,7 @@ from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.archive.tiering import archived, tiered
 from natsbroker.spark.jobs.archive.verify import following, verified
-from natsbroker.spark.tables.checking import ArchiveDamaged
+from natsbroker.spark.tables.parquet import ArchiveDamaged
 from natsbroker.spark.tables.snapshots import Log, TableError, TableSnapshot
 from natsbroker.spark.tables.table import tableAt
 from tests.interop.conftest import StartServer

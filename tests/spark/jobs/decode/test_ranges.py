@@ -19,9 +19,8 @@ from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.archive.archiver import CopyResult, StoredRange
 from natsbroker.spark.jobs.decode.decoder import DecodePlan, decodeRange
 from natsbroker.spark.logs.reading import SequenceRange
-from natsbroker.spark.tables.checking import SCHEMA
 from natsbroker.spark.tables.delta import DeltaLakeTable
-from natsbroker.spark.tables.filing import FileWriter
+from natsbroker.spark.tables.parquet import SCHEMA, FileWriter
 from natsbroker.spark.tables.snapshots import Log, Range
 
 MAPPINGS = readMappings(['a=json:"x TINYINT"'], {})

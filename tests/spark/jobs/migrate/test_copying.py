@@ -20,9 +20,8 @@ from natsbroker.spark import cli
 from natsbroker.spark.errors import ApiError, DataSourceError, TimedOut
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.migrate.copying import CopyTarget
-from natsbroker.spark.logs.channels import ChannelApi
+from natsbroker.spark.logs.apis import ChannelApi, StreamApi, StreamState
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
-from natsbroker.spark.logs.streams import StreamApi, StreamState
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.publishing import Pipeline
 from natsbroker.spark.tables.snapshots import Log

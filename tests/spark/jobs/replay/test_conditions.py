@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.replay.sources import Condition
-from natsbroker.spark.tables.checking import SCHEMA
+from natsbroker.spark.tables.parquet import SCHEMA
 
 _SUBJECTS = ("a.b", "orders.x", "orders.y", None)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.logs.streams import NO_STREAM, StreamApi, checkedName
+from natsbroker.spark.logs.apis import NO_STREAM, StreamApi, checkedName
 from natsbroker.spark.nats.connection import connect
 from tests.interop.conftest import StartServer
 from tests.interop.servers import REAL

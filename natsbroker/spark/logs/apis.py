@@ -1,21 +1,50 @@
 """
-What the JetStream API says about streams; everything here is answered by a stream's leader.
+What servers say about logs: JetStream's API about streams, which the leader of a stream answers,
+and a broker of ours under C{$NB.API.>} about channels of NATS Streaming and streams.
 """
 
 from __future__ import annotations
 
 import base64
+import datetime
+import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
+from natsbroker.wire.columnar import VERSION
 
 NO_MESSAGE = 10037
 NO_STREAM = 10059
+NO_CHANNEL = 20003
+OTHER_CHANNEL = 20004
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+_RFC3339 = re.compile(
+    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.(?P<part>\d{1,9}))?"
+    r"(?P<offset>Z|[+-]([01]\d|2[0-3]):[0-5]\d)?",
+    re.ASCII,
+)
+
+
+@contextmanager
+def sensible(error: str) -> Iterator[None]:
+    """
+    @param error: what is said where the fields of an answer are others than those that are read.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ApiError(error) from None
+
+
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 
 
@@ -89,9 +118,6 @@ class StreamApi(LogApi):
     absent = "JetStream is not enabled"
 
     def __init__(self, connection: BlockingConnection, domain: str = "", pattern: str = "") -> None:
-        """
-        @param pattern: a regular expression for whole names, for L{names}.
-        """
         if domain and _NAME.fullmatch(domain) is None:
             raise OptionError(f"domain: no domain can be called {domain!r}")
         super().__init__(connection)
@@ -99,18 +125,13 @@ class StreamApi(LogApi):
         self.prefix = f"$JS.{domain}.API." if domain else "$JS.API."
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """
-        The streams of the pattern, if there is one; else those that are wanted.
-        """
         if not self._pattern:
             return tuple(wanted)
         found: list[str] = []
         while True:
             answer = self.call("STREAM.NAMES", {"offset": len(found)}, self._pattern)
-            try:
+            with sensible("streams: the list of their names makes no sense"):
                 page, total = [str(each) for each in answer["streams"] or ()], int(answer["total"])
-            except (KeyError, TypeError, ValueError):
-                raise ApiError("streams: the list of their names makes no sense") from None
             found += page
             if not page or len(found) >= total:
                 isChosen = re.compile(self._pattern).fullmatch
@@ -119,7 +140,7 @@ class StreamApi(LogApi):
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         question = {"deleted_details": True} if withDeleted else {}
         answer = self.call(f"STREAM.INFO.{checkedName(name)}", question, name)
-        try:
+        with sensible(f"stream {name}: its state makes no sense"):
             config, state = answer["config"], answer["state"]
             stop = int(state["last_seq"]) + 1
             return StreamState(
@@ -135,8 +156,6 @@ class StreamApi(LogApi):
                 tuple(str(each) for each in config.get("subjects") or ()),
                 int(config.get("num_replicas") or 1),
             )
-        except (KeyError, TypeError, ValueError):
-            raise ApiError(f"stream {name}: its state makes no sense") from None
 
     def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
         """
@@ -161,21 +180,16 @@ class StreamApi(LogApi):
             if error.code == NO_MESSAGE:
                 return None
             raise
-        try:
+        with sensible(f"stream {name}: its answer makes no sense"):
             found = answer["message"]
             block, data = (base64.b64decode(found.get(each) or "") for each in ("hdrs", "data"))
             return int(found["seq"]), block, data
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise ApiError(f"stream {name}: its answer makes no sense") from None
 
     def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
         return self.ask(self.prefix + call, question, f"stream {name}", f" to {call}")
 
 
 def apiFields(answer: bytes, what: str, question: str = "") -> dict[str, Any]:
-    """
-    The fields of an API's answer. A refusal is raised as L{ApiError}.
-    """
     try:
         fields = json.loads(answer)
     except (ValueError, RecursionError):
@@ -188,3 +202,105 @@ def apiFields(answer: bytes, what: str, question: str = "") -> dict[str, Any]:
         text = f"{what}: {refusal.get('description', 'refused')}"
         raise ApiError(text, code if isinstance(code, int) else 0)
     return fields
+
+
+def checkedChannel(name: str) -> str:
+    if not isValidSubject(name.encode("utf-8", "replace")) or "/" in name:
+        raise OptionError(f"channel: no channel can be called {name!r}")
+    return name
+
+
+def nanoseconds(time: str) -> int:
+    found = _RFC3339.fullmatch(time)
+    if found is None:
+        raise ValueError(f"not a time: {time!r}")
+    offset = (found["offset"] or "Z").replace("Z", "+00:00")
+    second = datetime.datetime.fromisoformat(found["second"] + offset)
+    whole = (second - EPOCH) // datetime.timedelta(seconds=1)
+    return whole * 10**9 + int((found["part"] or "0").ljust(9, "0"))
+
+
+class ExportApi(LogApi):
+    def __init__(self, connection: BlockingConnection, realm: str) -> None:
+        super().__init__(connection)
+        self._realm = realm
+
+    @property
+    def version(self) -> int:
+        offered = self.connection.info.get("nb_export")
+        return min(offered, VERSION) if isinstance(offered, int) and offered > 0 else VERSION
+
+    def subject(self, verb: str, name: str) -> str:
+        tail = f".{name}" if name else ""
+        return f"$NB.API.{self.word.upper()}.{verb}.{self._realm}{tail}"
+
+    def call(self, verb: str, name: str, question: dict[str, Any] | None = None) -> dict[str, Any]:
+        what = f"{self.word} {name}" if name else f"{self.word}s"
+        return self.ask(self.subject(verb, name), question, what)
+
+
+class StreamExports(ExportApi):
+    def __init__(self, connection: BlockingConnection, domain: str) -> None:
+        super().__init__(connection, domain or connection.info.get("domain") or "_")
+
+    def identity(self, name: str) -> str | None:
+        """
+        What frames know a stream by; C{None} where nobody gives frames of streams, or not to this
+        user.
+        """
+        if "natsbroker" not in self.connection.info:
+            return None
+        try:
+            return str(self.call("INFO", name)["identity"])
+        except ApiError as error:
+            if error.code in (503, NO_CHANNEL) or "Permissions Violation" in str(error):
+                return None
+            raise
+
+
+class ChannelApi(ExportApi):
+    word = "channel"
+
+    def __init__(self, connection: BlockingConnection, clusterId: str) -> None:
+        if not isValidLiteral(clusterId.encode("utf-8", "replace")) or "/" in clusterId:
+            raise OptionError(f"clusterId: no cluster can have the id {clusterId!r}")
+        super().__init__(connection, clusterId)
+        self.absent = f"no broker of ours serves NATS Streaming with the cluster id {clusterId}"
+
+    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """
+        The channels that there are of some names and patterns, each once; those that are named are
+        in it, whether there or not.
+        """
+        found = [self._matching(x) if "*" in x or ">" in x else [x] for x in wanted]
+        return tuple(dict.fromkeys(itertools.chain(*found)))
+
+    def _matching(self, pattern: str) -> list[str]:
+        names: list[str] = []
+        while True:
+            question = {"pattern": pattern, "after": names[-1] if names else ""}
+            answer = self.call("NAMES", "", question)
+            with sensible(f"channel {pattern}: the answer makes no sense"):
+                names += [str(each) for each in answer["names"]]
+                if not answer["more"]:
+                    return names
+
+    def state(self, name: str) -> StreamState:
+        answer = self.call("INFO", name)
+        with sensible(f"channel {name}: its state makes no sense"):
+            stop = int(answer["last"]) + 1
+            return StreamState(
+                name,
+                str(answer["identity"]),
+                min(max(int(answer["first"]), 1), stop),
+                stop,
+                int(answer["messages"]),
+                int(answer["bytes"]),
+                True,
+            )
+
+    def firstSince(self, name: str, time: str) -> int | None:
+        answer = self.call("FIND", name, {"time": nanoseconds(time)})
+        with sensible(f"channel {name}: its answer makes no sense"):
+            found, last = int(answer["sequence"]), int(answer["last"])
+        return found if found <= last else None

@@ -12,8 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import ApiError
-from natsbroker.spark.tables.checking import SCHEMA, STORED, damageOf
-from natsbroker.spark.tables.filing import FileWriter, discard, writeFiles
+from natsbroker.spark.tables.parquet import (
+    SCHEMA,
+    STORED,
+    FileWriter,
+    damageOf,
+    discard,
+    writeFiles,
+)
 from natsbroker.spark.tables.snapshots import TableError
 from tests.spark.tablecontract import dated, small
 

@@ -13,15 +13,19 @@ import pytest
 from pyspark.sql import datasource
 from pyspark.sql.types import LongType, StructField, StructType
 
-from natsbroker.spark.datasource import api
+from natsbroker.spark.datasource import streaming, writing
 from natsbroker.spark.datasource.source import NatsBrokerSource
-from natsbroker.spark.datasource.streaming import EarlierStreamReader, StreamReader
+from natsbroker.spark.datasource.streaming import (
+    PASSES_START,
+    EarlierStreamReader,
+    StreamReader,
+)
 
 
 def test_passesStart() -> None:
     """Spark passes the place of a query since 4.2, and the source chooses the reader by that."""
     isNew = tuple(int(x) for x in pyspark.__version__.split(".")[:2]) >= (4, 2)
-    assert api.passesStart() is isNew
+    assert PASSES_START is isNew
     source = NatsBrokerSource({"servers": "nats://127.0.0.1:1", "stream": "S"})
     reader = source.streamReader(StructType([StructField("seq", LongType())]))
     assert type(reader) is (StreamReader if isNew else EarlierStreamReader)
@@ -31,8 +35,8 @@ def test_standIns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the newer parts there are others that PySpark 4.0 takes for them."""
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
     monkeypatch.delattr(datasource, "DataSourceStreamArrowWriter", raising=False)
-    found = runpy.run_path(str(Path(api.__file__)))
+    found = runpy.run_path(str(Path(streaming.__file__)))
     assert found["SupportsTriggerAvailableNow"] is object
-    writer = found["DataSourceStreamArrowWriter"]
+    writer = runpy.run_path(str(Path(writing.__file__)))["StreamWriter"]
     assert issubclass(writer, datasource.DataSourceArrowWriter)
     assert issubclass(writer, datasource.DataSourceStreamWriter)
