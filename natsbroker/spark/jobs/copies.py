@@ -32,7 +32,7 @@ def ownHeaders(pairs: Iterable[Mapping[str, str | None]] | None) -> list[tuple[s
     return found
 
 
-#: So much of a second's messages may go at once after a pause.
+#: So many seconds' messages may go at once after a pause.
 _BURST = 0.1
 
 #: Shorter waits are put off, in seconds: they would cost more than they are worth.
@@ -53,9 +53,8 @@ class Pacer:
         self._rate = rate
         self._speed = speed
         self._clock = clock
-        self._most = max(rate * _BURST, 1.0)
-        self._tokens = self._most
-        self._filled = clock()
+        #: When the next message may go by the rate.
+        self._due = float("-inf")
         self._begun: tuple[int, float] | None = None
 
     def delay(self, when: int = 0) -> float:
@@ -65,18 +64,12 @@ class Pacer:
 
         @param when: when it was stored, in nanoseconds since 1970.
         """
-        if not self._rate and not self._speed:
-            return 0.0
-        now = self._clock()
-        wait = 0.0
+        now, wait = self._clock(), 0.0
         if self._rate:
-            self._tokens = min(self._tokens + (now - self._filled) * self._rate, self._most) - 1
-            self._filled = now
-            debt = -self._tokens / self._rate
-            wait = debt if debt >= _LEAST else 0.0
+            gap = 1 / self._rate
+            self._due = max(self._due, now - max(_BURST, gap)) + gap
+            wait = self._due - now if self._due - now >= _LEAST else 0.0
         if self._speed:
-            if self._begun is None:
-                self._begun = when, now
-            first, begun = self._begun
+            first, begun = self._begun = self._begun or (when, now)
             wait = max(wait, begun + (when - first) / 1e9 / self._speed - now)
         return max(wait, 0.0)
