@@ -56,7 +56,8 @@ _WIDER = {
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<number>\d{1,4})(?!\d)"
-    r"|'(?P<text>(?:[^'\\]|\\.)*)'|(?P<mark>[<>(),:]))"
+    r"|'(?P<text>(?:[^'\\]|\\.)*)'|(?P<mark>[<>(),:])|(?P<wrong>\S.*))",
+    re.S,
 )
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.A)
@@ -184,16 +185,11 @@ def _typeText(kind: Any) -> str:
 class _ColumnParser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: deque[tuple[str, str]] = deque()
-        place, end = 0, len(text.rstrip())
-        while place < end:
-            found = _TOKEN.match(text, place)
-            if found is None:
-                raise OptionError(f"schema: {text[place:].strip()!r} makes no sense")
-            kind = str(found.lastgroup)
-            self._tokens.append((kind, found[kind]))
-            place = found.end()
-        self._tokens.append(("", ""))
+        matches = _TOKEN.finditer(text.rstrip())
+        found = [(each.lastgroup, each[each.lastindex or 0]) for each in matches]
+        self._tokens: deque[tuple[Any, str]] = deque([*found, ("", "")])
+        if found and found[-1][0] == "wrong":
+            raise OptionError(f"schema: {found[-1][1]!r} makes no sense")
 
     def columns(self, end: str = "") -> list[Any]:
         found: list[Any] = []
