@@ -8,21 +8,14 @@ and its place. Tables are made as archives are, by L{LogFollower}.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from natsbroker.spark.codecs.datatypes import (
-    TIMESTAMP,
-    Clash,
-    checkNames,
-    ddlText,
-    nullable,
-    readSchema,
-)
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, nullable
 from natsbroker.spark.codecs.decoding import decodedOr, structsOf
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
@@ -61,10 +54,8 @@ _REASON = 500
 _SUBJECTS = 65_536
 
 
-class DecodedTable(NamedTuple):
-    name: str
-    place: int
-    isDead: bool
+#: By their names, whose tables they are, by the places of mappings, and whether for dead letters.
+Targets = Mapping[str, tuple[int, bool]]
 
 
 @dataclass(frozen=True)
@@ -83,24 +74,20 @@ class DecodePlan:
     """
     What a job does; it passes to workers.
 
-    @ivar columns: of the table of each mapping, in Spark's language, without those of its message.
-    @ivar clashes: for each mapping, why its table cannot take what it decodes; empty if it can.
+    @ivar columns: of the table of each mapping, without those of its message.
+    @ivar clashes: why tables cannot take what is decoded, by their names.
     """
 
     root: Location
     mappings: tuple[PayloadMapping, ...]
-    columns: tuple[str, ...] = ()
-    clashes: tuple[str, ...] = ()
+    columns: tuple[Any, ...] = ()
+    clashes: Mapping[str, str] = field(default_factory=dict)
     options: TableOptions = TableOptions()
 
-    def targets(self) -> list[DecodedTable]:
-        found = []
-        for place, each in enumerate(self.mappings):
-            found.append(DecodedTable(each.table, place, False))
-            found.append(DecodedTable(each.table + DLQ, place, True))
-        if self.options.areOthersKept:
-            found.append(DecodedTable(OTHERS + DLQ, -1, True))
-        return found
+    def targets(self) -> Targets:
+        found = {each.table: (place, False) for place, each in enumerate(self.mappings)}
+        found |= {name + DLQ: (place, True) for name, (place, _) in found.items()}
+        return found | ({OTHERS + DLQ: (-1, True)} if self.options.areOthersKept else {})
 
 
 class TableDecoder(LogFollower):
@@ -128,13 +115,12 @@ class TableDecoder(LogFollower):
         )
         self._columns = [self._columnsOf(each) for each in mappings]
         self._targets = self._decoding.targets()
-        names = [each.name for each in self._targets]
-        self._delta = {each: DeltaLakeTable(self._decoding.root / each) for each in names}
+        self._delta = {each: DeltaLakeTable(self._decoding.root / each) for each in self._targets}
         super().__init__(origin, self._delta, run, plan)
 
     @property
     def dead(self) -> int:
-        return sum(self.added[each.name] for each in self._targets if each.isDead)
+        return sum(self.added[name] for name, (_, isDead) in self._targets.items() if isDead)
 
     def once(self) -> int:
         return min(each.stop for each in self.follow().values())
@@ -159,39 +145,32 @@ class TableDecoder(LogFollower):
         prefix = self._decoding.options.prefix
         fields = [pa.field(prefix + name, kind) for name, kind in _COORDINATES.items()]
         names = {each.name.lower() for each in fields}
-        columns = codecOf(mapping).columns
-        for each in columns:
+        for each in codecOf(mapping).columns:
             if each.name.lower() in names:
                 raise OptionError(
                     f"schema: {mapping.text} has a column {each.name}, as each table has: say"
                     " --prefix, for the names of those"
                 )
-        found = pa.schema([*fields, *columns])
-        checkNames(found)
-        return found
+            fields.append(pa.field(each.name, nullable(each.type)))
+        return pa.schema(fields)
 
     def _begin(self, state: StoredRange) -> None:
         super()._begin(state)
-        columns: list[str] = []
-        clashes: list[str] = []
+        columns = []
         for each, wanted in zip(self._decoding.mappings, self._columns, strict=True):
-            clash = ""
             try:
                 wanted = self._delta[each.table].widen(wanted)
             except Clash as error:
-                self.clashes[each.table] = clash = str(error)
-            columns.append(ddlText(pa.schema(list(wanted)[len(_COORDINATES) :])))
-            clashes.append(clash)
-        self._decoding = replace(self._decoding, columns=tuple(columns), clashes=tuple(clashes))
+                self.clashes[each.table] = str(error)
+            columns.append(pa.struct(list(wanted)[len(_COORDINATES) :]))
+        self._decoding = replace(self._decoding, columns=tuple(columns), clashes=self.clashes)
 
     def _create(self, name: str, first: TableSnapshot) -> None:
-        [target] = [each for each in self._targets if each.name == name]
-        columns = _DEAD if target.isDead else self._columns[target.place]
-        nullables = [pa.field(each.name, nullable(each.type)) for each in columns]
-        self._delta[name].create(first, pa.schema(nullables))
+        place, isDead = self._targets[name]
+        self._delta[name].create(first, _DEAD if isDead else self._columns[place])
 
     def _copier(self, behind: Mapping[str, TableSnapshot]) -> Callable[[SequenceRange], CopyResult]:
-        targets = [each for each in self._targets if each.name in behind]
+        targets = {name: self._targets[name] for name in behind}
         return partial(decodeRange, self.origin, self._decoding, targets)
 
     def _advance(self, behind: Mapping[str, TableSnapshot], end: int) -> list[CopyResult]:
@@ -203,14 +182,14 @@ class TableDecoder(LogFollower):
 
 
 def decodeRange(
-    origin: Origin, plan: DecodePlan, targets: Sequence[DecodedTable], bounds: SequenceRange
+    origin: Origin, plan: DecodePlan, targets: Targets, bounds: SequenceRange
 ) -> CopyResult:
     lost: list[Range] = []
     ignored = 0
     placed = lru_cache(_SUBJECTS)(partial(placeOf, plan.mappings))
-    tasks = {place: _MappingTask(plan, place, bounds.stream) for _, place, _ in targets}
+    tasks = {place: _MappingTask(plan, place, bounds.stream) for place, _ in targets.values()}
     writers = {}
-    for name, place, isDead in targets:
+    for name, (place, isDead) in targets.items():
         seq = "seq" if isDead else f"{plan.options.prefix}seq"
         writers[name] = FileWriter(plan.root / name, bounds.start, seq=seq)
         tasks[place].writers[isDead] = writers[name]
@@ -251,11 +230,11 @@ class _MappingTask:
         self._why = "no schema is for its subject"
         self._schema = None
         if place >= 0:
-            clash, columns = plan.clashes[place], plan.columns[place]
+            mapping, self._type = plan.mappings[place], plan.columns[place]
+            clash = plan.clashes.get(mapping.table)
             self._why = f"the schema does not go with the table: {clash}" if clash else ""
-            self._schema = plan.mappings[place].text
-            self._codec = codecOf(plan.mappings[place])
-            self._type = pa.struct(list(readSchema(columns)) if columns else [])
+            self._schema = mapping.text
+            self._codec = codecOf(mapping)
             self._count = cellsOf(self._type)
         # Places in the batch, and what was decoded, or the reasons.
         self._good: list[tuple[int, Any]] = []
