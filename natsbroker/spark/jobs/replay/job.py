@@ -24,11 +24,10 @@ from natsbroker.spark.jobs.common import (
 )
 from natsbroker.spark.jobs.replay.replayer import (
     ORDERS,
-    Renamer,
     Replayer,
     ReplayOptions,
     ReplayTask,
-    TaskResult,
+    renamer,
     startOf,
 )
 from natsbroker.spark.jobs.replay.sources import Source, rowsIn, shaped, sourceOf
@@ -96,7 +95,7 @@ def _inSpark(
         sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
         return dryRun(options, task, sums.toLocalIterator())
 
-    def publish(number: int, rows: Iterable[Any]) -> TaskResult:
+    def publish(number: int, rows: Iterable[Any]) -> dict[str, int]:
         with connected(options, number) as connection:
             mine = replace(task, partition=number)
             return Replayer(connection, options["domain"], mine).take(rows)
@@ -117,7 +116,7 @@ def dryRun(
     with connected(options) as connection:
         state = StreamApi(connection, options["domain"]).state(task.stream)
     taken = [each.encode("utf-8") for each in state.subjects]
-    rename = Renamer(task.maps)
+    rename = renamer(task.maps)
     would = untaken = first = last = 0
     examples: list[str] = []
     for before, count, least, most in counts:
@@ -134,15 +133,14 @@ def dryRun(
     return {**found, "untaken": untaken, "examples": examples}
 
 
-def _summed(done: Sequence[TaskResult], start: int = 1) -> dict[str, Any]:
+def _summed(done: Sequence[dict[str, int]], start: int = 1) -> dict[str, Any]:
     """
     @param start: where it begins if no task has rows.
     """
-    names = ("rows", "duplicates", "found")
     return {
-        **{name: sum(getattr(each, name) for each in done) for name in names},
+        **{name: sum(each[name] for each in done) for name in ("rows", "duplicates", "found")},
         "tasks": len(done),
-        "resumed": min((each.start for each in done), default=start),
+        "resumed": min((each["resumed"] for each in done), default=start),
     }
 
 

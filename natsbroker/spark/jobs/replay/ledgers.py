@@ -5,8 +5,7 @@ the target's server.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+import msgspec
 
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.logs.streams import NO_STREAM, StreamApi
@@ -21,8 +20,7 @@ _VERSION = 1
 _IS_THERE, _WRONG_LAST = 10058, 10071
 
 
-@dataclass(frozen=True)
-class LedgerEntry:
+class LedgerEntry(msgspec.Struct, frozen=True):
     """
     @ivar plan: what is published where, in short.
     @ivar created: which stream of that name it is published to.
@@ -36,6 +34,7 @@ class LedgerEntry:
     row: int
     at: int
     inbox: str = ""
+    v: int = _VERSION
 
 
 class ReplayLedger:
@@ -84,14 +83,10 @@ class ReplayLedger:
         if not data:
             return None  # Somebody deleted it.
         try:
-            fields = json.loads(data)
-            version = fields.pop("v")
-            entry = LedgerEntry(**fields)
-            if not isinstance(entry.row, int) or not isinstance(entry.at, int):
-                raise TypeError
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            entry = msgspec.json.decode(data, type=LedgerEntry)
+        except (msgspec.MsgspecError, RecursionError):
             raise DataSourceError(f"{BUCKET}: the entry {self._key} makes no sense") from None
-        if version != _VERSION:
+        if entry.v != _VERSION:
             raise DataSourceError(
                 f"{BUCKET}: the entry {self._key} is of another version of this job"
             )
@@ -105,7 +100,7 @@ class ReplayLedger:
         if self.isWriting:
             raise RuntimeError("an entry is on its way")
         self.isWriting = True
-        data = json.dumps({"v": _VERSION, **asdict(entry)}).encode()
+        data = msgspec.json.encode(entry)
         last = ("Nats-Expected-Last-Subject-Sequence", str(self._revision))
         self._publisher.publish(self._subject, data, [last], onStored=self._written)
 

@@ -17,9 +17,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec.structs import replace
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.copies import REPLAY, SEQUENCE, STREAM, TIME, Pacer, ownHeaders
@@ -34,28 +36,25 @@ from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.headers import Headers
 
 
-class Renamer:
+def renamer(texts: Sequence[str]) -> Callable[[str], str]:
     """
     Mappings such as C{orders.>=replay.orders.>}; the first that matches counts, and what none
     matches stays.
     """
+    transforms = [_read(each) for each in texts]
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._transforms = [_read(each) for each in texts]
-        self._find = lru_cache(4096)(self._found)
-
-    def __call__(self, subject: str) -> str:
-        return self._find(subject) if self._transforms else subject
-
-    def _found(self, subject: str) -> str:
-        for each in self._transforms:
+    @lru_cache(4096)
+    def rename(subject: str) -> str:
+        for each in transforms:
             made = each.apply(subject.encode("utf-8"), lambda below: 0)
-            if made is not None:
-                if not made:
-                    shown = each.destination.decode("utf-8", "replace")
-                    raise DataSourceError(f"{shown} makes no subject of {subject}")
+            if made:
                 return made.decode("utf-8")
+            if made is not None:
+                shown = each.destination.decode("utf-8", "replace")
+                raise DataSourceError(f"{shown} makes no subject of {subject}")
         return subject
+
+    return rename
 
 
 def _read(text: str) -> SubjectTransform:
@@ -143,19 +142,6 @@ class ReplayTask(ReplayOptions):
     patience: float = 10.0
 
 
-class TaskResult(NamedTuple):
-    """
-    @ivar start: the first sequence that was not known to be published.
-    @ivar duplicates: how many of them the stream had already, by their ids.
-    @ivar found: how many it found published.
-    """
-
-    start: int
-    rows: int
-    duplicates: int
-    found: int
-
-
 class Replayer:
     """
     Does one task over one connection.
@@ -169,7 +155,7 @@ class Replayer:
         self._task = task
         self._connection = connection
         self._streams = StreamApi(connection, domain)
-        self._rename = Renamer(task.maps)
+        self._rename = renamer(task.maps)
         self._pace = Pacer(task.rate, task.speed)
         self._pipeline = Pipeline(connection, task.window)
         self._publisher = Publisher(connection, task.stream, task.window, self._pipeline)
@@ -260,13 +246,15 @@ class Replayer:
         rows: Iterable[Row],
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
-    ) -> TaskResult:
+    ) -> dict[str, int]:
         """
         Publish rows, from L{next} on.
 
         @param rows: with sequences that ascend.
         @param isOver: whether to end before the next row.
         @param onProgress: told now and then which row all are published up to.
+        @return: how many it has published, how many of them the stream had already, by their ids,
+            how many it found published, and where it began.
         """
         with self._alone():
             for row in self._ascending(rows):
@@ -281,7 +269,13 @@ class Replayer:
                 self._write("")
                 self._pipeline.finish()
         onProgress(self._entry.row)
-        return TaskResult(self.next, self.rows, self._publisher.duplicates, self.found)
+        duplicates = self._publisher.duplicates
+        return {
+            "rows": self.rows,
+            "duplicates": duplicates,
+            "found": self.found,
+            "resumed": self.next,
+        }
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
