@@ -215,7 +215,10 @@ class _ColumnParser:
         if word in _SIMPLE:
             return _SIMPLE[word]
         if word in _DECIMALS:
-            return self._decimal()
+            digits = self._digits() if self._has("(") else (10, 0)
+            if not 1 <= digits[0] <= DIGITS or digits[1] > digits[0]:
+                raise OptionError(f"schema: there is no DECIMAL{digits}")
+            return pa.decimal128(*digits)
         self._expect("<")
         if word == "STRUCT":
             return pa.struct(self.columns(">"))
@@ -230,16 +233,11 @@ class _ColumnParser:
         self._expect(">")
         return inner
 
-    def _decimal(self) -> Any:
-        precision, scale = 10, 0
-        if self._has("("):
-            precision = int(self._next("a number of digits", "number"))
-            if self._has(","):
-                scale = int(self._next("a number of digits", "number"))
-            self._expect(")")
-        if not 1 <= precision <= DIGITS or scale > precision:
-            raise OptionError(f"schema: there is no DECIMAL({precision}, {scale})")
-        return pa.decimal128(precision, scale)
+    def _digits(self) -> tuple[int, int]:
+        precision = int(self._next("a number of digits", "number"))
+        scale = int(self._next("a number of digits", "number")) if self._has(",") else 0
+        self._expect(")")
+        return precision, scale
 
     def _next(self, wanted: str, *kinds: str) -> str:
         if self._tokens[0][0] not in kinds:
