@@ -92,9 +92,7 @@ class DecodePlan:
 
 class TableDecoder(LogFollower):
     """
-    @ivar ignored: how many messages it has passed over.
-    @ivar dead: how many dead letters it has added.
-    @ivar first: the first of these, if there is one: its sequence and reason.
+    @ivar first: the first dead letter, if there is one: its sequence and reason.
     @ivar clashes: why a table cannot take what its schema decodes, by the names of tables.
     """
 
@@ -235,7 +233,7 @@ class _MappingTask:
             self._why = f"the schema does not go with the table: {clash}" if clash else ""
             self._schema = mapping.text
             self._codec = codecOf(mapping)
-            self._count = cellsOf(self._type)
+            self._shape = shapeOf(self._type)
         # Places in the batch, and what was decoded, or the reasons.
         self._good: list[tuple[int, Any]] = []
         self._dead: list[tuple[int, str]] = []
@@ -259,7 +257,7 @@ class _MappingTask:
         if self._why:
             raise BadPayload(self._why)
         row = self._codec.decode(data)
-        cells = 0 if self._count is None else self._count(row)
+        cells = cellsIn(row, self._shape)
         if cells > _MOST_CELLS:
             raise BadPayload(f"its arrays take {cells} values in columns: {_MOST_CELLS} at most")
         return row, cells
@@ -306,43 +304,35 @@ def _pieces(batch: Any) -> Iterator[Any]:
 #: The most columns of items that count as in proportion.
 _FEW = 8
 
-Count = Callable[[Any], int]
 
-
-def cellsOf(kind: Any) -> Count | None:
+def shapeOf(kind: Any) -> Any:
     """
-    What counts the places that a value takes in the columns beneath arrays and maps.
-
-    @param kind: its Arrow type.
-    @return: C{None} if that is in proportion to its payload.
+    What takes places in the columns beneath arrays and maps: of a struct the shapes of such fields;
+    of an array or a map how many columns an item has, the shape of an item, and whether it is a
+    map; C{None} if that is in proportion to the payload.
     """
     if pa.types.is_struct(kind):
-        needed = [(each.name, count) for each in kind if (count := cellsOf(each.type)) is not None]
-
-        def beneathFields(found: Any) -> int:
-            return sum(count(found[x]) for x, count in needed if found.get(x) is not None)
-
-        return beneathFields if needed else None
+        return {each.name: found for each in kind if (found := shapeOf(each.type))} or None
     isMap = pa.types.is_map(kind)
     if not isMap and not pa.types.is_list(kind):
         return None
     item = kind.item_type if isMap else kind.value_type
-    width, inner = _width(item), cellsOf(item)
-    if inner is None:
-        return None if width <= _FEW else lambda found: width * len(found)
-    count = inner
+    width, inner = _width(item), shapeOf(item)
+    return (width, inner, isMap) if inner or width > _FEW else None
 
-    def beneathItems(found: Any) -> int:
-        items = dict(found).values() if isMap else found
-        return width * len(found) + sum(count(x) for x in items if x is not None)
 
-    return beneathItems
+def cellsIn(value: Any, shape: Any) -> int:
+    if value is None or shape is None:
+        return 0
+    if isinstance(shape, dict):
+        return sum(cellsIn(value.get(name), each) for name, each in shape.items())
+    width, inner, isMap = shape
+    items = () if inner is None else dict(value).values() if isMap else value
+    return int(width * len(value) + sum(cellsIn(each, inner) for each in items))
 
 
 def _width(kind: Any) -> int:
     """
     How many columns there are beneath an item, without those of arrays in it.
     """
-    if pa.types.is_struct(kind):
-        return 1 + sum(_width(each.type) for each in kind)
-    return 1
+    return 1 + sum(_width(each.type) for each in kind) if pa.types.is_struct(kind) else 1
