@@ -136,7 +136,9 @@ class ChannelReader(StanClient):
         except TimedOut:
             return 0
         finally:
-            self._unsubscribe()
+            inbox = self._ackInbox
+            request = UnsubscribeRequest(clientID=self.id, subject=self._channel, inbox=inbox)
+            self.ask(self.answer.unsubRequests, request, SubscriptionResponse)
 
     def batches(
         self,
@@ -163,7 +165,11 @@ class ChannelReader(StanClient):
         rows: list[dict[str, Any]] = []
         acks: list[bytes] = []
         while cursor < stop:
-            message = self._waited(cursor, stop)
+            try:
+                message = self._message()
+            except TimedOut as error:
+                missing = f"{stop - cursor} messages did not come: {error}"
+                raise TimedOut(f"channel {self._channel}: {missing}") from None
             seq = message.sequence
             acks.append(self._ack(seq))
             if known and seq == start - 1 and message.timestamp != known:
@@ -214,21 +220,9 @@ class ChannelReader(StanClient):
             raise ApiError(f"channel {self._channel}: {answer.error}")
         self._ackInbox = answer.ackInbox
 
-    def _unsubscribe(self) -> None:
-        request = UnsubscribeRequest(clientID=self.id, subject=self._channel, inbox=self._ackInbox)
-        self.ask(self.answer.unsubRequests, request, SubscriptionResponse)
-
     def _ack(self, seq: int) -> bytes:
         payload: bytes = Ack(subject=self._channel, sequence=seq).SerializeToString()
         return publishLine(self._ackInbox.encode(), b"", 0, len(payload)) + payload + b"\r\n"
-
-    def _waited(self, cursor: int, stop: int) -> Any:
-        try:
-            return self._message()
-        except TimedOut as error:
-            raise TimedOut(
-                f"channel {self._channel}: {stop - cursor} messages did not come: {error}"
-            ) from None
 
     def _message(self) -> Any:
         while True:
