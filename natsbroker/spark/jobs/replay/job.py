@@ -46,7 +46,7 @@ def replay(
     wanted: ReplayOptions | None = None,
     isDryRun: bool = False,
     isOver: Callable[[], bool] = lambda: False,
-    onProgress: Callable[[int, int], object] = lambda row, stop: None,
+    onProgress: Callable[[int, int], object] = lambda row, last: None,
 ) -> dict[str, Any]:
     """
     Replay a source.
@@ -71,7 +71,7 @@ def replay(
     with connected(options) as connection:
         replayer = Replayer(connection, options["domain"], task)
         rows = source.rows(replayer.next, task.where)
-        done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop))
+        done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop - 1))
     return summary | _summed([done]) | {"stopped": isOver()}
 
 
@@ -154,13 +154,8 @@ def main(job: JobRun) -> int:
         spark = stack.enter_context(sessionFor(given.master, isNeeded=bool(given.sql)))
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         isOver = stack.enter_context(stopping()).isSet if spark is None else lambda: False
-
-        def onProgress(row: int, stop: int) -> None:
-            if stop:
-                job.progress(row, stop - 1)
-
         source = sourceOf(given)
-        found = replay(spark, source, target, wanted, given.dry_run, isOver, onProgress)
+        found = replay(spark, source, target, wanted, given.dry_run, isOver, job.progress)
     job.summary.update(found)
     return FOUND if found.get("untaken") else 0
 
