@@ -67,7 +67,7 @@ def replay(
             return summary | _inSpark(spark, source, options, task, isDryRun)
     if isDryRun:
         rows = source.rows(0, task.where)
-        return summary | dryRun(options, task, ((row[1], 1, row[0], row[0]) for row in rows))
+        return summary | dryRun(options, task, ((row[1], 1) for row in rows))
     with connected(options) as connection:
         replayer = Replayer(connection, options["domain"], task)
         rows = source.rows(replayer.next, task.where)
@@ -76,14 +76,8 @@ def replay(
 
 
 def _inSpark(
-    spark: Any,
-    source: Source,
-    options: dict[str, Any],
-    task: ReplayTask,
-    isDryRun: bool,
+    spark: Any, source: Source, options: dict[str, Any], task: ReplayTask, isDryRun: bool
 ) -> dict[str, Any]:
-    from pyspark.sql.functions import expr
-
     key = ORDERS[task.order]
     count = task.tasks if key else 1
     start = 0
@@ -92,8 +86,7 @@ def _inSpark(
             start = startOf(connection, options["domain"], task, count)
     frame = shaped(source.frame(spark, start), source.origin, start, task.where)
     if isDryRun:
-        sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
-        return dryRun(options, task, sums.toLocalIterator())
+        return dryRun(options, task, frame.groupBy("subject").count().toLocalIterator())
 
     def publish(number: int, rows: Iterable[Any]) -> dict[str, int]:
         with connected(options, number) as connection:
@@ -104,33 +97,27 @@ def _inSpark(
     return _summed(inPartitions(spark, divided, rowsIn, publish), start or 1)
 
 
-def dryRun(
-    options: dict[str, Any], task: ReplayTask, counts: Iterable[Sequence[Any]]
-) -> dict[str, Any]:
+def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> dict[str, Any]:
     """
     What a replay would publish.
 
-    @param counts: subjects, each with the number of its rows, and the first and the last sequence;
-        one may come several times.
+    @param counts: subjects, each with the number of its rows; one may come several times.
     """
     with connected(options) as connection:
         state = StreamApi(connection, options["domain"]).state(task.stream)
     taken = [each.encode("utf-8") for each in state.subjects]
     rename = renamer(task.maps)
-    would = untaken = first = last = 0
+    would = untaken = 0
     examples: list[str] = []
-    for before, count, least, most in counts:
+    for before, count in counts:
         would += count
-        first = min(first or least, least)
-        last = max(last, most)
         subject = rename(before)
         literal = subject.encode("utf-8")
         if not isValidLiteral(literal) or not any(matches(each, literal) for each in taken):
             untaken += count
             if subject not in examples and len(examples) < _EXAMPLES:
                 examples.append(subject)
-    found = {"rows": 0, "would": would, "first": first, "last": last}
-    return {**found, "untaken": untaken, "examples": examples}
+    return {"rows": 0, "would": would, "untaken": untaken, "examples": examples}
 
 
 def _summed(done: Sequence[dict[str, int]], start: int = 1) -> dict[str, Any]:
