@@ -70,18 +70,15 @@ class ReplayLedger:
                 raise
 
     def read(self) -> LedgerEntry | None:
-        self._revision = 0
         try:
             found = self._streams.message(_STREAM, {"last_by_subj": self._subject})
         except ApiError as error:
-            if error.code == NO_STREAM:
-                return None
-            raise
-        if found is None:
-            return None
-        self._revision, _, data = found
+            if error.code != NO_STREAM:
+                raise
+            found = None
+        self._revision, _, data = found or (0, b"", b"")
         if not data:
-            return None  # Somebody deleted it.
+            return None  # There is none, or somebody deleted it.
         try:
             entry = msgspec.json.decode(data, type=LedgerEntry)
         except (msgspec.MsgspecError, RecursionError):
@@ -92,18 +89,20 @@ class ReplayLedger:
             )
         return entry
 
-    @staticmethod
-    def isRefusal(error: ApiError) -> bool:
-        return error.code == _WRONG_LAST and _STREAM in str(error)
-
     def write(self, entry: LedgerEntry) -> None:
         if self.isWriting:
             raise RuntimeError("an entry is on its way")
         self.isWriting = True
         data = msgspec.json.encode(entry)
         last = ("Nats-Expected-Last-Subject-Sequence", str(self._revision))
-        self._publisher.publish(self._subject, data, [last], onStored=self._written)
+        told = self._written, self._refused
+        self._publisher.publish(self._subject, data, [last], None, *told)
 
     def _written(self, sequence: int, isDuplicate: bool) -> None:
         self._revision = sequence
         self.isWriting = False
+
+    def _refused(self, error: ApiError) -> None:
+        if error.code != _WRONG_LAST:
+            raise error
+        raise DataSourceError(f"replay {self._key} is being done by somebody else") from None

@@ -16,7 +16,6 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -82,7 +81,6 @@ _SLICE = 0.5
 #: How long servers may take to agree on what came last, where several keep the stream.
 _AGREEING = 1.0
 
-
 #: In which order, and what rows are divided among tasks by.
 ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
 
@@ -131,8 +129,6 @@ class ReplayOptions:
 class ReplayTask(ReplayOptions):
     """
     What one task does; passes to workers as it is.
-
-    @ivar plan: what is published where, in short.
     """
 
     plan: str = ""
@@ -147,7 +143,6 @@ class Replayer:
     Does one task over one connection.
 
     @ivar next: the first row that is still to be published, or may be.
-    @ivar found: how many it found published.
     """
 
     def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
@@ -176,8 +171,6 @@ class Replayer:
         self._last = self._entry.row
         self.next = self._entry.row + 1
 
-    # What was done before.
-
     def _claim(self) -> None:
         self._ledger.make(self._replicas)
         entry = self._ledger.read()
@@ -187,9 +180,8 @@ class Replayer:
             if entry.inbox:
                 self._waitUntilGone(entry.inbox)
             self._entry = entry
-        with self._alone():
-            self._write(self._connection.inbox("task").decode("utf-8"))
-            self._pipeline.finish()
+        self._write(self._connection.inbox("task").decode("utf-8"))
+        self._pipeline.finish()
 
     def _check(self, entry: LedgerEntry) -> None:
         where = f"{BUCKET} has {self._mark}"
@@ -239,8 +231,6 @@ class Replayer:
         rows = replayed(self._streams, state, bounds, self._mark)
         self._known = {row: seq for row, seq in rows if row > self._entry.row}
 
-    # What is done now.
-
     def take(
         self,
         rows: Iterable[Row],
@@ -256,39 +246,23 @@ class Replayer:
         @return: how many it has published, how many of them the stream had already, by their ids,
             how many it found published, and where it began.
         """
-        with self._alone():
-            for row in self._ascending(rows):
-                if isOver() or not self._waited(row[4] or 0, isOver):
-                    break
-                self._publish(row)
-                if self._unnoted >= self._task.window or time.monotonic() > self._noted + _EVERY:
-                    self._note(onProgress)
+        for row in self._ascending(rows):
+            if isOver() or not self._waited(row[4] or 0, isOver):
+                break
+            self._publish(row)
+            if self._unnoted >= self._task.window or time.monotonic() > self._noted + _EVERY:
+                self._note(onProgress)
+        self._pipeline.finish()
+        self._entry = self._changed()
+        if self._task.hasLedger:
+            self._write("")
             self._pipeline.finish()
-            self._entry = self._changed()
-            if self._task.hasLedger:
-                self._write("")
-                self._pipeline.finish()
         onProgress(self._entry.row)
-        duplicates = self._publisher.duplicates
-        return {
-            "rows": self.rows,
-            "duplicates": duplicates,
-            "found": self.found,
-            "resumed": self.next,
-        }
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        try:
-            yield
-        except ApiError as error:
-            if not ReplayLedger.isRefusal(error):
-                raise
-            raise DataSourceError(f"replay {self._mark} is being done by somebody else") from None
+        done = {"rows": self.rows, "duplicates": self._publisher.duplicates, "found": self.found}
+        return {**done, "resumed": self.next}
 
     def _ascending(self, rows: Iterable[Row]) -> Iterator[Row]:
         last = -1
-        isFirst = self._isResumed
         for row in rows:
             if row[0] <= last:
                 raise DataSourceError(
@@ -298,9 +272,9 @@ class Replayer:
             last = row[0]
             if last < self.next:
                 continue
-            if isFirst:
+            if self._isResumed:
+                self._isResumed = False
                 self._findPublished(self._rename(row[1]))
-                isFirst = False
             if last in self._known:
                 self.found += 1
                 self._last = last
@@ -333,8 +307,6 @@ class Replayer:
         target, payload = self._rename(subject), _payload(data)
         self._publisher.publish(target, payload, pairs, f"{origin}:{seq}", stored)
         self.rows += 1
-
-    # What is noted.
 
     def _note(self, onProgress: Callable[[int], object]) -> None:
         self._noted = time.monotonic()
