@@ -236,10 +236,7 @@ class ChannelReader(StanClient):
 
 
 def _copy(
-    job: JobRun,
-    given: Any,
-    state: StoredRange,
-    read: Callable[[SequenceRange, int], Iterable[Any]],
+    job: JobRun, given: Any, state: StoredRange, read: Callable[[SequenceRange, int], Iterable[Any]]
 ) -> None:
     """
     @param read: gives the messages of a range, behind one that was stored at a time.
@@ -292,17 +289,15 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StoredRange | None:
     """
     The state of the source; C{None} for a channel of a server that does not know the question.
     """
-    mayBeSilent = mayBeSilent and bool(options["channel"])
     with connected(options) as connection:
         try:
             found = logsOf(connection, options).state(checkedNames(options)[0])
             return StoredRange(logOf(found, options), found.first, found.stop)
-        except ApiError as error:
-            if error.code != 503 or not mayBeSilent:
-                raise
-        except TimedOut:
+        except (ApiError, TimedOut) as error:
             # A server from before NATS 2.2, which has no headers, does not say that nobody answers.
-            if connection.info.get("headers") or not mayBeSilent:
+            isOld = not connection.info.get("headers")
+            isSilent = error.code == 503 if isinstance(error, ApiError) else isOld
+            if not (isSilent and mayBeSilent and options["channel"]):
                 raise
     return None
 
