@@ -24,7 +24,6 @@ from natsbroker.spark.errors import OptionError
 #: The logical type by which fastavro reads a record without fields as true.
 _THERE = "natsbroker-there"
 
-
 #: What fastavro raises for bytes that are no value, or beyond what times of Python can be.
 _BAD = (EOFError, ValueError, IndexError, ArithmeticError)
 

@@ -61,9 +61,6 @@ class _Digits(Decimal):
 
 class JSONCodec:
     def __init__(self, columns: Any, isUnknownBad: bool = True) -> None:
-        """
-        @param isUnknownBad: whether a key that the schema has not makes an object bad.
-        """
         self.columns = columns
         kind = _typeOf(pa.struct(list(columns)), "", isUnknownBad)
         self._decoder = msgspec.json.Decoder(kind, dec_hook=_digits, float_hook=Decimal)

@@ -217,7 +217,6 @@ class _MappingTask:
     What becomes of the messages of a mapping, or of those that have none.
 
     @ivar writers: by whether they are for dead letters.
-    @ivar first: the first dead letter, if there is one: its sequence and reason.
     """
 
     def __init__(self, plan: DecodePlan, place: int, stream: str) -> None:
