@@ -256,7 +256,7 @@ class _MappingTask:
         if self._why:
             raise BadPayload(self._why)
         row = self._codec.decode(data)
-        cells = cellsIn(row, self._shape)
+        cells = cellsIn(row, self._shape) if self._shape else 0
         if cells > _MOST_CELLS:
             raise BadPayload(f"its arrays take {cells} values in columns: {_MOST_CELLS} at most")
         return row, cells
@@ -321,13 +321,15 @@ def shapeOf(kind: Any) -> Any:
 
 
 def cellsIn(value: Any, shape: Any) -> int:
-    if value is None or shape is None:
+    if value is None:
         return 0
-    if isinstance(shape, dict):
-        return sum(cellsIn(value.get(name), each) for name, each in shape.items())
+    if type(shape) is dict:
+        return sum([cellsIn(value.get(name), each) for name, each in shape.items()])
     width, inner, isMap = shape
-    items = () if inner is None else dict(value).values() if isMap else value
-    return int(width * len(value) + sum(cellsIn(each, inner) for each in items))
+    found: int = width * len(value)
+    if inner is not None:
+        found += sum(cellsIn(each, inner) for each in (dict(value).values() if isMap else value))
+    return found
 
 
 def _width(kind: Any) -> int:
