@@ -46,13 +46,8 @@ _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 #: The first word of each type.
 _WORDS = {kind: word for word, kind in reversed(_SIMPLE.items())}
 
-#: What a column of one type can take from another without loss.
-_WIDER = {
-    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
-    pa.int16(): (pa.int32(), pa.int64()),
-    pa.int32(): (pa.int64(),),
-    pa.float32(): (pa.float64(),),
-}
+#: Types that differ in their bits alone.
+_NUMBERS = (pa.types.is_signed_integer, pa.types.is_floating)
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<number>\d{1,4})(?!\d)"
@@ -159,7 +154,8 @@ def _together(old: Any, new: Any, place: str) -> Any:
         return pa.list_(pa.field("element", inner))
     if pa.types.is_map(old) and pa.types.is_map(new):
         return pa.map_(old.key_type, _together(old.item_type, new.item_type, f"{place}{{}}"))
-    if new == old or old in _WIDER.get(new, ()):
+    isNumber = any(each(old) and each(new) for each in _NUMBERS)
+    if new == old or (isNumber and new.bit_width < old.bit_width):
         return old
     raise Clash(f"column {place} is {_typeText(old)} in the table and {_typeText(new)} now")
 

@@ -33,7 +33,7 @@ def ownHeaders(pairs: Iterable[Mapping[str, str | None]] | None) -> list[tuple[s
     return found
 
 
-#: So many seconds' messages may go at once after a pause.
+#: The messages of how many seconds may go at once after a pause.
 _BURST = 0.1
 
 #: Shorter waits are put off, in seconds: they would cost more than they are worth.
