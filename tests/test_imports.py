@@ -88,7 +88,7 @@ MAP: dict[str, Row] = {
     "testing": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS} pytest hypothesis"),
     "spark": row(
         "wire subjects files config accounts.settings client.options streaming.protocol",
-        "pyspark pyarrow nacl fastavro msgspec google deltalake prometheus_client pyiceberg"
+        "pyspark pyarrow nacl fastavro msgspec google deltalake duckdb prometheus_client pyiceberg"
         " sqlalchemy jinja2 vl_convert",
     ),
 }

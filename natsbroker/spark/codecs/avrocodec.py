@@ -24,7 +24,6 @@ from natsbroker.spark.errors import OptionError
 #: The logical type by which fastavro reads a record without fields as true.
 _THERE = "natsbroker-there"
 
-
 #: What fastavro raises for bytes that are no value, or beyond what times of Python can be.
 _BAD = (EOFError, ValueError, IndexError, ArithmeticError)
 
@@ -59,18 +58,6 @@ class AvroCodec:
             return {"value": value}
         # A record without fields is read as its being there.
         return value if isinstance(value, dict) else {}
-
-
-@dataclass(frozen=True)
-class _Node:
-    """
-    @ivar reading: as in L{AvroCodec}.
-    @ivar isEmpty: whether one may have zero bytes.
-    """
-
-    kind: Any
-    reading: Any
-    isEmpty: bool = False
 
 
 _SIMPLE = {
@@ -110,122 +97,114 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCo
     malformed = (SchemaParseException, UnknownType, ValueError, KeyError, TypeError)
     with readingSchema(name, "no Avro schema", malformed):
         builder = _SchemaBuilder()
-        named: dict[str, Any] = {}
-        rewritten: dict[str, Any] = {}
+        named: tuple[dict[str, Any], ...] = {}, {}, {}
         for each in (*references, data):
-            parsed = parse_schema(json.loads(each), named)
-            root = builder.node(parsed, "")
-            reading = parse_schema(root.reading, rewritten)
+            parsed = parse_schema(json.loads(each), named[0])
+            reading = parse_schema(json.loads(each), named[1], _write_hint=False)
+            kind, _ = builder.made(reading, "")
+            reading = parse_schema(reading, named[2])
         isRecord = isinstance(parsed, dict) and parsed["type"] in ("record", "error")
         if isRecord:
-            columns = pa.schema(list(root.kind) if pa.types.is_struct(root.kind) else [])
+            columns = pa.schema(list(kind) if pa.types.is_struct(kind) else [])
         else:
-            columns = pa.schema([pa.field("value", root.kind)])
+            columns = pa.schema([pa.field("value", kind)])
         checkNames(columns)
     return AvroCodec(parsed, reading, columns, isRecord, builder.hasChoices)
 
 
 class _SchemaBuilder:
+    """
+    Makes columns of a schema, which it changes to one of the same bytes by which fastavro makes
+    values for them.
+    """
+
     def __init__(self) -> None:
         self.hasChoices = False
         self._members = itertools.count()
-        self._named: dict[str, _Node | None] = {}
+        self._named: dict[str, tuple[Any, bool] | None] = {}
 
-    def node(self, schema: Any, place: str) -> _Node:
+    def made(self, schema: Any, place: str) -> tuple[Any, bool]:
+        """
+        @return: the type, and whether a value may have zero bytes.
+        """
         if isinstance(schema, list):
-            return self._union(schema, place)
+            return self._union(schema, place), False
         if isinstance(schema, str):
             if schema in _SIMPLE:
-                return _Node(_SIMPLE[schema], schema, schema == "null")
+                return _SIMPLE[schema], schema == "null"
             known = self._named[schema]
             if known is None:
                 what = f"{place or schema}: {schema} has itself in it"
                 raise OptionError(f"{what}, and no columns for that")
-            return _Node(known.kind, schema, known.isEmpty)
-        word = schema["type"]
+            return known
+        word, logical = schema["type"], schema.pop("logicalType", None)
         if word == "array":
-            item = self.node(schema["items"], f"{place}[]")
-            if item.isEmpty:
+            kind, isEmpty = self.made(schema["items"], f"{place}[]")
+            if isEmpty:
                 raise OptionError(f"{place}[]: no column is for items of zero bytes")
-            kind = pa.list_(pa.field("element", item.kind))
-            return _Node(kind, {"type": "array", "items": item.reading})
+            return pa.list_(pa.field("element", kind)), False
         if word == "map":
-            item = self.node(schema["values"], f"{place}{{}}")
-            kind = pa.map_(pa.string(), item.kind)
-            return _Node(kind, {"type": "map", "values": item.reading})
-        if word in ("record", "error", "enum", "fixed"):
-            return self._new(word, schema, place)
-        node = self.node(word, place)
-        return _logical(node, word, schema, place) if isinstance(word, str) else node
-
-    def _new(self, word: str, schema: Mapping[str, Any], place: str) -> _Node:
-        name = schema["name"]
-        self._named[name] = None
-        new = {"type": word, "name": name}
-        if word == "enum":
-            node = _Node(pa.string(), {**new, "symbols": schema["symbols"]})
-        elif word == "fixed":
-            size = schema["size"]
-            node = _Node(pa.binary(), {**new, "size": size}, not size)
-            node = _logical(node, word, schema, place)
+            return pa.map_(pa.string(), self.made(schema["values"], f"{place}{{}}")[0]), False
+        if word in _SIMPLE:
+            kind, isEmpty = _SIMPLE[word], word == "null"
         else:
-            node = self._record(new, schema["fields"], place)
-        self._named[name] = node
-        return node
+            self._named[schema["name"]] = None
+            if word == "enum":
+                kind, isEmpty = pa.string(), False
+            elif word == "fixed":
+                kind, isEmpty = pa.binary(), not schema["size"]
+            else:
+                kind, isEmpty = self._record(schema, place)
+        known = _logical(word, logical, schema, place)
+        if known is not None:
+            kind, schema["logicalType"] = known, logical
+        if word not in _SIMPLE:
+            self._named[schema["name"]] = kind, isEmpty
+        return kind, isEmpty
 
-    def _record(self, new: dict[str, Any], fields: list[Any], place: str) -> _Node:
+    def _record(self, schema: Any, place: str) -> tuple[Any, bool]:
         inside = f"{place}." if place else ""
-        nodes = {each["name"]: self.node(each["type"], inside + each["name"]) for each in fields}
-        if not nodes:
-            return _Node(pa.bool_(), {**new, "fields": [], "logicalType": _THERE}, True)
-        kind = pa.struct([pa.field(name, node.kind) for name, node in nodes.items()])
-        read = [{"name": name, "type": node.reading} for name, node in nodes.items()]
-        isEmpty = all(node.isEmpty for node in nodes.values())
-        return _Node(kind, {**new, "fields": read}, isEmpty)
+        fields, areEmpty = [], True
+        for each in schema["fields"]:
+            each.pop("default", None)
+            kind, isEmpty = self.made(each["type"], inside + each["name"])
+            fields.append(pa.field(each["name"], kind))
+            areEmpty &= isEmpty
+        if fields:
+            return pa.struct(fields), areEmpty
+        schema["logicalType"] = _THERE
+        return pa.bool_(), True
 
-    def _union(self, branches: list[Any], place: str) -> _Node:
+    def _union(self, branches: list[Any], place: str) -> Any:
         """
         One branch beside null is that type; several are a struct with a field for each, as which
         fastavro reads records of one field: they have the bytes of the field.
         """
-        nodes = [self.node(each, place) for each in branches]
-        members = [x for x, each in zip(nodes, branches, strict=True) if each != "null"]
         words = frozenset(each for each in branches if isinstance(each, str) and each != "null")
-        if len(members) <= 1 or (len(words) == len(members) and words in _NUMBERS):
-            kind = _NUMBERS.get(words) or next((x.kind for x in members), pa.bool_())
-            return _Node(kind, [each.reading for each in nodes])
+        kinds = [self.made(each, place)[0] for each in branches]
+        places = [number for number, each in enumerate(branches) if each != "null"]
+        if len(places) <= 1:
+            return kinds[places[0]] if places else pa.bool_()
+        if len(words) == len(places) and words in _NUMBERS:
+            return _NUMBERS[words]
         self.hasChoices = True
-        fields: list[Any] = []
-        readings: list[Any] = []
-        for each, node in zip(branches, nodes, strict=True):
-            reading = node.reading
-            if each != "null":
-                field = pa.field(f"member{len(fields)}", node.kind)
-                fields.append(field)
-                name = f"natsbroker.Member{next(self._members)}"
-                inside = [{"name": field.name, "type": reading}]
-                reading = {"type": "record", "name": name, "fields": inside}
-            readings.append(reading)
-        return _Node(pa.struct(fields), readings)
+        for member, number in enumerate(places):
+            inside = [{"name": f"member{member}", "type": branches[number]}]
+            name = f"natsbroker.Member{next(self._members)}"
+            branches[number] = {"type": "record", "name": name, "fields": inside}
+        return pa.struct([pa.field(f"member{x}", kinds[y]) for x, y in enumerate(places)])
 
 
-def _logical(node: _Node, word: str, schema: Mapping[str, Any], place: str) -> _Node:
+def _logical(word: str, logical: Any, schema: Mapping[str, Any], place: str) -> Any:
     """
-    What a logical type makes of another; those that are not known, or make no sense, nothing.
+    What a logical type makes of another; those that are not known, or make no sense, C{None}.
     """
-    logical = schema.get("logicalType")
-    kind = _TIMES.get((word, logical)) if isinstance(logical, str) else None
-    found = {"logicalType": logical}
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if logical == "decimal" and word in ("bytes", "fixed") and precision:
-        if precision > DIGITS:
-            raise OptionError(f"{place}: decimals have {DIGITS} digits at most, not {precision}")
-        kind = pa.decimal128(precision, scale)
-        found.update(precision=precision, scale=scale)
-    if kind is None:
-        return node
-    beneath = {"type": node.reading} if isinstance(node.reading, str) else node.reading
-    return _Node(kind, {**beneath, **found}, node.isEmpty)
+    precision = schema.get("precision")
+    if logical != "decimal" or word not in ("bytes", "fixed") or not precision:
+        return _TIMES.get((word, logical)) if isinstance(logical, str) else None
+    if precision > DIGITS:
+        raise OptionError(f"{place}: decimals have {DIGITS} digits at most, not {precision}")
+    return pa.decimal128(precision, schema.get("scale", 0))
 
 
 _MARK = b"\xc3\x01"

@@ -46,17 +46,13 @@ _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 #: The first word of each type.
 _WORDS = {kind: word for word, kind in reversed(_SIMPLE.items())}
 
-#: What a column of one type can take from another without loss.
-_WIDER = {
-    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
-    pa.int16(): (pa.int32(), pa.int64()),
-    pa.int32(): (pa.int64(),),
-    pa.float32(): (pa.float64(),),
-}
+#: Types that differ in their bits alone.
+_NUMBERS = (pa.types.is_signed_integer, pa.types.is_floating)
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<number>\d{1,4})(?!\d)"
-    r"|'(?P<text>(?:[^'\\]|\\.)*)'|(?P<mark>[<>(),:]))"
+    r"|'(?P<text>(?:[^'\\]|\\.)*)'|(?P<mark>[<>(),:])|(?P<wrong>\S.*))",
+    re.S,
 )
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.A)
@@ -158,7 +154,8 @@ def _together(old: Any, new: Any, place: str) -> Any:
         return pa.list_(pa.field("element", inner))
     if pa.types.is_map(old) and pa.types.is_map(new):
         return pa.map_(old.key_type, _together(old.item_type, new.item_type, f"{place}{{}}"))
-    if new == old or old in _WIDER.get(new, ()):
+    isNumber = any(each(old) and each(new) for each in _NUMBERS)
+    if new == old or (isNumber and new.bit_width < old.bit_width):
         return old
     raise Clash(f"column {place} is {_typeText(old)} in the table and {_typeText(new)} now")
 
@@ -184,16 +181,11 @@ def _typeText(kind: Any) -> str:
 class _ColumnParser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: deque[tuple[str, str]] = deque()
-        place, end = 0, len(text.rstrip())
-        while place < end:
-            found = _TOKEN.match(text, place)
-            if found is None:
-                raise OptionError(f"schema: {text[place:].strip()!r} makes no sense")
-            kind = str(found.lastgroup)
-            self._tokens.append((kind, found[kind]))
-            place = found.end()
-        self._tokens.append(("", ""))
+        matches = _TOKEN.finditer(text.rstrip())
+        found = [(each.lastgroup, each[each.lastindex or 0]) for each in matches]
+        self._tokens: deque[tuple[Any, str]] = deque([*found, ("", "")])
+        if found and found[-1][0] == "wrong":
+            raise OptionError(f"schema: {found[-1][1]!r} makes no sense")
 
     def columns(self, end: str = "") -> list[Any]:
         found: list[Any] = []
@@ -219,7 +211,10 @@ class _ColumnParser:
         if word in _SIMPLE:
             return _SIMPLE[word]
         if word in _DECIMALS:
-            return self._decimal()
+            digits = self._digits() if self._has("(") else (10, 0)
+            if not 1 <= digits[0] <= DIGITS or digits[1] > digits[0]:
+                raise OptionError(f"schema: there is no DECIMAL{digits}")
+            return pa.decimal128(*digits)
         self._expect("<")
         if word == "STRUCT":
             return pa.struct(self.columns(">"))
@@ -234,16 +229,11 @@ class _ColumnParser:
         self._expect(">")
         return inner
 
-    def _decimal(self) -> Any:
-        precision, scale = 10, 0
-        if self._has("("):
-            precision = int(self._next("a number of digits", "number"))
-            if self._has(","):
-                scale = int(self._next("a number of digits", "number"))
-            self._expect(")")
-        if not 1 <= precision <= DIGITS or scale > precision:
-            raise OptionError(f"schema: there is no DECIMAL({precision}, {scale})")
-        return pa.decimal128(precision, scale)
+    def _digits(self) -> tuple[int, int]:
+        precision = int(self._next("a number of digits", "number"))
+        scale = int(self._next("a number of digits", "number")) if self._has(",") else 0
+        self._expect(")")
+        return precision, scale
 
     def _next(self, wanted: str, *kinds: str) -> str:
         if self._tokens[0][0] not in kinds:

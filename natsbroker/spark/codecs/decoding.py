@@ -55,23 +55,16 @@ def withDecoded(
 
 def decodedArrays(mapping: PayloadMapping, kind: Any, payloads: Any) -> tuple[Any, Any]:
     codec = codecOf(mapping)
-    values: list[Any] = []
-    errors: list[str | None] = []
-    for data in payloads.to_pylist():
-        payload = data.encode() if isinstance(data, str) else data
-        value, error = (None, None) if data is None else decodedOr(codec.decode, payload)
-        values.append(value)
-        errors.append(error)
-    found, untaken = structsOf(values, kind)
-    for place, reason in untaken.items():
-        errors[place] = reason
+    made = [
+        (None, None) if each is None else decodedOr(codec.decode, each)
+        for each in payloads.cast(pa.binary()).to_pylist()
+    ]
+    found, untaken = structsOf([value for value, _ in made], kind)
+    errors = [untaken.get(place, error) for place, (_, error) in enumerate(made)]
     return found, pa.array(errors, pa.string())
 
 
 def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | None]:
-    """
-    @return: what a payload is; or C{None}, and what is wrong with it.
-    """
     try:
         return decode(data), None
     except BadPayload as problem:

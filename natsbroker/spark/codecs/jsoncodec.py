@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
 from types import GenericAlias
@@ -60,9 +61,6 @@ class _Digits(Decimal):
 
 class JSONCodec:
     def __init__(self, columns: Any, isUnknownBad: bool = True) -> None:
-        """
-        @param isUnknownBad: whether a key that the schema has not makes an object bad.
-        """
         self.columns = columns
         kind = _typeOf(pa.struct(list(columns)), "", isUnknownBad)
         self._decoder = msgspec.json.Decoder(kind, dec_hook=_digits, float_hook=Decimal)
@@ -82,11 +80,10 @@ def _typeOf(kind: Any, place: str, isStrict: bool) -> Any:
     if pa.types.is_struct(kind):
         inside = f"{place}." if place else ""
         fields: list[Any] = []
-        for number, each in enumerate(kind):
-            inner = _typeOf(each.type, inside + each.name, isStrict)
-            name = f"field{number}"
-            fields.append((name, inner | None, None) if each.nullable else (name, inner))
         names = {f"field{number}": each.name for number, each in enumerate(kind)}
+        for name, each in zip(names, kind, strict=True):
+            inner = _typeOf(each.type, inside + each.name, isStrict)
+            fields.append((name, inner | None, None) if each.nullable else (name, inner))
         return msgspec.defstruct(
             "Object", fields, rename=names, forbid_unknown_fields=isStrict, kw_only=True
         )
@@ -145,9 +142,9 @@ def registeredJSON(registry: SchemaRegistry, number: int, isUnknownBad: bool) ->
     return FramedCodec(numbered, codecOf, number, lambda *other: lenient.decode(other[-1]))
 
 
+@dataclass
 class _ColumnBuilder:
-    def __init__(self, documents: Mapping[str, Any]) -> None:
-        self.documents = documents
+    documents: Mapping[str, Any]
 
     def kindOf(
         self, schema: Any, document: str, place: str, outer: tuple[str, ...]

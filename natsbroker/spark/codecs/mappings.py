@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from natsbroker.spark.codecs.avrocodec import confluent, readAvro, registeredAvro, singleObjects
 from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.codecs.jsoncodec import JSONCodec, registeredJSON
 from natsbroker.spark.codecs.payloads import BadPayload, Codec
+from natsbroker.spark.codecs.protobufcodec import ProtobufCodec, registeredProtobuf
 from natsbroker.spark.codecs.registry import RegistryAccess, SchemaRegistry
 from natsbroker.spark.errors import OptionError
 from natsbroker.subjects.grammar import isValidSubject, matches
@@ -32,7 +34,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.A)
 @dataclass(frozen=True)
 class PayloadMapping:
     """
-    @ivar what: the columns in Spark's language, or which of the schemas, or which message.
+    @ivar what: the columns in Spark's language, or which of the schemas, or which message; of a
+        registry the number of a schema and the message, as C{7#pkg.Order}.
     @ivar isUnknownBad: whether fields that the schema has not make a payload bad.
     """
 
@@ -67,10 +70,14 @@ def readMappings(
             what, files = _contents(kind, parts["what"])
         except OSError as error:
             raise OptionError(f"{error.filename}: {error.strerror or error}") from None
-        table = names.get(pattern) or _named(pattern)
-        made = PayloadMapping(text, pattern, table, kind, what, files, isUnknownBad)
         if kind == "registry":
-            made = _pinned(made, registry or RegistryAccess())
+            if registry is None or not registry.url:
+                raise OptionError(f"schema: {text} needs a registry")
+            # Its newest schema, so that all workers have the same columns.
+            subject, _, message = what.partition("#")
+            what = f"{SchemaRegistry(registry).latest(subject)}#{message}"
+        table = names.get(pattern) or _named(pattern)
+        made = PayloadMapping(text, pattern, table, kind, what, files, isUnknownBad, registry)
         codecOf(made)
         found.append(made)
     _checkTables(found, names)
@@ -91,15 +98,11 @@ def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
 @lru_cache(maxsize=64)
 def codecOf(mapping: PayloadMapping) -> Codec:
     if mapping.kind == "json":
-        from natsbroker.spark.codecs.jsoncodec import JSONCodec
-
         return JSONCodec(readSchema(mapping.what), mapping.isUnknownBad)
     if mapping.kind == "protobuf":
-        from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
-
         [(name, data)] = mapping.files
         return ProtobufCodec(data, name, mapping.what, mapping.isUnknownBad)
-    if mapping.registry is not None:
+    if mapping.kind == "registry" and mapping.registry is not None:
         return _registered(mapping, SchemaRegistry(mapping.registry))
     files = dict(mapping.files)
     if mapping.kind == "avro":
@@ -114,20 +117,15 @@ def _registered(mapping: PayloadMapping, registry: SchemaRegistry) -> Codec:
     What reads payloads into the columns of one schema. In JSON and Protobuf, what another one wrote
     is read without the fields that this one has not.
     """
-    [(_, found)] = mapping.files
+    found, _, message = mapping.what.partition("#")
     number, isUnknownBad = int(found), mapping.isUnknownBad
     try:
         kind = registry.schema(number).kind
         if kind == "AVRO":
             return registeredAvro(registry, number)
         if kind == "PROTOBUF":
-            from natsbroker.spark.codecs.protobufcodec import registeredProtobuf
-
-            message = mapping.what.partition("#")[2]
             return registeredProtobuf(registry, number, message, isUnknownBad)
         if kind == "JSON":
-            from natsbroker.spark.codecs.jsoncodec import registeredJSON
-
             return registeredJSON(registry, number, isUnknownBad)
     except BadPayload as error:
         raise OptionError(str(error)) from None
@@ -182,13 +180,3 @@ def _contents(kind: str, what: str) -> tuple[str, tuple[tuple[str, bytes], ...]]
     if kind != "protobuf":
         paths = sorted(each for each in paths[0].iterdir() if each.suffix == ".avsc")
     return which, tuple((each.name, each.read_bytes()) for each in paths)
-
-
-def _pinned(mapping: PayloadMapping, access: RegistryAccess) -> PayloadMapping:
-    """
-    A mapping with the number of the newest schema, so that all workers have the same columns.
-    """
-    if not access.url:
-        raise OptionError(f"schema: {mapping.text} needs a registry")
-    number = SchemaRegistry(access).latest(mapping.what.partition("#")[0])
-    return replace(mapping, files=(("id", b"%d" % number),), registry=access)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -42,39 +43,35 @@ class Codec(Protocol):
         """
 
 
+@dataclass
 class FramedCodec:
     """
     Reads values that say which schema they were written with: each is checked by its own, and what
     another one wrote is brought to the columns of one.
+
+    @ivar opened: what a payload calls its schema, and where its value begins.
+    @ivar codecOf: the codec of a schema that is called so; C{KeyError} if there is none.
+    @ivar key: what the schema is called whose columns are made.
+    @ivar brought: reads what another schema wrote, given what it is called, its codec and the
+        value.
     """
 
-    def __init__(
-        self,
-        opened: Callable[[bytes], tuple[Any, int]],
-        codecOf: Callable[[Any], Codec],
-        key: Any,
-        brought: Callable[[Any, Codec, bytes], Mapping[str, Any]],
-    ) -> None:
-        """
-        @param opened: what a payload calls its schema, and where its value begins.
-        @param codecOf: the codec of a schema that is called so; C{KeyError} if there is none.
-        @param key: what the schema is called whose columns are made.
-        @param brought: reads what another schema wrote, given what it is called, its codec and the
-            value.
-        """
-        self._opened = opened
-        self._codecOf = lru_cache(_MOST)(codecOf)
-        self._key = key
-        self._brought = brought
-        self.columns = self._codecOf(key).columns
+    opened: Callable[[bytes], tuple[Any, int]]
+    codecOf: Callable[[Any], Codec]
+    key: Any
+    brought: Callable[[Any, Codec, bytes], Mapping[str, Any]]
+
+    def __post_init__(self) -> None:
+        self.codecOf = lru_cache(_MOST)(self.codecOf)
+        self.columns = self.codecOf(self.key).columns
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
         try:
-            key, place = self._opened(data)
-            codec = self._codecOf(key)
+            key, place = self.opened(data)
+            codec = self.codecOf(key)
         except OptionError as error:
             raise BadPayload(str(error)) from None
         except KeyError:
             raise BadPayload(f"its schema, {key}, is not known") from None
         found = codec.decode(data[place:])
-        return found if key == self._key else self._brought(key, codec, data[place:])
+        return found if key == self.key else self.brought(key, codec, data[place:])

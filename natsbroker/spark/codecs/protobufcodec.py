@@ -151,7 +151,7 @@ def _message(descriptor: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, 
     for field in descriptor.fields:
         kind, reader = _field(field, f"{place}.{field.name}" if place else field.name, inner)
         fields.append(pa.field(field.name, kind))
-        readers.append((field.name, field.has_presence and not _isRepeated(field), reader))
+        readers.append((field.name, field.has_presence, reader))
     if not fields:
         return pa.bool_(), lambda message: True
 

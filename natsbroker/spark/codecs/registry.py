@@ -6,7 +6,6 @@ frame name their schemas there.
 from __future__ import annotations
 
 import base64
-import json
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPSHandler, Request, build_opener
+
+import msgspec
 
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import ConnectionFailed, DataSourceError, OptionError
@@ -51,15 +51,21 @@ class RegistryAccess:
     key: str = ""
 
 
-@dataclass(frozen=True)
-class RegisteredSchema:
-    """
-    @ivar references: the name that the schema uses, the subject, and its version.
-    """
+class SchemaReference(msgspec.Struct, frozen=True):
+    name: str
+    subject: str
+    version: int
 
-    kind: str
-    text: str
-    references: tuple[tuple[str, str, int], ...] = ()
+
+class RegisteredSchema(msgspec.Struct, frozen=True):
+    text: str = msgspec.field(name="schema")
+    schemaType: str | None = None
+    references: tuple[SchemaReference, ...] | None = None
+    id: int = 0
+
+    @property
+    def kind(self) -> str:
+        return self.schemaType or "AVRO"
 
 
 @contextmanager
@@ -92,7 +98,7 @@ class SchemaRegistry:
         self._url = access.url.rstrip("/")
         self._sleep = sleep
         self._headers = {"Accept": _TYPE}
-        self._schema = lru_cache(_MOST)(self._found)
+        self._schema = lru_cache(_MOST)(self._asked)
         self._unknown: dict[str, float] = {}
         if access.auth:
             with _reading(access.auth):
@@ -102,11 +108,9 @@ class SchemaRegistry:
 
     def latest(self, subject: str) -> int:
         try:
-            fields = self._asked(f"/subjects/{quote(subject, safe='')}/versions/latest")
+            return self._asked(f"/subjects/{quote(subject, safe='')}/versions/latest").id
         except BadPayload:
             raise OptionError(f"registry {self._url}: there is no subject {subject}") from None
-        with self._sensible():
-            return int(fields["id"])
 
     def schema(self, number: int, isSerialized: bool = False) -> RegisteredSchema:
         """
@@ -124,29 +128,20 @@ class SchemaRegistry:
             raise BadPayload(f"its schema, {number}, is {schema.kind} and not {kind}")
 
         def refer(schema: RegisteredSchema) -> None:
-            for name, subject, version in schema.references:
-                if name not in named:
-                    path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+            for each in schema.references or ():
+                if each.name not in named:
+                    path = f"/subjects/{quote(each.subject, safe='')}/versions/{each.version}"
                     other = self._schema(path + _FORM * isProtobuf)
                     refer(other)
-                    named[name] = other.text
+                    named[each.name] = other.text
 
         refer(schema)
         return schema.text, named
 
-    def _found(self, path: str) -> RegisteredSchema:
+    def _asked(self, path: str) -> RegisteredSchema:
+        unknown = BadPayload(f"registry {self._url}: there is no {path}")
         if self._unknown.get(path, 0.0) > time.monotonic():
-            raise BadPayload(f"registry {self._url}: there is no {path}")
-        fields = self._asked(path)
-        with self._sensible():
-            references = tuple(
-                (str(x["name"]), str(x["subject"]), int(x["version"]))
-                for x in fields.get("references") or ()
-            )
-            kind, text = fields.get("schemaType") or "AVRO", fields["schema"]
-            return RegisteredSchema(str(kind), str(text), references)
-
-    def _asked(self, path: str) -> Any:
+            raise unknown
         reason = ""
         for place in range(_TRIES):
             if place:
@@ -157,16 +152,16 @@ class SchemaRegistry:
                 request.add_unredirected_header(name, value)
             try:
                 with self._opener.open(request, timeout=_TIMEOUT) as answer:
-                    body = answer.read(_LARGEST + 1)
-                with self._sensible():
-                    return json.loads(body) if len(body) <= _LARGEST else None
+                    return msgspec.json.decode(answer.read(_LARGEST), type=RegisteredSchema)
+            except (msgspec.MsgspecError, RecursionError):
+                raise DataSourceError(f"registry {self._url}: an answer makes no sense") from None
             except HTTPError as error:
                 error.close()
                 if error.code == 404:
                     while len(self._unknown) >= _MOST:
                         del self._unknown[next(iter(self._unknown))]
                     self._unknown[path] = time.monotonic() + _UNKNOWN
-                    raise BadPayload(f"registry {self._url}: there is no {path}") from None
+                    raise unknown from None
                 reason = f"{error.code} {error.reason}"
                 if error.code < 500 and error.code != 429:
                     raise DataSourceError(f"registry {self._url}{path}: {reason}") from None
@@ -175,10 +170,3 @@ class SchemaRegistry:
             except OSError as error:
                 reason = error.strerror or str(error)
         raise ConnectionFailed(f"registry {self._url}{path}: {reason}")
-
-    @contextmanager
-    def _sensible(self) -> Iterator[None]:
-        try:
-            yield
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise DataSourceError(f"registry {self._url}: an answer makes no sense") from None

@@ -42,7 +42,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SLICE = 0.1
 
 #: The schema of what tasks return, where no C{SparkContext} collects it.
-_RESULTS = "place BIGINT, result BINARY"
+_RESULTS = "result BINARY"
 
 
 class JobUsageError(Exception):
@@ -76,10 +76,10 @@ class JobRun(argparse.ArgumentParser):
 
     def progress(self, done: int, end: int) -> None:
         """
-        Show on a terminal how far the job is; elsewhere nothing.
+        Show on a terminal how far the job is; elsewhere nothing, nor without an end.
         """
-        if self.stderr.isatty():
-            part = 20 * done // max(end, 1)
+        if end > 0 and self.stderr.isatty():
+            part = 20 * done // end
             bar = "#" * part + "." * (20 - part)
             self.stderr.write(f"\r{self.name} [{bar}] {done} of {end}")
             self.stderr.flush()
@@ -190,12 +190,10 @@ def inSpark(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> lis
     if not tasks:
         return []
 
-    def read(task: tuple[int, Any]) -> Iterator[Any]:
-        yield _resultBatch(task[0], work(task[1]))
-
     with workersErrors():
         if isRemote(spark):
-            return _resultsIn(readInTasks(spark, _RESULTS, read, list(enumerate(tasks))))
+            read = partial(_result, work)
+            return _resultsIn(readInTasks(spark, _RESULTS, read, tasks))
         context = spark.sparkContext
         slices = min(len(tasks), 4 * context.defaultParallelism)
         return list(context.parallelize(tasks, slices).map(work).collect())
@@ -210,7 +208,6 @@ def inPartitions(
     """
     Have each partition of a DataFrame worked on as a whole.
 
-    @param rowsOf: gives the rows of an Arrow batch.
     @param work: receives the number of a partition, and its rows.
     """
     from natsbroker.spark.sessions import isRemote
@@ -224,7 +221,7 @@ def inPartitions(
 
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        yield _resultBatch(number, work(number, chain.from_iterable(map(rowsOf, batches))))
+        yield from _result(partial(work, number), chain.from_iterable(map(rowsOf, batches)))
 
     return _resultsIn(frame.mapInArrow(done, _RESULTS))
 
@@ -250,16 +247,15 @@ def readInTasks(
     return spark.range(0, len(items), 1, len(items)).mapInArrow(rows, schema)
 
 
-def _resultBatch(place: int, result: Any) -> Any:
+def _result(work: Callable[[Any], Any], task: Any) -> Iterator[Any]:
     import pyarrow as pa
     from pyspark import cloudpickle
 
-    return pa.record_batch([[place], [cloudpickle.dumps(result)]], ["place", "result"])
+    yield pa.record_batch([[cloudpickle.dumps(work(task))]], ["result"])
 
 
 def _resultsIn(frame: Any) -> list[Any]:
-    rows = sorted(frame.collect(), key=lambda row: int(row.place))
-    return [pickle.loads(bytes(each.result)) for each in rows]
+    return [pickle.loads(bytes(each.result)) for each in frame.collect()]
 
 
 @contextmanager
@@ -313,9 +309,6 @@ def _reported(
 
 
 def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]]:
-    """
-    Make the work of a job, which returns the exit code, its command line.
-    """
     return lambda work: partial(_reported, name, work)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 #: Which log, as C{channel/orders} or C{stream/ORDERS}, and which of that name.
 LOG, IDENTITY = "Nb-Origin-Log", "Nb-Origin-Identity"
@@ -32,31 +33,27 @@ def ownHeaders(pairs: Iterable[Mapping[str, str | None]] | None) -> list[tuple[s
     return found
 
 
-#: So much of a second's messages may go at once after a pause.
+#: The messages of how many seconds may go at once after a pause.
 _BURST = 0.1
 
 #: Shorter waits are put off, in seconds: they would cost more than they are worth.
 _LEAST = 0.01
 
 
+@dataclass
 class Pacer:
     """
     A token bucket, and the gaps that messages had between them.
+
+    @ivar speed: how many times as fast as they came; 0 for without gaps.
     """
 
-    def __init__(
-        self, rate: float = 0.0, speed: float = 0.0, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """
-        @param speed: how many times as fast as they came; 0 for without gaps.
-        """
-        self._rate = rate
-        self._speed = speed
-        self._clock = clock
-        self._most = max(rate * _BURST, 1.0)
-        self._tokens = self._most
-        self._filled = clock()
-        self._begun: tuple[int, float] | None = None
+    rate: float = 0.0
+    speed: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    #: When the next message may go by the rate.
+    _due: float = float("-inf")
+    _begun: tuple[int, float] | None = None
 
     def delay(self, when: int = 0) -> float:
         """
@@ -65,18 +62,12 @@ class Pacer:
 
         @param when: when it was stored, in nanoseconds since 1970.
         """
-        if not self._rate and not self._speed:
-            return 0.0
-        now = self._clock()
-        wait = 0.0
-        if self._rate:
-            self._tokens = min(self._tokens + (now - self._filled) * self._rate, self._most) - 1
-            self._filled = now
-            debt = -self._tokens / self._rate
-            wait = debt if debt >= _LEAST else 0.0
-        if self._speed:
-            if self._begun is None:
-                self._begun = when, now
-            first, begun = self._begun
-            wait = max(wait, begun + (when - first) / 1e9 / self._speed - now)
+        now, wait = self.clock(), 0.0
+        if self.rate:
+            gap = 1 / self.rate
+            self._due = max(self._due, now - max(_BURST, gap)) + gap
+            wait = self._due - now if self._due - now >= _LEAST else 0.0
+        if self.speed:
+            first, begun = self._begun = self._begun or (when, now)
+            wait = max(wait, begun + (when - first) / 1e9 / self.speed - now)
         return max(wait, 0.0)

@@ -36,7 +36,7 @@ def test_registered(spark: Any) -> None:
     """Payloads behind the frame of a registry become a struct, with columns by their names."""
     with registryServer() as server:
         server.answers = {
-            "/subjects/orders/versions/latest": {"id": 5},
+            "/subjects/orders/versions/latest": {"id": 5, "schema": ""},
             "/schemas/ids/5": {"schemaType": "JSON", "schema": SCHEMA},
         }
         head = struct.pack(">bI", 0, 5)

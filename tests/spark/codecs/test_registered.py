@@ -58,7 +58,7 @@ def test_avro(server: RegistryServer) -> None:
     """References are followed, and what an older schema wrote is brought to the newest."""
     reference = [{"name": "Clerk", "subject": "clerk", "version": 3}]
     server.answers = {
-        "/subjects/orders/versions/latest": {"id": 2},
+        "/subjects/orders/versions/latest": {"id": 2, "schema": ""},
         "/schemas/ids/1": {"schema": json.dumps(OLD)},
         "/schemas/ids/2": {"schema": json.dumps(NEW), "references": reference},
         "/subjects/clerk/versions/3": {"schema": json.dumps(CLERK), "id": 9},
@@ -112,7 +112,7 @@ def test_protobuf(server: RegistryServer) -> None:
     reference = [{"name": "clerk.proto", "subject": "clerk", "version": 1}]
     first = serialized("id", dependency="clerk.proto")
     server.answers = {
-        "/subjects/orders/versions/latest": {"id": 1},
+        "/subjects/orders/versions/latest": {"id": 1, "schema": ""},
         "/schemas/ids/1": {**kind, "schema": "syntax"},
         "/schemas/ids/1?format=serialized": {**kind, "schema": first, "references": reference},
         "/subjects/clerk/versions/1?format=serialized": {**kind, "schema": text},
@@ -148,7 +148,7 @@ def test_json(server: RegistryServer) -> None:
     kind = {"schemaType": "JSON"}
     reference = [{"name": "clerk.json", "subject": "clerk", "version": 3}]
     server.answers = {
-        "/subjects/orders/versions/latest": {"id": 2},
+        "/subjects/orders/versions/latest": {"id": 2, "schema": ""},
         "/schemas/ids/1": {**kind, "schema": json.dumps(old)},
         "/schemas/ids/2": {**kind, "schema": json.dumps(new), "references": reference},
         "/schemas/ids/3": {**kind, "schema": json.dumps(more)},
@@ -177,9 +177,9 @@ def test_json(server: RegistryServer) -> None:
 def test_unreadableMappings(server: RegistryServer) -> None:
     """A mapping without a registry, subject or columns is refused when it is read."""
     server.answers = {
-        "/subjects/j/versions/latest": {"id": 5},
+        "/subjects/j/versions/latest": {"id": 5, "schema": ""},
         "/schemas/ids/5": {"schema": "{}", "schemaType": "XML"},
-        "/subjects/gone/versions/latest": {"id": 6},
+        "/subjects/gone/versions/latest": {"id": 6, "schema": ""},
     }
     for what, why in (
         ("j", "schema 5 is XML: AVRO, PROTOBUF and JSON are supported"),

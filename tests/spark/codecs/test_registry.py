@@ -39,7 +39,7 @@ def test_retried(tmp_path: Path) -> None:
     with registryServer() as server:
         access = RegistryAccess(server.url + "/", str(secret))
         found = SchemaRegistry(access, pauses.append)
-        server.answers["/subjects/a%2Fb/versions/latest"] = {"id": 7}
+        server.answers["/subjects/a%2Fb/versions/latest"] = {"id": 7, "schema": ""}
         server.failures = [500, 429]
         assert found.latest("a/b") == 7
         assert [each for _, each in server.asked] == ["Basic YW5uYTpwdw=="] * 3

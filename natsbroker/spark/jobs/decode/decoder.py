@@ -8,21 +8,14 @@ and its place. Tables are made as archives are, by L{LogFollower}.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from natsbroker.spark.codecs.datatypes import (
-    TIMESTAMP,
-    Clash,
-    checkNames,
-    ddlText,
-    nullable,
-    readSchema,
-)
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, Clash, nullable
 from natsbroker.spark.codecs.decoding import decodedOr, structsOf
 from natsbroker.spark.codecs.mappings import DLQ, OTHERS, PayloadMapping, codecOf, placeOf
 from natsbroker.spark.codecs.payloads import BadPayload
@@ -60,10 +53,8 @@ _REASON = 500
 _SUBJECTS = 65_536
 
 
-class DecodedTable(NamedTuple):
-    name: str
-    place: int
-    isDead: bool
+#: By their names, whose tables they are, by the places of mappings, and whether for dead letters.
+Targets = Mapping[str, tuple[int, bool]]
 
 
 @dataclass(frozen=True)
@@ -82,31 +73,25 @@ class DecodePlan:
     """
     What a job does; it passes to workers.
 
-    @ivar columns: of the table of each mapping, in Spark's language, without those of its message.
-    @ivar clashes: for each mapping, why its table cannot take what it decodes; empty if it can.
+    @ivar columns: of the table of each mapping, without those of its message.
+    @ivar clashes: why tables cannot take what is decoded, by their names.
     """
 
     root: Location
     mappings: tuple[PayloadMapping, ...]
-    columns: tuple[str, ...] = ()
-    clashes: tuple[str, ...] = ()
+    columns: tuple[Any, ...] = ()
+    clashes: Mapping[str, str] = field(default_factory=dict)
     options: TableOptions = TableOptions()
 
-    def targets(self) -> list[DecodedTable]:
-        found = []
-        for place, each in enumerate(self.mappings):
-            found.append(DecodedTable(each.table, place, False))
-            found.append(DecodedTable(each.table + DLQ, place, True))
-        if self.options.areOthersKept:
-            found.append(DecodedTable(OTHERS + DLQ, -1, True))
-        return found
+    def targets(self) -> Targets:
+        found = {each.table: (place, False) for place, each in enumerate(self.mappings)}
+        found |= {name + DLQ: (place, True) for name, (place, _) in found.items()}
+        return found | ({OTHERS + DLQ: (-1, True)} if self.options.areOthersKept else {})
 
 
 class TableDecoder(LogFollower):
     """
-    @ivar ignored: how many messages it has passed over.
-    @ivar dead: how many dead letters it has added.
-    @ivar first: the first of these, if there is one: its sequence and reason.
+    @ivar first: the first dead letter, if there is one: its sequence and reason.
     @ivar clashes: why a table cannot take what its schema decodes, by the names of tables.
     """
 
@@ -127,13 +112,12 @@ class TableDecoder(LogFollower):
         )
         self._columns = [self._columnsOf(each) for each in mappings]
         self._targets = self._decoding.targets()
-        names = [each.name for each in self._targets]
-        self._delta = {each: DeltaLakeTable(self._decoding.root / each) for each in names}
+        self._delta = {each: DeltaLakeTable(self._decoding.root / each) for each in self._targets}
         super().__init__(origin, self._delta, run, plan)
 
     @property
     def dead(self) -> int:
-        return sum(self.added[each.name] for each in self._targets if each.isDead)
+        return sum(self.added[name] for name, (_, isDead) in self._targets.items() if isDead)
 
     def once(self) -> int:
         return min(each.stop for each in self.follow().values())
@@ -158,40 +142,33 @@ class TableDecoder(LogFollower):
         prefix = self._decoding.options.prefix
         fields = [pa.field(prefix + name, kind) for name, kind in _COORDINATES.items()]
         names = {each.name.lower() for each in fields}
-        columns = codecOf(mapping).columns
-        for each in columns:
+        for each in codecOf(mapping).columns:
             if each.name.lower() in names:
                 raise OptionError(
                     f"schema: {mapping.text} has a column {each.name}, as each table has: say"
                     " --prefix, for the names of those"
                 )
-        found = pa.schema([*fields, *columns])
-        checkNames(found)
-        return found
+            fields.append(pa.field(each.name, nullable(each.type)))
+        return pa.schema(fields)
 
     def _begin(self, state: StoredRange) -> dict[str, TableSnapshot]:
         found = super()._begin(state)
-        columns: list[str] = []
-        clashes: list[str] = []
+        columns = []
         for each, wanted in zip(self._decoding.mappings, self._columns, strict=True):
-            clash = ""
             try:
                 wanted = self._delta[each.table].widen(wanted)
             except Clash as error:
-                self.clashes[each.table] = clash = str(error)
-            columns.append(ddlText(pa.schema(list(wanted)[len(_COORDINATES) :])))
-            clashes.append(clash)
-        self._decoding = replace(self._decoding, columns=tuple(columns), clashes=tuple(clashes))
+                self.clashes[each.table] = str(error)
+            columns.append(pa.struct(list(wanted)[len(_COORDINATES) :]))
+        self._decoding = replace(self._decoding, columns=tuple(columns), clashes=self.clashes)
         return found
 
     def _create(self, name: str, first: TableSnapshot) -> None:
-        [target] = [each for each in self._targets if each.name == name]
-        columns = _DEAD if target.isDead else self._columns[target.place]
-        nullables = [pa.field(each.name, nullable(each.type)) for each in columns]
-        self._delta[name].create(first, pa.schema(nullables))
+        place, isDead = self._targets[name]
+        self._delta[name].create(first, _DEAD if isDead else self._columns[place])
 
     def _copier(self, behind: Mapping[str, TableSnapshot]) -> Callable[[SequenceRange], CopyResult]:
-        targets = [each for each in self._targets if each.name in behind]
+        targets = {name: self._targets[name] for name in behind}
         return partial(decodeRange, self.origin, self._decoding, targets)
 
     def _advance(self, behind: Mapping[str, TableSnapshot], end: int) -> list[CopyResult]:
@@ -203,14 +180,14 @@ class TableDecoder(LogFollower):
 
 
 def decodeRange(
-    origin: Origin, plan: DecodePlan, targets: Sequence[DecodedTable], bounds: SequenceRange
+    origin: Origin, plan: DecodePlan, targets: Targets, bounds: SequenceRange
 ) -> CopyResult:
     lost: list[Range] = []
     ignored = 0
     placed = lru_cache(_SUBJECTS)(partial(placeOf, plan.mappings))
-    tasks = {place: _MappingTask(plan, place, bounds.stream) for _, place, _ in targets}
+    tasks = {place: _MappingTask(plan, place, bounds.stream) for place, _ in targets.values()}
     writers = {}
-    for name, place, isDead in targets:
+    for name, (place, isDead) in targets.items():
         seq = "seq" if isDead else f"{plan.options.prefix}seq"
         writers[name] = FileWriter(plan.root / name, bounds.start, seq=seq)
         tasks[place].writers[isDead] = writers[name]
@@ -240,7 +217,6 @@ class _MappingTask:
     What becomes of the messages of a mapping, or of those that have none.
 
     @ivar writers: by whether they are for dead letters.
-    @ivar first: the first dead letter, if there is one: its sequence and reason.
     """
 
     def __init__(self, plan: DecodePlan, place: int, stream: str) -> None:
@@ -251,12 +227,12 @@ class _MappingTask:
         self._why = "no schema is for its subject"
         self._schema = None
         if place >= 0:
-            clash, columns = plan.clashes[place], plan.columns[place]
+            mapping, self._type = plan.mappings[place], plan.columns[place]
+            clash = plan.clashes.get(mapping.table)
             self._why = f"the schema does not go with the table: {clash}" if clash else ""
-            self._schema = plan.mappings[place].text
-            self._codec = codecOf(plan.mappings[place])
-            self._type = pa.struct(list(readSchema(columns)) if columns else [])
-            self._count = cellsOf(self._type)
+            self._schema = mapping.text
+            self._codec = codecOf(mapping)
+            self._shape = shapeOf(self._type)
         # Places in the batch, and what was decoded, or the reasons.
         self._good: list[tuple[int, Any]] = []
         self._dead: list[tuple[int, str]] = []
@@ -280,7 +256,7 @@ class _MappingTask:
         if self._why:
             raise BadPayload(self._why)
         row = self._codec.decode(data)
-        cells = 0 if self._count is None else self._count(row)
+        cells = cellsIn(row, self._shape) if self._shape else 0
         if cells > _MOST_CELLS:
             raise BadPayload(f"its arrays take {cells} values in columns: {_MOST_CELLS} at most")
         return row, cells
@@ -327,43 +303,37 @@ def _pieces(batch: Any) -> Iterator[Any]:
 #: The most columns of items that count as in proportion.
 _FEW = 8
 
-Count = Callable[[Any], int]
 
-
-def cellsOf(kind: Any) -> Count | None:
+def shapeOf(kind: Any) -> Any:
     """
-    What counts the places that a value takes in the columns beneath arrays and maps.
-
-    @param kind: its Arrow type.
-    @return: C{None} if that is in proportion to its payload.
+    What takes places in the columns beneath arrays and maps: of a struct the shapes of such fields;
+    of an array or a map how many columns an item has, the shape of an item, and whether it is a
+    map; C{None} if that is in proportion to the payload.
     """
     if pa.types.is_struct(kind):
-        needed = [(each.name, count) for each in kind if (count := cellsOf(each.type)) is not None]
-
-        def beneathFields(found: Any) -> int:
-            return sum(count(found[x]) for x, count in needed if found.get(x) is not None)
-
-        return beneathFields if needed else None
+        return {each.name: found for each in kind if (found := shapeOf(each.type))} or None
     isMap = pa.types.is_map(kind)
     if not isMap and not pa.types.is_list(kind):
         return None
     item = kind.item_type if isMap else kind.value_type
-    width, inner = _width(item), cellsOf(item)
-    if inner is None:
-        return None if width <= _FEW else lambda found: width * len(found)
-    count = inner
+    width, inner = _width(item), shapeOf(item)
+    return (width, inner, isMap) if inner or width > _FEW else None
 
-    def beneathItems(found: Any) -> int:
-        items = dict(found).values() if isMap else found
-        return width * len(found) + sum(count(x) for x in items if x is not None)
 
-    return beneathItems
+def cellsIn(value: Any, shape: Any) -> int:
+    if value is None:
+        return 0
+    if type(shape) is dict:
+        return sum([cellsIn(value.get(name), each) for name, each in shape.items()])
+    width, inner, isMap = shape
+    found: int = width * len(value)
+    if inner is not None:
+        found += sum(cellsIn(each, inner) for each in (dict(value).values() if isMap else value))
+    return found
 
 
 def _width(kind: Any) -> int:
     """
     How many columns there are beneath an item, without those of arrays in it.
     """
-    if pa.types.is_struct(kind):
-        return 1 + sum(_width(each.type) for each in kind)
-    return 1
+    return 1 + sum(_width(each.type) for each in kind) if pa.types.is_struct(kind) else 1

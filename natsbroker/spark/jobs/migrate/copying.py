@@ -136,7 +136,9 @@ class ChannelReader(StanClient):
         except TimedOut:
             return 0
         finally:
-            self._unsubscribe()
+            inbox = self._ackInbox
+            request = UnsubscribeRequest(clientID=self.id, subject=self._channel, inbox=inbox)
+            self.ask(self.answer.unsubRequests, request, SubscriptionResponse)
 
     def batches(
         self,
@@ -163,7 +165,11 @@ class ChannelReader(StanClient):
         rows: list[dict[str, Any]] = []
         acks: list[bytes] = []
         while cursor < stop:
-            message = self._waited(cursor, stop)
+            try:
+                message = self._message()
+            except TimedOut as error:
+                missing = f"{stop - cursor} messages did not come: {error}"
+                raise TimedOut(f"channel {self._channel}: {missing}") from None
             seq = message.sequence
             acks.append(self._ack(seq))
             if known and seq == start - 1 and message.timestamp != known:
@@ -214,21 +220,9 @@ class ChannelReader(StanClient):
             raise ApiError(f"channel {self._channel}: {answer.error}")
         self._ackInbox = answer.ackInbox
 
-    def _unsubscribe(self) -> None:
-        request = UnsubscribeRequest(clientID=self.id, subject=self._channel, inbox=self._ackInbox)
-        self.ask(self.answer.unsubRequests, request, SubscriptionResponse)
-
     def _ack(self, seq: int) -> bytes:
         payload: bytes = Ack(subject=self._channel, sequence=seq).SerializeToString()
         return publishLine(self._ackInbox.encode(), b"", 0, len(payload)) + payload + b"\r\n"
-
-    def _waited(self, cursor: int, stop: int) -> Any:
-        try:
-            return self._message()
-        except TimedOut as error:
-            raise TimedOut(
-                f"channel {self._channel}: {stop - cursor} messages did not come: {error}"
-            ) from None
 
     def _message(self) -> Any:
         while True:
@@ -242,10 +236,7 @@ class ChannelReader(StanClient):
 
 
 def _copy(
-    job: JobRun,
-    given: Any,
-    state: StoredRange,
-    read: Callable[[SequenceRange, int], Iterable[Any]],
+    job: JobRun, given: Any, state: StoredRange, read: Callable[[SequenceRange, int], Iterable[Any]]
 ) -> None:
     """
     @param read: gives the messages of a range, behind one that was stored at a time.
@@ -298,17 +289,15 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StoredRange | None:
     """
     The state of the source; C{None} for a channel of a server that does not know the question.
     """
-    mayBeSilent = mayBeSilent and bool(options["channel"])
     with connected(options) as connection:
         try:
             found = logsOf(connection, options).state(checkedNames(options)[0])
             return StoredRange(logOf(found, options), found.first, found.stop)
-        except ApiError as error:
-            if error.code != 503 or not mayBeSilent:
-                raise
-        except TimedOut:
+        except (ApiError, TimedOut) as error:
             # A server from before NATS 2.2, which has no headers, does not say that nobody answers.
-            if connection.info.get("headers") or not mayBeSilent:
+            isOld = not connection.info.get("headers")
+            isSilent = error.code == 503 if isinstance(error, ApiError) else isOld
+            if not (isSilent and mayBeSilent and options["channel"]):
                 raise
     return None
 

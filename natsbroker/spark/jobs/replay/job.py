@@ -24,11 +24,10 @@ from natsbroker.spark.jobs.common import (
 )
 from natsbroker.spark.jobs.replay.replayer import (
     ORDERS,
-    Renamer,
     Replayer,
     ReplayOptions,
     ReplayTask,
-    TaskResult,
+    renamer,
     startOf,
 )
 from natsbroker.spark.jobs.replay.sources import Source, rowsIn, shaped, sourceOf
@@ -47,7 +46,7 @@ def replay(
     wanted: ReplayOptions | None = None,
     isDryRun: bool = False,
     isOver: Callable[[], bool] = lambda: False,
-    onProgress: Callable[[int, int], object] = lambda row, stop: None,
+    onProgress: Callable[[int, int], object] = lambda row, last: None,
 ) -> dict[str, Any]:
     """
     Replay a source.
@@ -68,23 +67,17 @@ def replay(
             return summary | _inSpark(spark, source, options, task, isDryRun)
     if isDryRun:
         rows = source.rows(0, task.where)
-        return summary | dryRun(options, task, ((row[1], 1, row[0], row[0]) for row in rows))
+        return summary | dryRun(options, task, ((row[1], 1) for row in rows))
     with connected(options) as connection:
         replayer = Replayer(connection, options["domain"], task)
         rows = source.rows(replayer.next, task.where)
-        done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop))
+        done = replayer.take(rows, isOver, lambda row: onProgress(row, source.stop - 1))
     return summary | _summed([done]) | {"stopped": isOver()}
 
 
 def _inSpark(
-    spark: Any,
-    source: Source,
-    options: dict[str, Any],
-    task: ReplayTask,
-    isDryRun: bool,
+    spark: Any, source: Source, options: dict[str, Any], task: ReplayTask, isDryRun: bool
 ) -> dict[str, Any]:
-    from pyspark.sql.functions import expr
-
     key = ORDERS[task.order]
     count = task.tasks if key else 1
     start = 0
@@ -93,10 +86,9 @@ def _inSpark(
             start = startOf(connection, options["domain"], task, count)
     frame = shaped(source.frame(spark, start), source.origin, start, task.where)
     if isDryRun:
-        sums = frame.groupBy("subject").agg(*map(expr, ("count(*)", "min(seq)", "max(seq)")))
-        return dryRun(options, task, sums.toLocalIterator())
+        return dryRun(options, task, frame.groupBy("subject").count().toLocalIterator())
 
-    def publish(number: int, rows: Iterable[Any]) -> TaskResult:
+    def publish(number: int, rows: Iterable[Any]) -> dict[str, int]:
         with connected(options, number) as connection:
             mine = replace(task, partition=number)
             return Replayer(connection, options["domain"], mine).take(rows)
@@ -105,44 +97,37 @@ def _inSpark(
     return _summed(inPartitions(spark, divided, rowsIn, publish), start or 1)
 
 
-def dryRun(
-    options: dict[str, Any], task: ReplayTask, counts: Iterable[Sequence[Any]]
-) -> dict[str, Any]:
+def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> dict[str, Any]:
     """
     What a replay would publish.
 
-    @param counts: subjects, each with the number of its rows, and the first and the last sequence;
-        one may come several times.
+    @param counts: subjects, each with the number of its rows; one may come several times.
     """
     with connected(options) as connection:
         state = StreamApi(connection, options["domain"]).state(task.stream)
     taken = [each.encode("utf-8") for each in state.subjects]
-    rename = Renamer(task.maps)
-    would = untaken = first = last = 0
+    rename = renamer(task.maps)
+    would = untaken = 0
     examples: list[str] = []
-    for before, count, least, most in counts:
+    for before, count in counts:
         would += count
-        first = min(first or least, least)
-        last = max(last, most)
         subject = rename(before)
         literal = subject.encode("utf-8")
         if not isValidLiteral(literal) or not any(matches(each, literal) for each in taken):
             untaken += count
             if subject not in examples and len(examples) < _EXAMPLES:
                 examples.append(subject)
-    found = {"rows": 0, "would": would, "first": first, "last": last}
-    return {**found, "untaken": untaken, "examples": examples}
+    return {"rows": 0, "would": would, "untaken": untaken, "examples": examples}
 
 
-def _summed(done: Sequence[TaskResult], start: int = 1) -> dict[str, Any]:
+def _summed(done: Sequence[dict[str, int]], start: int = 1) -> dict[str, Any]:
     """
     @param start: where it begins if no task has rows.
     """
-    names = ("rows", "duplicates", "found")
     return {
-        **{name: sum(getattr(each, name) for each in done) for name in names},
+        **{name: sum(each[name] for each in done) for name in ("rows", "duplicates", "found")},
         "tasks": len(done),
-        "resumed": min((each.start for each in done), default=start),
+        "resumed": min((each["resumed"] for each in done), default=start),
     }
 
 
@@ -156,13 +141,8 @@ def main(job: JobRun) -> int:
         spark = stack.enter_context(sessionFor(given.master, isNeeded=bool(given.sql)))
         # In Spark the end of the driver ends the tasks; the ledger knows how far they were.
         isOver = stack.enter_context(stopping()).isSet if spark is None else lambda: False
-
-        def onProgress(row: int, stop: int) -> None:
-            if stop:
-                job.progress(row, stop - 1)
-
         source = sourceOf(given)
-        found = replay(spark, source, target, wanted, given.dry_run, isOver, onProgress)
+        found = replay(spark, source, target, wanted, given.dry_run, isOver, job.progress)
     job.summary.update(found)
     return FOUND if found.get("untaken") else 0
 

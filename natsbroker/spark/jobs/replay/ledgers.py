@@ -5,8 +5,7 @@ the target's server.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+import msgspec
 
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.logs.apis import NO_STREAM, StreamApi
@@ -21,8 +20,7 @@ _VERSION = 1
 _IS_THERE, _WRONG_LAST = 10058, 10071
 
 
-@dataclass(frozen=True)
-class LedgerEntry:
+class LedgerEntry(msgspec.Struct, frozen=True):
     """
     @ivar plan: what is published where, in short.
     @ivar created: which stream of that name it is published to.
@@ -36,6 +34,7 @@ class LedgerEntry:
     row: int
     at: int
     inbox: str = ""
+    v: int = _VERSION
 
 
 class ReplayLedger:
@@ -71,44 +70,39 @@ class ReplayLedger:
                 raise
 
     def read(self) -> LedgerEntry | None:
-        self._revision = 0
         try:
             found = self._streams.message(_STREAM, {"last_by_subj": self._subject})
         except ApiError as error:
-            if error.code == NO_STREAM:
-                return None
-            raise
-        if found is None:
-            return None
-        self._revision, _, data = found
+            if error.code != NO_STREAM:
+                raise
+            found = None
+        self._revision, _, data = found or (0, b"", b"")
         if not data:
-            return None  # Somebody deleted it.
+            return None  # There is none, or somebody deleted it.
         try:
-            fields = json.loads(data)
-            version = fields.pop("v")
-            entry = LedgerEntry(**fields)
-            if not isinstance(entry.row, int) or not isinstance(entry.at, int):
-                raise TypeError
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            entry = msgspec.json.decode(data, type=LedgerEntry)
+        except (msgspec.MsgspecError, RecursionError):
             raise DataSourceError(f"{BUCKET}: the entry {self._key} makes no sense") from None
-        if version != _VERSION:
+        if entry.v != _VERSION:
             raise DataSourceError(
                 f"{BUCKET}: the entry {self._key} is of another version of this job"
             )
         return entry
 
-    @staticmethod
-    def isRefusal(error: ApiError) -> bool:
-        return error.code == _WRONG_LAST and _STREAM in str(error)
-
     def write(self, entry: LedgerEntry) -> None:
         if self.isWriting:
             raise RuntimeError("an entry is on its way")
         self.isWriting = True
-        data = json.dumps({"v": _VERSION, **asdict(entry)}).encode()
+        data = msgspec.json.encode(entry)
         last = ("Nats-Expected-Last-Subject-Sequence", str(self._revision))
-        self._publisher.publish(self._subject, data, [last], onStored=self._written)
+        told = self._written, self._refused
+        self._publisher.publish(self._subject, data, [last], None, *told)
 
     def _written(self, sequence: int, isDuplicate: bool) -> None:
         self._revision = sequence
         self.isWriting = False
+
+    def _refused(self, error: ApiError) -> None:
+        if error.code != _WRONG_LAST:
+            raise error
+        raise DataSourceError(f"replay {self._key} is being done by somebody else") from None

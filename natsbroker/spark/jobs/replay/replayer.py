@@ -16,10 +16,11 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec.structs import replace
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.copies import REPLAY, SEQUENCE, STREAM, TIME, Pacer, ownHeaders
@@ -34,28 +35,25 @@ from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.headers import Headers
 
 
-class Renamer:
+def renamer(texts: Sequence[str]) -> Callable[[str], str]:
     """
     Mappings such as C{orders.>=replay.orders.>}; the first that matches counts, and what none
     matches stays.
     """
+    transforms = [_read(each) for each in texts]
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._transforms = [_read(each) for each in texts]
-        self._find = lru_cache(4096)(self._found)
-
-    def __call__(self, subject: str) -> str:
-        return self._find(subject) if self._transforms else subject
-
-    def _found(self, subject: str) -> str:
-        for each in self._transforms:
+    @lru_cache(4096)
+    def rename(subject: str) -> str:
+        for each in transforms:
             made = each.apply(subject.encode("utf-8"), lambda below: 0)
-            if made is not None:
-                if not made:
-                    shown = each.destination.decode("utf-8", "replace")
-                    raise DataSourceError(f"{shown} makes no subject of {subject}")
+            if made:
                 return made.decode("utf-8")
+            if made is not None:
+                shown = each.destination.decode("utf-8", "replace")
+                raise DataSourceError(f"{shown} makes no subject of {subject}")
         return subject
+
+    return rename
 
 
 def _read(text: str) -> SubjectTransform:
@@ -82,7 +80,6 @@ _SLICE = 0.5
 
 #: How long servers may take to agree on what came last, where several keep the stream.
 _AGREEING = 1.0
-
 
 #: In which order, and what rows are divided among tasks by.
 ORDERS = {"stream": "", "subject": "subject", "none": "seq"}
@@ -132,8 +129,6 @@ class ReplayOptions:
 class ReplayTask(ReplayOptions):
     """
     What one task does; passes to workers as it is.
-
-    @ivar plan: what is published where, in short.
     """
 
     plan: str = ""
@@ -143,25 +138,11 @@ class ReplayTask(ReplayOptions):
     patience: float = 10.0
 
 
-class TaskResult(NamedTuple):
-    """
-    @ivar start: the first sequence that was not known to be published.
-    @ivar duplicates: how many of them the stream had already, by their ids.
-    @ivar found: how many it found published.
-    """
-
-    start: int
-    rows: int
-    duplicates: int
-    found: int
-
-
 class Replayer:
     """
     Does one task over one connection.
 
     @ivar next: the first row that is still to be published, or may be.
-    @ivar found: how many it found published.
     """
 
     def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
@@ -169,7 +150,7 @@ class Replayer:
         self._task = task
         self._connection = connection
         self._streams = StreamApi(connection, domain)
-        self._rename = Renamer(task.maps)
+        self._rename = renamer(task.maps)
         self._pace = Pacer(task.rate, task.speed)
         self._pipeline = Pipeline(connection, task.window)
         self._publisher = Publisher(connection, task.stream, task.window, self._pipeline)
@@ -190,8 +171,6 @@ class Replayer:
         self._last = self._entry.row
         self.next = self._entry.row + 1
 
-    # What was done before.
-
     def _claim(self) -> None:
         self._ledger.make(self._replicas)
         entry = self._ledger.read()
@@ -201,9 +180,8 @@ class Replayer:
             if entry.inbox:
                 self._waitUntilGone(entry.inbox)
             self._entry = entry
-        with self._alone():
-            self._write(self._connection.inbox("task").decode("utf-8"))
-            self._pipeline.finish()
+        self._write(self._connection.inbox("task").decode("utf-8"))
+        self._pipeline.finish()
 
     def _check(self, entry: LedgerEntry) -> None:
         where = f"{BUCKET} has {self._mark}"
@@ -253,48 +231,38 @@ class Replayer:
         rows = replayed(self._streams, state, bounds, self._mark)
         self._known = {row: seq for row, seq in rows if row > self._entry.row}
 
-    # What is done now.
-
     def take(
         self,
         rows: Iterable[Row],
         isOver: Callable[[], bool] = lambda: False,
         onProgress: Callable[[int], object] = lambda row: None,
-    ) -> TaskResult:
+    ) -> dict[str, int]:
         """
         Publish rows, from L{next} on.
 
         @param rows: with sequences that ascend.
         @param isOver: whether to end before the next row.
         @param onProgress: told now and then which row all are published up to.
+        @return: how many it has published, how many of them the stream had already, by their ids,
+            how many it found published, and where it began.
         """
-        with self._alone():
-            for row in self._ascending(rows):
-                if isOver() or not self._waited(row[4] or 0, isOver):
-                    break
-                self._publish(row)
-                if self._unnoted >= self._task.window or time.monotonic() > self._noted + _EVERY:
-                    self._note(onProgress)
+        for row in self._ascending(rows):
+            if isOver() or not self._waited(row[4] or 0, isOver):
+                break
+            self._publish(row)
+            if self._unnoted >= self._task.window or time.monotonic() > self._noted + _EVERY:
+                self._note(onProgress)
+        self._pipeline.finish()
+        self._entry = self._changed()
+        if self._task.hasLedger:
+            self._write("")
             self._pipeline.finish()
-            self._entry = self._changed()
-            if self._task.hasLedger:
-                self._write("")
-                self._pipeline.finish()
         onProgress(self._entry.row)
-        return TaskResult(self.next, self.rows, self._publisher.duplicates, self.found)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        try:
-            yield
-        except ApiError as error:
-            if not ReplayLedger.isRefusal(error):
-                raise
-            raise DataSourceError(f"replay {self._mark} is being done by somebody else") from None
+        done = {"rows": self.rows, "duplicates": self._publisher.duplicates, "found": self.found}
+        return {**done, "resumed": self.next}
 
     def _ascending(self, rows: Iterable[Row]) -> Iterator[Row]:
         last = -1
-        isFirst = self._isResumed
         for row in rows:
             if row[0] <= last:
                 raise DataSourceError(
@@ -304,9 +272,9 @@ class Replayer:
             last = row[0]
             if last < self.next:
                 continue
-            if isFirst:
+            if self._isResumed:
+                self._isResumed = False
                 self._findPublished(self._rename(row[1]))
-                isFirst = False
             if last in self._known:
                 self.found += 1
                 self._last = last
@@ -339,8 +307,6 @@ class Replayer:
         target, payload = self._rename(subject), _payload(data)
         self._publisher.publish(target, payload, pairs, f"{origin}:{seq}", stored)
         self.rows += 1
-
-    # What is noted.
 
     def _note(self, onProgress: Callable[[int], object]) -> None:
         self._noted = time.monotonic()

@@ -1,12 +1,9 @@
 """
 What can be replayed: archives, logs, directories of Parquet files, and what SQL finds.
 
-Without Spark a part of its language chooses rows: comparisons of columns with texts, numbers and
-times, C{LIKE}, C{IN}, C{BETWEEN}, C{IS NULL}, C{AND}, C{OR}, C{NOT} and parentheses. PyIceberg's
-parser takes no C{TIMESTAMP}, and C{LIKE} with C{%} at the end alone. To DuckDB 2.0 C{TIMESTAMP}
-with an offset is another moment than to Spark, C{"text"} is a column, and C{\\} in C{LIKE} escapes
-nothing. SQLGlot's trees differ between its versions: C{NOT LIKE} is C{LIKE} with an argument in
-some.
+Without Spark, DuckDB chooses rows. What it reads otherwise than Spark, without an error, is refused
+or rewritten: C{"text"}, which is a column to it, C{\\}, which escapes nothing in C{LIKE}, functions
+such as C{dayofweek}, operators such as C{^}, and C{TIMESTAMP} with an offset.
 """
 
 from __future__ import annotations
@@ -16,11 +13,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from natsbroker.spark.codecs.datatypes import readSchema
@@ -30,7 +25,7 @@ from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, LogOrigin, Sto
 from natsbroker.spark.jobs.archive.tiering import frameOf
 from natsbroker.spark.jobs.common import optionTexts
 from natsbroker.spark.jobs.replay.replayer import Row
-from natsbroker.spark.logs.columns import ddlOf, schemaOf
+from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.logs.planning import oneName
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
@@ -60,7 +55,7 @@ class StoredSource:
     def rows(self, start: int, where: str) -> Iterator[Row]:
         first, identity = max(start, self._state.start), self._state.log.identity
         bounds = SequenceRange(self.origin, identity, first, self.stop)
-        return _filtered(self._batches(bounds), SCHEMA, where)
+        return filtered(self._batches(bounds), SCHEMA, where)
 
 
 class ArchiveSource(StoredSource):
@@ -109,7 +104,7 @@ class ParquetSource:
             whole = found.to_table(filter=ds.field("seq") >= start).sort_by("seq")
         except (OSError, pa.ArrowException) as error:
             raise DataSourceError(f"{self._root}: {error}") from None
-        return _filtered(whole.to_batches(10_000), whole.schema, where)
+        return filtered(whole.to_batches(10_000), whole.schema, where)
 
     def frame(self, spark: Any, start: int) -> Any:
         if not self._root.exists():
@@ -149,10 +144,11 @@ def sourceOf(given: Namespace) -> Source:
     return LogSource(optionTexts(given))
 
 
-def _filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:
+def filtered(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Row]:
     if where:
-        kept = Condition(where, schema).kept
-        batches = (kept(pa.Table.from_batches([each])) for each in batches)
+        nothing = pa.RecordBatch.from_pylist([{}], schema=schema)
+        batches = kept = _kept(chain([nothing], batches), schema, where)
+        next(kept)  # What is no condition is refused before a row is read.
     return chain.from_iterable(map(rowsIn, batches))
 
 
@@ -175,28 +171,19 @@ def _check(schema: Any, origin: str) -> None:
             f"{origin}: there is no column {missing[0]!r}: what is replayed has seq, subject and"
             " data, and may have headers, and time_ns or time"
         )
-    for name in schema.names:
-        kind = schema.field(name).type
-        if not _GOOD.get(name, lambda kind: True)(kind):
-            raise OptionError(f"{origin}: the column {name} cannot be {kind}")
+    for each in schema:
+        if not re.fullmatch(_GOOD.get(each.name, ".*"), str(each.type)):
+            raise OptionError(f"{origin}: the column {each.name} cannot be {each.type}")
 
 
-def _isText(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-_HEADERS = str(schemaOf(("headers",)).field(0).type).replace("element", "item")
-
-#: What the columns of a row may be.
-_GOOD: dict[str, Callable[[Any], bool]] = {
-    "seq": pa.types.is_integer,
-    "subject": _isText,
-    "data": lambda kind: (
-        not (pa.types.is_nested(kind) or pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
-    ),
-    "headers": lambda kind: str(kind).replace("element", "item") == _HEADERS,
-    "time_ns": pa.types.is_integer,
-    "time": pa.types.is_timestamp,
+#: What the columns of a row may be, as Arrow writes types.
+_GOOD = {
+    "seq": r"u?int\d+",
+    "subject": r"(large_)?string",
+    "data": r"(large_)?(binary|string)(_view)?|fixed_size_binary.*",
+    "headers": r"list<(element|item): struct<key: string, value: string>>",
+    "time_ns": r"u?int\d+",
+    "time": r"timestamp.*",
 }
 
 
@@ -228,150 +215,69 @@ def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
     return chosen.where(F.col("seq") >= start)
 
 
+#: What conditions are made of.
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'[^'\\]*'(?!')|\"[^\"\\]*\"(?!\"))|(?P<number>-?\d{1,18}(\.\d{1,18})?)(?![\w.])"
-    r"|(?P<word>[A-Za-z_]\w*)|(?P<sign><>|!=|<=|>=|==|=|<|>|\(|\)|,))"
+    r"(?P<stamp>TIMESTAMP\s*)?(?P<text>'[^'\\]*'(?!'))|(?P<word>[A-Z_]\w*)|<>|!=|[<>=]=?|[(),]|\s+"
+    r"|-?\d{1,18}(\.\d{1,18})?(?![\w.])|(?P<wrong>.+)",
+    re.I | re.A | re.S,
 )
 
-_COMPARED = {"=": eq, "==": eq, "!=": ne, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_WORDS = ("AND", "OR", "NOT", "LIKE", "IN", "BETWEEN", "IS", "NULL", "TRUE", "FALSE")
 
-_WORDS = ("AND", "OR", "NOT", "LIKE", "IN", "BETWEEN", "IS", "NULL", "TIMESTAMP", "TRUE", "FALSE")
+#: How dates and times begin, and how those end that say their zone.
+_WHEN, _ZONE = re.compile(r"'\s*[+-]?\d+-\d"), re.compile(r"(Z|[+-]\d\d:\d\d)'$")
 
-#: Deeper parentheses are refused.
-_DEEPEST = 50
+_ALONE: dict[str, Any] = {
+    "threads": 1,
+    "enable_external_access": False,
+    "autoload_known_extensions": False,
+    "lock_configuration": True,
+}
 
 
-class Condition:
-    def __init__(self, text: str, schema: Any) -> None:
-        self._text = text
-        self._schema = schema
-        self._tokens = self._split()
-        self._place = self._depth = 0
-        self._expression = self._either()
-        if self._place < len(self._tokens):
-            raise self._wrong(f"what is {self._tokens[self._place][1]!r} there for?")
-        self.kept(pa.Table.from_batches([], schema))
+def _kept(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Any]:
+    import duckdb
 
-    def kept(self, table: Any) -> Any:
-        try:
-            return table.filter(self._expression)
-        except (pa.ArrowException, TypeError) as error:
-            raise self._wrong(str(error)) from None
+    try:
+        text, needed = _forDuckDB(where, schema)
+        duckdb.SQLExpression(text)  # In parentheses alone, it could end them.
+        condition = duckdb.SQLExpression(f"({text})")
+        with duckdb.connect(config=_ALONE) as connection:
+            for each in batches:
+                table = pa.Table.from_batches([each])
+                rows = connection.from_arrow(table.select(needed.names).cast(needed))
+                yield table.filter(rows.project(condition).to_arrow_table().column(0))
+    except (duckdb.Error, pa.ArrowException, TypeError, ValueError) as error:
+        raise OptionError(f"where: {where!r}: {str(error).splitlines()[0]}") from None
 
-    def _wrong(self, why: str) -> OptionError:
-        return OptionError(
-            f"where: {self._text!r}: {why}. Without Spark a part of SQL is understood:"
-            " comparisons, LIKE, IN, BETWEEN, IS NULL, AND, OR, NOT"
-        )
 
-    def _split(self) -> list[tuple[str, str]]:
-        text, place, found = self._text.rstrip(), 0, []
-        while place < len(text):
-            match = _TOKEN.match(text, place)
-            if match is None:
-                raise self._wrong(f"{text[place:].strip()!r} is not understood")
-            kind = str(match.lastgroup)
-            value = match[kind]
-            if kind == "word" and value.upper() in _WORDS:
-                kind, value = "key", value.upper()
-            found.append((kind, value[1:-1] if kind == "text" else value))
-            place = match.end()
-        return found
-
-    def _next(self) -> tuple[str, str]:
-        if self._place >= len(self._tokens):
-            raise self._wrong("it ends too soon")
-        self._place += 1
-        return self._tokens[self._place - 1]
-
-    def _has(self, *words: str) -> bool:
-        end = self._place + len(words)
-        coming = self._tokens[self._place : end]
-        if [value for kind, value in coming if kind in ("key", "sign")] != list(words):
-            return False
-        self._place = end
-        return True
-
-    def _expect(self, word: str) -> None:
-        if not self._has(word):
-            raise self._wrong(f"{word} is missing")
-
-    def _either(self) -> Any:
-        found = self._both()
-        while self._has("OR"):
-            found |= self._both()
-        return found
-
-    def _both(self) -> Any:
-        found = self._one()
-        while self._has("AND"):
-            found &= self._one()
-        return found
-
-    def _one(self) -> Any:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._wrong("it is too deep")
-        try:
-            if self._has("NOT"):
-                return ~self._one()
-            if self._has("("):
-                found = self._either()
-                self._expect(")")
-                return found
-            return self._compared()
-        finally:
-            self._depth -= 1
-
-    def _compared(self) -> Any:
-        kind, name = self._next()
-        if kind != "word" or name not in self._schema.names:
-            known = ", ".join(self._schema.names)
-            raise self._wrong(f"there is no column {name!r}; there are {known}")
-        column = pc.field(name)
-        if self._has("IS", "NULL"):
-            return column.is_null()
-        if self._has("IS", "NOT", "NULL"):
-            return column.is_valid()
-        isNot = self._has("NOT")
-        if self._has("LIKE"):
-            kind, pattern = self._next()
-            if kind != "text":
-                raise self._wrong("LIKE takes a text")
-            found = pc.match_like(column, pattern)
-        elif self._has("BETWEEN"):
-            found = column >= self._value(name)
-            self._expect("AND")
-            found &= column <= self._value(name)
-        elif self._has("IN"):
-            self._expect("(")
-            found = column == self._value(name)
-            while self._has(","):
-                found |= column == self._value(name)
-            self._expect(")")
-        else:
-            sign = self._next()[1]
-            if isNot or sign not in _COMPARED:
-                raise self._wrong(f"{sign!r} is not understood behind {name}")
-            found = _COMPARED[sign](column, self._value(name))
-        return ~found if isNot else found
-
-    def _value(self, name: str) -> Any:
-        kind, text = self._next()
-        wanted = self._schema.field(name).type
-        if kind == "key" and text in ("TRUE", "FALSE"):
-            return pa.scalar(text == "TRUE")
-        if kind == "number":
-            return pa.scalar(float(text) if "." in text else int(text))
-        if (kind, text) == ("key", "TIMESTAMP"):
-            kind, text = self._next()
-        if kind != "text":
-            raise self._wrong(f"{text!r} is no value")
-        if not pa.types.is_timestamp(wanted):
-            return pa.scalar(text)
-        try:
-            return pa.scalar(text).cast(wanted)
-        except pa.ArrowException:
-            raise self._wrong(
-                f"{text!r} is no time with its zone, as 2030-01-31T12:00:00Z"
-            ) from None
+def _forDuckDB(where: str, schema: Any) -> tuple[str, Any]:
+    """
+    @return: a condition as DuckDB understands the same, and the columns that it needs.
+    """
+    needed = {"seq": schema.field("seq")}
+    parts: list[str] = []
+    zones: set[bool] = set()
+    given: set[bool] = set()
+    for found in _TOKEN.finditer(where):
+        part, word, text = found[0], found["word"], found["text"]
+        if found["wrong"]:
+            raise ValueError(f"{part!r} is not understood without Spark")
+        if word in schema.names:
+            kind = schema.field(word).type
+            if pa.types.is_temporal(kind):
+                zones.add(getattr(kind, "tz", None) is not None)
+            # To Spark a number such as 1.1 is a DOUBLE beside a FLOAT.
+            needed[word] = pa.field(word, pa.float64() if pa.types.is_floating(kind) else kind)
+            part = f'"{word}"'
+        elif word and word.upper() not in _WORDS:
+            raise ValueError(f"there is no column {word!r}; there are {', '.join(schema.names)}")
+        elif text and (found["stamp"] or _WHEN.match(text)):
+            given.add(_ZONE.search(text) is not None)
+            if found["stamp"]:
+                zones.add(True)
+                part = f"TIMESTAMPTZ {text}"
+        parts.append(part)
+    if zones and len(zones | given) > 1:
+        raise ValueError("a time needs its zone, as 2030-01-31T12:00:00Z, if its column has zones")
+    return "".join(parts), pa.schema(list(needed.values()))

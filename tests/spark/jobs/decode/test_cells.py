@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from natsbroker.spark.codecs.datatypes import readSchema
-from natsbroker.spark.jobs.decode.decoder import cellsOf
+from natsbroker.spark.jobs.decode.decoder import cellsIn, shapeOf
 
 WIDE = ", ".join(f"x{number}: INT" for number in range(10))
 
 
-def counter(ddl: str) -> Any:
-    """What counts for a schema."""
-    return cellsOf(pa.struct(list(readSchema(ddl))))
+def shape(ddl: str) -> Any:
+    """What counts of a schema."""
+    return shapeOf(pa.struct(list(readSchema(ddl))))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def counter(ddl: str) -> Any:
 )
 def test_proportion(ddl: str) -> None:
     """What is in proportion to its payload is not counted."""
-    assert counter(ddl) is None
+    assert shape(ddl) is None
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_proportion(ddl: str) -> None:
 )
 def test_counted(ddl: str, value: Any, cells: int) -> None:
     """Each item takes a place in each column beneath it, whatever it has."""
-    assert counter(ddl)(value) == cells
+    assert cellsIn(value, shape(ddl)) == cells

@@ -123,7 +123,10 @@ class TestTables:
         extended(tmp_path / "log", [("orders.de", bytes((0, 0, 0, 0, each))) for each in (1, 2)])
         with registryServer() as server:
             schema = {"schema": '{"type": "record", "name": "R", "fields": []}'}
-            server.answers = {"/subjects/s/versions/latest": {"id": 1}, "/schemas/ids/1": schema}
+            server.answers = {
+                "/subjects/s/versions/latest": {"id": 1, "schema": ""},
+                "/schemas/ids/1": schema,
+            }
             access = RegistryAccess(server.url)
             mappings = readMappings(["orders.*=registry:s"], {}, True, access)
             origin = ArchiveOrigin.of(str(tmp_path / "log"))

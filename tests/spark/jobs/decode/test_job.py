@@ -60,7 +60,7 @@ def test_registry(broker: BrokerStation, tmp_path: Path) -> None:
     source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path / "tables"))
     with registryServer(certified(tmp_path)) as server:
         schema = json.dumps({"properties": {"id": {"type": "integer"}}})
-        server.answers["/subjects/orders/versions/latest"] = {"id": 7}
+        server.answers["/subjects/orders/versions/latest"] = {"id": 7, "schema": ""}
         server.answers["/schemas/ids/7"] = {"schemaType": "JSON", "schema": schema}
         access = ("--registry", server.url, *options, "--schema", f"{name}=registry:orders")
         code, summary, errors = ran(*source, *access)

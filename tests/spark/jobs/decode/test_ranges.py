@@ -54,9 +54,9 @@ class Given:
 
 def decoded(root: Path, origin: Any) -> CopyResult:
     """What becomes of messages."""
-    plan = DecodePlan(root, MAPPINGS, ("x TINYINT",), ("",))
+    plan = DecodePlan(root, MAPPINGS, (pa.struct([("x", pa.int8())]),))
     for each in plan.targets():
-        DeltaLakeTable(root / each.name).make()
+        DeltaLakeTable(root / each).make()
     bounds = SequenceRange("LOG", "one", 1, origin.state().stop)
     return decodeRange(origin, plan, plan.targets(), bounds)
 
@@ -103,9 +103,9 @@ def test_wide(tmp_path: Path) -> None:
     [mapping] = readMappings([f'a=json:"s ARRAY<STRUCT<{wide}>>"'], {})
     many = b'{"s": [' + b"{}," * 5_999 + b"{}]}"
     most = b'{"s": [' + b"null," * 90_000 + b"null]}"
-    plan = DecodePlan(tmp_path, (mapping,), (f"s ARRAY<STRUCT<{wide}>>",), ("",))
+    plan = DecodePlan(tmp_path, (mapping,), (pa.struct(list(codecOf(mapping).columns)),))
     for each in plan.targets():
-        DeltaLakeTable(tmp_path / each.name).make()
+        DeltaLakeTable(tmp_path / each).make()
     sizes: list[int] = []
     add = FileWriter.add
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.spark.errors import DataSourceError, OptionError
-from natsbroker.spark.jobs.replay.replayer import Renamer
+from natsbroker.spark.jobs.replay.replayer import renamer
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from natsbroker.spark.jobs.replay.replayer import Renamer
 )
 def test_renamed(texts: list[str], subject: str, expected: str) -> None:
     """The first mapping that matches counts, and what none matches stays."""
-    rename = Renamer(texts)
+    rename = renamer(texts)
     assert [rename(subject), rename(subject)] == [expected, expected]
 
 
@@ -46,11 +46,11 @@ def test_renamed(texts: list[str], subject: str, expected: str) -> None:
 def test_invalidMappings(text: str, reason: str) -> None:
     """What cannot be is refused, with the mapping."""
     with pytest.raises(OptionError, match=reason) as caught:
-        Renamer(["x=y", text])
+        renamer(["x=y", text])
     assert str(caught.value).startswith(f"map: {text}" if "=" in text else "map: ")
 
 
 def test_noSubject() -> None:
     """What would become of a subject must be one."""
     with pytest.raises(DataSourceError, match=r"makes no subject of a\.--"):
-        Renamer(["a.*={{split(1,-)}}"])("a.--")
+        renamer(["a.*={{split(1,-)}}"])("a.--")

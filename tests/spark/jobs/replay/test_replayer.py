@@ -103,7 +103,7 @@ def test_unacknowledged(station: Station) -> None:
     entries = station.streams.call(
         "STREAM.MSG.GET.KV_NB_REPLAY", {"last_by_subj": f"$KV.NB_REPLAY.{stream.name}.0"}, "KV"
     )
-    assert b'"row": 7, "at": 3' in base64.b64decode(entries["message"]["data"])
+    assert b'"row":7,"at":3,' in base64.b64decode(entries["message"]["data"])
     with replayerTo(station, stream) as replayer:
         replayer._publish(row(9))
         shown: list[int] = []
