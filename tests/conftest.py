@@ -101,6 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Load the shipped pytest plugin from the source tree where no installed package announced it,
     and spare each test a slow look-up.
     """
+    # What is collected stays: until it is all there, looking for garbage only takes time.
+    gc.disable()
     if config.getoption("markexpr") == "unit":
         settings.load_profile("unit")
     # pytest looks up Twisted's version for each test, in a file that it parses each time: 2 ms.
@@ -127,6 +129,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
