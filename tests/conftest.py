@@ -127,9 +127,22 @@ def pytest_collection_finish() -> None:
     """
     Keep the garbage collector from going through all collected tests again and again.
     """
+    _freeze()
+    gc.enable()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """
+    Do so at the end of each module, too: a broker that a test leaves stays, because the compiled
+    subscriptions in it are not visited.
+    """
+    if nextitem is not None and nextitem.path != item.path:
+        _freeze()
+
+
+def _freeze() -> None:
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
