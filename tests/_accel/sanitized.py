@@ -62,12 +62,13 @@ def libraries() -> str:
 
 def build(target: Path) -> None:
     """
-    Copy the package and compile its extension with the sanitizers.
+    Copy the package and compile its extension with the sanitizers. The C source that is there
+    already is used if it is newer than what it was made from.
 
     @param target: an empty directory.
     @raise Unavailable: if Cython is not there.
     """
-    ignored = shutil.ignore_patterns("*.so", "*.c", "__pycache__", "node_modules", ".build")
+    ignored = shutil.ignore_patterns("*.so", "__pycache__", "node_modules", ".build")
     for name in ("natsbroker", "tests"):
         shutil.copytree(ROOT / name, target / name, ignore=ignored)
     for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md"):

@@ -1,5 +1,5 @@
 """
-Many clients at once, and many that come and go.
+Many clients at once, and many that come and go. L{tests.interop.crowd} is the command for more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tests.interop.conftest import StartServer
 from tests.interop.servers import ALL, CHECKOUT, OURS_FAST, REAL, Flavour
 from tests.interop.websocket.listeners import WebSocketServer
 
-CROWD = 5000
-STORM = 4000
+CROWD = 2500
+STORM = 2000
 
 #: Files that a process has open besides its connections.
 OTHERS = 100

@@ -85,12 +85,14 @@ def spark(javaless: Path, store: None, tmp_path_factory: pytest.TempPathFactory)
     with the package, since tests of others need the whole PATH.
     """
     from natsbroker.spark import session
+    from tests.spark.connecting import sparkHome
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(javaless))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        for name in ("JAVA_HOME", "NATSBROKER_JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON"):
+        for name in ("JAVA_HOME", "NATSBROKER_JAVA_HOME", "PYSPARK_PYTHON"):
             patch.delenv(name, raising=False)
+        patch.setenv("SPARK_HOME", sparkHome())
         patch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
         warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
         found = session("local[2]", {**_CONF, **warehouse}, "natsbroker tests")

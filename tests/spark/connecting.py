@@ -4,11 +4,15 @@ A Spark Connect server of its own for tests.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -17,7 +21,7 @@ import pyspark
 from natsbroker.spark.java import findJava
 from tests.interop.servers import CHECKOUT
 
-__all__ = ["QUICK", "ConnectServer", "sparkEnvironment", "sparkSubmit"]
+__all__ = ["QUICK", "ConnectServer", "sparkEnvironment", "sparkHome", "sparkSubmit"]
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _STARTED = re.compile(r"Spark Connect server started at: 127\.0\.0\.1:(\d+)")
@@ -33,13 +37,29 @@ QUICK = {
 }
 
 
+@functools.cache
+def sparkHome() -> str:
+    """
+    @return: a directory for SPARK_HOME, with all of Spark but the archives of PySpark, which Spark
+        puts in front of what is installed: each Python that it starts compiles them again, which
+        takes longer than most of these processes work.
+    """
+    installed = Path(pyspark.__file__).parent
+    home = Path(tempfile.mkdtemp(prefix="spark-home-"))
+    atexit.register(shutil.rmtree, home)
+    for each in ("bin", "jars", "sbin"):
+        (home / each).symlink_to(installed / each)
+    return str(home)
+
+
 def sparkEnvironment(**more: str) -> dict[str, str]:
     """
-    @return: variables for Spark's scripts: the Java that is found, and this Python.
+    @return: variables for Spark's scripts: the Java that is found, this Python, and L{sparkHome}.
     """
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     home = str(findJava(os.environ).home)
-    return {**os.environ, **python, "JAVA_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", **more}
+    spark = {"SPARK_HOME": sparkHome(), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**os.environ, **python, **spark, "JAVA_HOME": home, **more}
 
 
 def sparkSubmit(conf: dict[str, str], *arguments: str) -> list[str]:

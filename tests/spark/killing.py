@@ -29,6 +29,7 @@ from natsbroker.spark.logs.apis import StreamApi
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.nats.connection import connect
 from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.spark.connecting import sparkHome
 from tests.spark.objectstore import newBucket, objectStore
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station, Stream
 
@@ -109,6 +110,7 @@ def _start(urls: dict[str, str], directory: Path, *more: str) -> subprocess.Pope
     with open(directory / "driver.log", "w") as log:
         return subprocess.Popen(
             [*command, str(directory), *more],
+            env={**os.environ, "SPARK_HOME": sparkHome()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
