@@ -69,7 +69,7 @@ class Part:
 _LINKS = tuple(f"{INTEROP}/{each}" for each in ("cluster", "gateways", "leafnodes"))
 
 # Apart from the others only to make the lanes equally long.
-_SIMULATION = "tests/simulation"
+_STORES, _SIMULATION = "tests/storage", "tests/simulation"
 
 # Modules that choose between the compiled lane and pure Python, and what is built from them. With
 # python -O, under which the tests keep their asserts and the product would lose its own.
@@ -93,6 +93,7 @@ LANES: tuple[tuple[Part, ...], ...] = (
     (
         Part("links", 40, (*_PYTEST, *_LINKS)),
         Part("pure", 40, (*_OPTIMIZED, *_HOT, "-m", "not slow"), 2, {"NATSBROKER_PURE": "1"}),
+        Part("stores", 40, (*_PYTEST, _STORES), 2),
     ),
     (Part("peers", 40, (*_PYTEST, INTEROP, *_without(*_LINKS))),),
     (
@@ -104,7 +105,7 @@ LANES: tuple[tuple[Part, ...], ...] = (
         Part("style", 5, ("ruff", "check", ".")),
         Part("site", 15, ("sphinx-build", "-W", "--keep-going", "-nEq", "docs", "build/site")),
         Part("format", 5, ("ruff", "format", "--check", ".")),
-        Part("others", 40, (*_PYTEST, *_without(INTEROP, SPARK, _SIMULATION)), 2),
+        Part("others", 40, (*_PYTEST, *_without(INTEROP, SPARK, _STORES, _SIMULATION)), 2),
     ),
 )
 """
