@@ -16,7 +16,7 @@ import importlib.util
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import _pytest.unittest
@@ -131,13 +131,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
     """
     Do so at the end of each module, too: a broker that a test leaves stays, because the compiled
-    subscriptions in it are not visited.
+    subscriptions in it are not visited. What the module's fixtures held is gone by then.
     """
+    result = yield
     if nextitem is not None and nextitem.path != item.path:
         _freeze()
+    return result
 
 
 def _freeze() -> None:
