@@ -19,7 +19,7 @@ from tests.interop.servers import PATIENCE, Server
 __all__ = ["hasNoJetStream", "storage", "usesJetStream"]
 
 #: How long a single request may take, in seconds.
-_REQUEST = 3.0
+_REQUEST = 5.0
 
 
 def storage(domain: str = "") -> str:
@@ -62,9 +62,10 @@ async def _uses(server: Server, name: str, user: str, domain: str | None) -> Non
         )
         await _awaited(stream)
         subject = f"{name}.a"
-        await stream.add_stream(name=name, subjects=[f"{name}.>"])
+        await _reached(partial(stream.add_stream, name=name, subjects=[f"{name}.>"]))
         for number in range(1, 5):
-            sending = partial(stream.publish, subject, b"%d" % number)
+            once = {"Nats-Msg-Id": str(number)}
+            sending = partial(stream.publish, subject, b"%d" % number, headers=once)
             assert (await _reached(sending)).seq == number
         await _pulls(stream, name, subject)
         await _pushes(stream, name, subject)
@@ -92,20 +93,21 @@ async def _awaited(stream: Any) -> None:
 async def _reached(request: Callable[[], Awaitable[Any]]) -> Any:
     """
     The answer to a request, which is repeated while nothing responds: the answer that a stream or
-    consumer was created can overtake its interest, also between two nats-servers.
+    consumer was created can overtake its interest, also between two nats-servers. Across gateways
+    the client is not told so.
     """
     deadline = asyncio.get_running_loop().time() + PATIENCE
     while True:
         try:
             return await request()
-        except (NoRespondersError, NoStreamResponseError, ServiceUnavailableError):
+        except (NoRespondersError, NoStreamResponseError, ServiceUnavailableError, TimeoutError):
             if asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(0.05)
 
 
 async def _pulls(stream: Any, name: str, subject: str) -> None:
-    pulls = await stream.pull_subscribe(f"{name}.>", "pulls")
+    pulls = await _reached(partial(stream.pull_subscribe, f"{name}.>", "pulls"))
     taken = [*await _reached(partial(pulls.fetch, 2)), *await pulls.fetch(2)]
     assert [(each.subject, each.data) for each in taken] == [
         (subject, b"%d" % number) for number in range(1, 5)

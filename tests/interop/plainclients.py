@@ -138,12 +138,25 @@ class Client:
         """
         @return: the same as reply subject, headers and body.
         """
+        self.waitFor(sid, count, patience)
+        taken, self.got[sid] = self.got[sid][:count], self.got[sid][count:]
+        return taken
+
+    def waitFor(self, sid: bytes, count: int, patience: float = PATIENCE) -> None:
+        """
+        Wait until a subscription has this number of messages that are not taken.
+
+        @raise TimeoutError: if they do not come.
+        """
         try:
             self._until(lambda: len(self.got[sid]) >= count, patience)
         except TimeoutError as error:
             raise TimeoutError(f"{len(self.got[sid])} of {count}: {self.got[sid][-3:]}") from error
-        taken, self.got[sid] = self.got[sid][:count], self.got[sid][count:]
-        return taken
+
+    def clear(self) -> None:
+        """Forget all messages that are not taken."""
+        for messages in self.got.values():
+            messages.clear()
 
     def arrived(self, sid: bytes) -> list[bytes]:
         """
