@@ -4,6 +4,7 @@ Limits of micro-batches, as Spark has them since 4.2, with stand-ins for earlier
 
 from __future__ import annotations
 
+from dataclasses import make_dataclass
 from typing import Any
 
 __all__ = ["ReadAllAvailable", "ReadMaxBytes", "ReadMaxRows"]
@@ -15,9 +16,9 @@ ReadMaxRows: Any
 try:
     from pyspark.sql.streaming import datasource
 except ImportError:
-    ReadAllAvailable, ReadMaxBytes, ReadMaxRows = (
-        type(name, (), {}) for name in ("ReadAllAvailable", "ReadMaxBytes", "ReadMaxRows")
-    )
+    ReadAllAvailable = make_dataclass("ReadAllAvailable", ())
+    ReadMaxBytes = make_dataclass("ReadMaxBytes", ("max_bytes",))
+    ReadMaxRows = make_dataclass("ReadMaxRows", ("max_rows",))
 else:
     ReadAllAvailable = datasource.ReadAllAvailable
     ReadMaxBytes, ReadMaxRows = datasource.ReadMaxBytes, datasource.ReadMaxRows

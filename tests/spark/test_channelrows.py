@@ -16,6 +16,7 @@ from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.settings import readOptions
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
+from tests.spark.limits import ReadAllAvailable
 from tests.spark.support import BrokerStation
 
 
@@ -148,11 +149,11 @@ class TestStream:
         start = query.initialOffset()
         assert start["logs"] == {}
         broker.channel([b"one", b"two"], "later.a")
-        found = query.latestOffset(start, query.getDefaultReadLimit())
+        found = query.latestOffset(start, ReadAllAvailable())
         assert between(query, start, found) == []
-        end = query.latestOffset(found, query.getDefaultReadLimit())
+        end = query.latestOffset(found, ReadAllAvailable())
         assert between(query, found, end) == [b"one", b"two"]
-        assert query.latestOffset(end, query.getDefaultReadLimit()) == end
+        assert query.latestOffset(end, ReadAllAvailable()) == end
         query.stop()
 
     def test_gone(self, startServer: StartServer) -> None:
@@ -163,17 +164,17 @@ class TestStream:
         broker.channel([b"x"], "g")
         starts = [each.initialOffset() for each in queries]
         ends = [
-            query.latestOffset(start, query.getDefaultReadLimit())
+            query.latestOffset(start, ReadAllAvailable())
             for query, start in zip(queries, starts, strict=True)
         ]
         broker.server.waitForLog('Channel "g" has been deleted', fromStart=True)
         for query, end in zip(queries, ends, strict=True):
             with pytest.raises(DataLoss, match="channel g"):
-                query.latestOffset(end, query.getDefaultReadLimit())
+                query.latestOffset(end, ReadAllAvailable())
         broker.channel([b"x", b"y"], "g")
         for query, start, end in zip(queries, starts, ends, strict=True):
             with pytest.raises(DataLoss, match="channel g was deleted and made again"):
-                query.latestOffset(end, query.getDefaultReadLimit())
+                query.latestOffset(end, ReadAllAvailable())
             with pytest.raises(DataLoss, match="channel g was deleted and made again"):
                 between(query, start, end)
             query.stop()
@@ -186,7 +187,7 @@ class TestStream:
         query.stop()
         other = follow(broker, names[1])
         with pytest.raises(OptionError, match="a query keeps its channels"):
-            other.latestOffset(start, other.getDefaultReadLimit())
+            other.latestOffset(start, ReadAllAvailable())
 
 
 class TestWrite:

@@ -25,7 +25,7 @@ from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions
 from tests.interop.servers import OURS_FAST, Server
 from tests.spark.kinds import ChannelKind, Cluster, Kind, StreamKind
-from tests.spark.limits import ReadAllAvailable
+from tests.spark.limits import ReadAllAvailable, ReadMaxRows
 from tests.spark.support import BrokerStation
 
 COLUMNS = ("seq", "subject", "data", "time", "headers", "stream", "time_ns")
@@ -212,10 +212,10 @@ class TestStream:
         more was stored; together each message once.
         """
         name = kind.make([b"x"] * 25)
-        options = kind.options(name, maxOffsetsPerTrigger="10", minPartitions="3")
+        options = kind.options(name, minPartitions="3")
         query = follow(options)
         offsets = [query.initialOffset()]
-        while (end := query.latestOffset(offsets[-1], query.getDefaultReadLimit())) != offsets[-1]:
+        while (end := query.latestOffset(offsets[-1], ReadMaxRows(10))) != offsets[-1]:
             offsets.append(json.loads(json.dumps(end)))
         query.stop()
         kind.fill(name, [b"y"] * 5)
