@@ -98,6 +98,10 @@ JETSTREAM_SYNCED = """
 jetstream {{ store_dir: "{folder}/store", sync_interval: always }}
 """
 
+JETSTREAM_RELAXED = """
+jetstream {{ store_dir: "{folder}/store", sync_interval: 2m }}
+"""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -170,5 +174,6 @@ SETTINGS: Mapping[str, Setting] = {
     "stream-synced": Setting(STREAMING, theirs=JETSTREAM_SYNCED),
     "jetstream": Setting(JETSTREAM, theirs=JETSTREAM),
     "jetstream-synced": Setting(JETSTREAM, theirs=JETSTREAM_SYNCED),
+    "jetstream-relaxed": Setting(JETSTREAM_RELAXED, theirs=JETSTREAM_RELAXED),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),
 }

@@ -218,6 +218,15 @@ JETSTREAMS = (
         setting="jetstream-synced",
     ),
     stored(
+        "put-relaxed",
+        "key-value puts of 8 writers, one in flight each: neither synced",
+        "keys",
+        (rate(1.2),),
+        10_000,
+        *("--publishers", "8"),
+        setting="jetstream-relaxed",
+    ),
+    stored(
         "get", "key-value gets, 16 in flight", "gets", (rate(1.2),), 10_000, "--in-flight", "16"
     ),
     stored(

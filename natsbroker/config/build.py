@@ -263,6 +263,7 @@ def _jetstream(root: ParsedBlock) -> JetStream:
     return JetStream(
         **given,
         enabled=bool(isOn),
+        sync_interval=max(0.0, block.seconds("sync_interval")),
         backend_options=block.take("backend_options", dict) or {},
         will_extend=block.text("extension_hint").lower() == "will_extend",
         default_domains=root.mapping("default_js_domain", str),
@@ -278,6 +279,7 @@ _BATCHES = {
 
 _JETSTREAM = {each.name for each in fields(JetStream)} - {
     "enabled",
+    "sync_interval",
     "backend_options",
     "will_extend",
     "default_domains",

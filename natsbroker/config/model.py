@@ -151,6 +151,7 @@ class JetStream:
     The C{jetstream} block. Without JetStream of its own the broker passes requests to nats-servers
     in the same cluster, or beyond gateways and leafnodes.
 
+    @ivar sync_interval: seconds; 0 for C{always}.
     @ivar default_domains: by account: the domain behind a leafnode that answers requests without
         one; an empty one takes the barrier between the two away.
     """
@@ -161,6 +162,7 @@ class JetStream:
     backend_options: Mapping[str, object] = field(default_factory=dict, repr=False)
     max_memory_store: int = -1
     max_file_store: int = -1
+    sync_interval: float = 0.0
     strict: bool = True
     max_ack_pending: int = 0
     max_request_batch: int = 0

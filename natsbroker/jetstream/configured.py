@@ -64,6 +64,7 @@ def jetStreamService(
     section: dict[str, Any] = dict(jetstream.backend_options)
     if jetstream.backend == "lmdb":
         section.setdefault("dir", storeDirectory(jetstream))
+        section.setdefault("sync_interval", jetstream.sync_interval)
 
     def openFiles() -> Deferred[IStreamStore]:
         try:

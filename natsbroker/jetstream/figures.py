@@ -28,7 +28,7 @@ _log = Logger(namespace="natsbroker.jetstream")
 
 Row = dict[str, Any]
 
-#: nats-server's default. Here every acknowledged message is on disk, which C{sync_always} says.
+#: What nats-server shows beside C{sync_always}.
 _SYNC_INTERVAL = 120_000_000_000
 
 _UNSIGNED = (1 << 64) - 1
@@ -67,12 +67,13 @@ class JetStreamFigures:
 
     def config(self) -> Row:
         block = self._settings
+        interval = block.sync_interval if block.backend == "lmdb" else 0.0
         row: Row = {
             "max_memory": block.max_memory_store,
             "max_storage": block.max_file_store,
             "store_dir": self._directory,
-            "sync_interval": _SYNC_INTERVAL,
-            "sync_always": True,
+            "sync_interval": round(interval * 1e9) or _SYNC_INTERVAL,
+            "sync_always": not interval,
             "domain": block.domain,
             "compress_ok": min(block.max_memory_store, block.max_file_store) >= 0,
             "strict": block.strict,

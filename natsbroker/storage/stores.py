@@ -71,24 +71,27 @@ class MemoryOpener:
 @implementer(IStoreOpener, IOptionsCheck)
 class LMDBOpener:
     """
-    Options: C{dir}, the folder; C{max_size}, in bytes.
+    Options: C{dir}, the folder; C{max_size}, in bytes; C{sync_interval}, C{always} or seconds or a
+    duration.
     """
 
     name = "lmdb"
 
     def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
-        refuseOthers(section, "max_size", "dir")
+        refuseOthers(section, "max_size", "dir", "sync_interval")
         directory = section.get("dir")
         if not isinstance(directory, str) or not directory:
             raise PluginOptionError("dir", "a store on disk needs dir")
         _size(section)
+        _syncInterval(section)
 
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
         self.checkOptions(section, None)
         directory = str(section["dir"])
         clock = wallClockOf(host.reactor)
         readers = getattr(host, "readers", host.reactor)
-        opening = openLMDB(host.reactor, directory, _size(section), clock, readers)
+        interval = _syncInterval(section)
+        opening = openLMDB(host.reactor, directory, _size(section), clock, readers, interval)
         return opening  # type: ignore[return-value]
 
 
@@ -145,6 +148,12 @@ def _seconds(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise PluginOptionError(name, f"{name} must be a duration, not {value!r}")
     return value
+
+
+def _syncInterval(section: Mapping[str, Any]) -> float:
+    value = section.get("sync_interval", "always")
+    isAlways = isinstance(value, str) and value.lower() == "always"
+    return 0.0 if isAlways else max(0.0, _seconds("sync_interval", value))
 
 
 def _readers(connections: object) -> int:

@@ -105,6 +105,9 @@ def test_jetstreamTargets() -> None:
     for name in ("jetstream", "jetstream-synced"):
         assert SETTINGS[name].text == SETTINGS["jetstream"].theirs
     assert "sync_interval: always" in SETTINGS["jetstream-synced"].theirs
+    relaxed = SETTINGS["jetstream-relaxed"]
+    assert relaxed.text == relaxed.theirs
+    assert "sync_interval: 2m" in relaxed.theirs
 
 
 def test_storedTargets() -> None:

@@ -104,6 +104,11 @@ PROBLEMS = [
         "operator: eyJ\nresolver { type: full, dir: a }",
         "AccountResolver: old=memory, new=full",
     ),
+    (
+        "jetstream { sync_interval: '10s' }",
+        "jetstream { sync_interval: '30s' }",
+        "SyncInterval: old=10s, new=30s",
+    ),
     ("operator: eyJa\nresolver: MEM", "operator: eyJb\nresolver: MEM", "TrustedOperators: "),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.config.model import JetStream
@@ -36,6 +37,14 @@ class TestConfig:
             "compress_ok": True,
             "strict": True,
         }
+
+    @pytest.mark.parametrize(("backend", "isAlways"), [("lmdb", False), ("postgres", True)])
+    def test_interval(self, backend: str, isAlways: bool) -> None:
+        """An interval between syncs is shown if it is the store's."""
+        stage = FigureStage(JetStream(enabled=True, backend=backend, sync_interval=2.5))
+        shown = figuresOf(stage).config()
+        assert shown["sync_interval"] == (120_000_000_000 if isAlways else 2_500_000_000)
+        assert shown.get("sync_always", False) is isAlways
 
     def test_limits(self) -> None:
         """Limits are shown where there are some."""

@@ -25,15 +25,17 @@ from tests.storage.history import History
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def runAndKill(directory: Path, seed: str, after: float) -> list[bytes]:
+def runAndKill(directory: Path, seed: str, after: float, syncInterval: float = 0) -> list[bytes]:
     """
     Work a store for some seconds.
 
     @param after: seconds from when the store is open to the kill.
+    @param syncInterval: as for L{natsbroker.storage.lmdb.store.openLMDB}.
     @return: what the process said.
     """
+    interval = str(syncInterval)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.storage.workload", str(directory), seed, "0"],
+        [sys.executable, "-m", "tests.storage.workload", str(directory), seed, "0", interval],
         cwd=ROOT,
         stdout=subprocess.PIPE,
     )
@@ -49,7 +51,9 @@ def runAndKill(directory: Path, seed: str, after: float) -> list[bytes]:
     return lines
 
 
-def rounds(directory: Path, count: int, seed: str, tell: bool = False) -> History:
+def rounds(
+    directory: Path, count: int, seed: str, tell: bool = False, syncInterval: float = 0
+) -> History:
     """
     Kill a number of times.
 
@@ -59,7 +63,8 @@ def rounds(directory: Path, count: int, seed: str, tell: bool = False) -> Histor
     random = Random(seed)
     history = History()
     for number in range(count):
-        history.learn(runAndKill(directory, f"{seed}/{number}", random.uniform(0.05, 1.5)))
+        after = random.uniform(0.05, 1.5)
+        history.learn(runAndKill(directory, f"{seed}/{number}", after, syncInterval))
         began = time.monotonic()
         recorder = history.check(directory)
         if recorder.damaged or recorder.states:
@@ -83,13 +88,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--fresh", type=int, default=20, help="rounds of one store")
     parser.add_argument("--seed", default=str(time.time_ns()))
+    parser.add_argument(
+        "--interval", type=float, default=0, help="seconds between syncs; 0: always"
+    )
     options = parser.parse_args()
     print(f"seed {options.seed}")
     left = options.rounds
     while left:
         directory = Path(tempfile.mkdtemp(prefix="natsbroker-crash-"))
         some = min(left, options.fresh)
-        rounds(directory / "store", some, f"{options.seed}/{left}", tell=True)
+        rounds(directory / "store", some, f"{options.seed}/{left}", True, options.interval)
         shutil.rmtree(directory)
         left -= some
 

@@ -49,7 +49,8 @@ def commit(order: dict[str, Any]) -> None:
     Work a store, perhaps carelessly.
     """
     CARELESS[order.get("careless", "")]()
-    work(order["directory"], order["seed"], order["steps"], lambda _: _later(order))
+    interval = order.get("syncInterval", 0)
+    work(order["directory"], order["seed"], order["steps"], lambda _: _later(order), interval)
 
 
 def append(order: dict[str, Any]) -> None:
@@ -58,7 +59,8 @@ def append(order: dict[str, Any]) -> None:
     store was opened again, or has failed to be.
     """
     reactor = PumpedReactor()
-    store = reactor.wait(openLMDB(reactor, order["directory"]))
+    interval = order.get("syncInterval", 0)
+    store = reactor.wait(openLMDB(reactor, order["directory"], syncInterval=interval))
     # What it reads would be taken for the answer to opening the store again.
     store._scrubber.stop()
     log = reactor.wait(store.open("orders"))

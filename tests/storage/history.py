@@ -111,7 +111,12 @@ class History:
     What several runs of a workload on one store said.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, isSynced: bool = True) -> None:
+        """
+        @param isSynced: whether an append is on disk when it is acknowledged. If not, it is when a
+            change of state is acknowledged after it.
+        """
+        self._unsynced: list[tuple[str, int, int, int]] | None = None if isSynced else []
         self.logs: dict[str, LogHistory] = {}
         self.state: dict[str, list[tuple[int, int | None, bool]]] = {}
         self.made: dict[str, bool] = {}
@@ -132,6 +137,8 @@ class History:
         Take in what one run said.
         """
         asked: dict[int, dict[str, Any]] = {}
+        if self._unsynced:
+            self._unsynced.clear()
         for line in lines:
             try:
                 what = json.loads(line)
@@ -173,9 +180,11 @@ class History:
             first, stop = result
             if first <= log.highest:
                 raise Lost(f"sequence {first} of {what['append']} was given twice")
-            for sequence in range(first, stop):
-                log.acked[sequence] = what["first"] + sequence - first
-            log.highest = max(log.highest, stop - 1)
+            appended = what["append"], first, stop, what["first"]
+            if self._unsynced is None:
+                self._demand(*appended)
+            else:
+                self._unsynced.append(appended)
         elif "delete" in what:
             self.log(what["delete"]).gone.update(what["sequences"])
         elif "discard" in what:
@@ -184,10 +193,20 @@ class History:
         elif "state" in what:
             values = self.state[what["state"]]
             values.append((what["at"], what["value"], True))
+            for each in self._unsynced or ():
+                self._demand(*each)
+            if self._unsynced:
+                self._unsynced.clear()
         elif "make" in what:
             self.made[what["make"]] = True
         elif "drop" in what:
             self.dropped.add(what["drop"])
+
+    def _demand(self, name: str, first: int, stop: int, number: int) -> None:
+        log = self.log(name)
+        for sequence in range(first, stop):
+            log.acked[sequence] = number + sequence - first
+        log.highest = max(log.highest, stop - 1)
 
     def check(self, directory: Path, mayLose: bool = False, mayReturn: bool = False) -> Recorder:
         """

@@ -34,9 +34,10 @@ def zygote() -> Iterator[Zygote]:
     zygote.close()
 
 
-def test_killedAtRandom(tmp_path: Path) -> None:
-    """Nothing acknowledged is lost, whenever the process is killed."""
-    history = rounds(tmp_path / "store", 3, "short")
+@pytest.mark.parametrize("syncInterval", [0, 60])
+def test_killedAtRandom(tmp_path: Path, syncInterval: float) -> None:
+    """Nothing acknowledged is lost, whenever the process is killed, be it synced or not."""
+    history = rounds(tmp_path / "store", 3, "short", syncInterval=syncInterval)
     assert history.acknowledged > 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,14 @@ def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
     assert cutPower(zygote, tmp_path, str(number)) == CUTS * 4
 
 
-def _notices(zygote: Zygote, where: Path, careless: str = "", isHonest: bool = True) -> None:
+@pytest.mark.parametrize("number", range(4))
+def test_interval(zygote: Zygote, tmp_path: Path, number: int) -> None:
+    """With an interval between syncs, what was acknowledged before the last one is there."""
+    cuts = cutPower(zygote, tmp_path, str(number), syncInterval=60, isRelaxed=True)
+    assert cuts == CUTS * 4
+
+
+def _notices(zygote: Zygote, where: Path, **how: Any) -> None:
     """
     Demand that something is lost in one of a few histories.
     """
@@ -44,13 +52,18 @@ def _notices(zygote: Zygote, where: Path, careless: str = "", isHonest: bool = T
         for number in range(10):
             part = where / str(number)
             part.mkdir()
-            cutPower(zygote, part, f"careless {number}", careless=careless, isHonest=isHonest)
+            cutPower(zygote, part, f"careless {number}", **how)
 
 
 @pytest.mark.parametrize("careless", [each for each in CARELESS if each])
 def test_noticesCarelessness(zygote: Zygote, tmp_path: Path, careless: str) -> None:
     """A store that does not sync all that it must, or acknowledges before, loses something."""
     _notices(zygote, tmp_path, careless=careless)
+
+
+def test_noticesIntervals(zygote: Zygote, tmp_path: Path) -> None:
+    """With an interval between syncs, what was acknowledged after the last one may be lost."""
+    _notices(zygote, tmp_path, syncInterval=60)
 
 
 def test_noticesDisksThatLie(zygote: Zygote, tmp_path: Path) -> None:

@@ -77,11 +77,36 @@ def test_lmdb(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", [{}, {"dir": ""}, {"dir": 5}, {"dir": "x", "max_size": -1}, {"dir": "x", "y": 1}]
+    ("given", "isSynced"),
+    [("Always", True), (0, True), (-1.5, True), ("0s", True), ("2m", False), (0.5, False)],
+)
+def test_interval(tmp_path: Path, given: object, isSynced: bool) -> None:
+    """A time between syncs is a duration or seconds; acknowledged records wait for it."""
+    reactor = PumpedReactor()
+    section = {"dir": str(tmp_path / "a"), "sync_interval": given}
+    store: Any = reactor.wait(LMDBOpener().openStore(Host(reactor), section))  # type: ignore[arg-type]
+    others = list(reactor.getDelayedCalls())
+    log = reactor.wait(store.open("x"))
+    reactor.wait(log.append([(b"s", b"", b"x", 0)]))
+    assert (reactor.getDelayedCalls() == others) is isSynced
+    reactor.wait(store.close())
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {},
+        {"dir": ""},
+        {"dir": 5},
+        {"dir": "x", "max_size": -1},
+        {"dir": "x", "y": 1},
+        {"dir": "x", "sync_interval": "never"},
+        {"dir": "x", "sync_interval": True},
+    ],
 )
 def test_sections(section: dict[str, object]) -> None:
     """Options that make no sense are refused."""
-    with pytest.raises(ValueError, match=r"dir|max_size|unknown"):
+    with pytest.raises(ValueError, match=r"dir|max_size|sync_interval|unknown|duration"):
         LMDBOpener().openStore(Host(Clock()), section)  # type: ignore[arg-type]
 
 

@@ -4,8 +4,8 @@ A process that works a store and says what was acknowledged, to be killed at any
 Each line that it writes is JSON: first what it is about to ask, then that it was acknowledged.
 L{tests.storage.history.History} reads the lines and knows what must be there afterwards.
 
-Run as C{python -m tests.storage.workload DIRECTORY SEED STEPS}; with 0 steps it goes on until it is
-killed.
+Run as C{python -m tests.storage.workload DIRECTORY SEED STEPS INTERVAL}; with 0 steps it goes on
+until it is killed, with 0 seconds everything is synced before it is acknowledged.
 
 What it asks follows from the seed, the run's number and what was there before.
 """
@@ -237,12 +237,15 @@ def say(what: dict[str, Any]) -> None:
     os.write(1, json.dumps(what).encode() + b"\n")
 
 
-def work(directory: str, seed: str, steps: int, pause: Callable[[Any], None]) -> None:
+def work(
+    directory: str, seed: str, steps: int, pause: Callable[[Any], None], syncInterval: float = 0
+) -> None:
     """
     Work a store on disk; see L{workOn}.
     """
     reactor = PumpedReactor()
-    workOn(reactor, reactor.wait(openLMDB(reactor, directory)), seed, steps, pause)
+    store = reactor.wait(openLMDB(reactor, directory, syncInterval=syncInterval))
+    workOn(reactor, store, seed, steps, pause)
 
 
 def workOn(
@@ -268,4 +271,4 @@ def workOn(
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], sys.argv[2], int(sys.argv[3]), lambda _: None)
+    work(sys.argv[1], sys.argv[2], int(sys.argv[3]), lambda _: None, float(sys.argv[4]))

@@ -84,7 +84,7 @@ JETSTREAM = BlockSchema(
         STRING, aliases="prev_key prev_ek", isSecret=True, unsupported=Unsupported(_AT_REST, "")
     ),
     cipher=Key(STRING, unsupported=Unsupported(_AT_REST, "")),
-    sync_interval=Key(ALWAYS, *TIME.types, aliases="sync"),
+    sync_interval=Key(ALWAYS, *TIME.types, aliases="sync", restart="SyncInterval"),
     limits=Key(JETSTREAM_LIMITS),
     tpm=Key(JETSTREAM_TPM, unsupported=Unsupported(_AT_REST)),
     unique_tag=Key(STRING, unsupported=Unsupported(_REPLICAS, "")),

@@ -2,11 +2,11 @@
 The thread that writes, and group commit.
 
 A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends a
-few records, one frame of the journal, which needs one sync. Only then is the reactor told. What is
-in the journal is applied with the next transaction: when anything but a small append is asked for,
-or the journal is full. Limits are applied in transactions; so what is appended to a log that is at
-its limit is committed to the database at once, unless that is a limit per subject and it is known
-which records go.
+few records, one frame of the journal, which needs one sync, or none with an interval between syncs.
+Only then is the reactor told. What is in the journal is applied with the next transaction: when
+anything but a small append is asked for, or the journal is full. Limits are applied in
+transactions; so what is appended to a log that is at its limit is committed to the database at
+once, unless that is a limit per subject and it is known which records go.
 
 When a commit fails because there is no space, everything in the queue fails with it and the next
 request is tried again. When it fails for any other reason, or there was no space for the page where
@@ -86,7 +86,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._transaction = opened.environment.lastTransaction()
         self._writer = journalWriter(readers, self._written)
         self._handed: tuple[JournalGroup, LMDBCommit, float] | None = None
-        self._alarm = None if self._writer is None else JournalAlarm(readers, self._ring)
+        waits = opened.journal is None or opened.journal.isSynced
+        self._alarm = JournalAlarm(readers, self._ring) if self._writer and waits else None
         self._patience = GroupPatience()
 
     def commitGroup(self, jobs: list[Job]) -> bool:

@@ -176,16 +176,22 @@ WIDEST = _roundedUp(2 * (_HEAD_SIZE + LARGEST_FRAME))
 
 
 class Journal:
-    def __init__(self, path: Path, mark: bytes) -> None:
+    """
+    @ivar isSynced: whether a frame is on disk when it is written. If not, the kernel has it: it
+        outlives the process, not a power cut.
+    """
+
+    def __init__(self, path: Path, mark: bytes, isSynced: bool = True) -> None:
         """
         Open the file, or make it. Its blocks are all written once, so that writing to them again
         needs no more space and changes nothing but themselves.
         """
         self._mark = mark
         self._path = path
+        self.isSynced = isSynced
         self.position = 0
         _fill(path)
-        self.descriptor = _openDirect(path)
+        self.descriptor = _openDirect(path) if isSynced else os.open(path, _FLAGS & ~os.O_DSYNC)
         self._buffer = mmap.mmap(-1, WIDEST)
 
     def frame(self, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
@@ -264,6 +270,7 @@ class JournalWriter:
         @param isAlone: whether nothing is expected to be asked meanwhile, so that the reactor's
             thread may write the frame itself where the disk is quick.
         """
+        isQuick = isAlone or not journal.isSynced
         self._frame = journal, len(frame)
         self._writer.write(
             journal.descriptor,
@@ -271,7 +278,7 @@ class JournalWriter:
             journal.position,
             commits.descriptor,
             *commits.note(generation),
-            isAlone and self._writeSoon is not None,
+            isQuick and self._writeSoon is not None,
         )
         if self._writeSoon is not None:
             self._writeSoon(self._writer)

@@ -98,10 +98,11 @@ class Opened:
             self.journal.close()
 
 
-def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
+def openDirectory(directory: Path, maxSize: int = 0, isSynced: bool = True) -> Opened:
     """
     Open the store in a directory whose lock is held, or make one.
 
+    @param isSynced: whether what is written to the journal is on disk then.
     @raise natsbroker.interfaces.records.UnknownFormat: if another version wrote it.
     @raise StoreFailed: if nothing can be made of it.
     """
@@ -119,7 +120,7 @@ def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
         writeFormat(directory / STORE, mark)
     if marks.mark != mark:
         marks = Marks(directory)
-    return _openMarked(directory, mark, marks, maxSize)
+    return _openMarked(directory, mark, marks, maxSize, isSynced)
 
 
 def _isUnfinished(directory: Path, marks: Marks) -> bool:
@@ -166,7 +167,7 @@ def _makeDatabase(path: Path, mark: bytes) -> None:
     environment.close()
 
 
-def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Opened:
+def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int, isSynced: bool) -> Opened:
     database = directory / DATABASE
     commits = Commits(directory / COMMITS, mark)
     try:
@@ -199,7 +200,7 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
         environment.sync()
         if ahead or stale or found.broken or found.halved:
             opened.generation = base + environment.lastTransaction()
-        opened.journal = _openJournal(directory / JOURNAL, mark)
+        opened.journal = _openJournal(directory / JOURNAL, mark, isSynced)
     except BaseException:
         opened.close()
         raise
@@ -208,12 +209,12 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
     return opened
 
 
-def _openJournal(path: Path, mark: bytes) -> Journal | None:
+def _openJournal(path: Path, mark: bytes, isSynced: bool) -> Journal | None:
     """
     Open the journal. Where a disk has no space for it, everything is committed to the database.
     """
     try:
-        return Journal(path, mark)
+        return Journal(path, mark, isSynced)
     except OSError as failure:
         if failure.errno not in NO_SPACE:
             raise

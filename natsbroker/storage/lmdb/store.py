@@ -60,6 +60,7 @@ def openLMDB(
     maxSize: int = 0,
     now: Callable[[], int] = time.time_ns,
     readers: Any = None,
+    syncInterval: float = 0,
 ) -> Deferred[LMDBStore]:
     """
     Open the store in a directory, or make one there.
@@ -69,6 +70,8 @@ def openLMDB(
     @param now: the wall clock, in nanoseconds since 1970.
     @param readers: with C{addReader} and C{removeReader}, if it is not the reactor; perhaps with
         C{writeSoon} and C{sendNow}, as L{natsbroker.connections.poller.SocketPoller} has them.
+    @param syncInterval: seconds; 0 to have on disk what is acknowledged. Otherwise small appends
+        are acknowledged when the kernel has them, and on disk after this time at the latest.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
         L{natsbroker.interfaces.records.UnknownFormat}, L{natsbroker.interfaces.records.StoreFull}
         or L{StoreFailed}.
@@ -85,7 +88,7 @@ def openLMDB(
             lock.release()
             pool.stop()
         else:
-            store = LMDBStore(reactor, path, maxSize, now, pool)
+            store = LMDBStore(reactor, path, maxSize, now, pool, syncInterval)
             store.begin(lock, opened, readers or reactor)
             result.callback(store)
 
@@ -94,11 +97,12 @@ def openLMDB(
         if not result.called:
             result.errback(failure)
 
-    deferToThreadPool(reactor, pool, _openBlocking, path, maxSize).addCallbacks(found, failed)
+    opening = deferToThreadPool(reactor, pool, _openBlocking, path, maxSize, not syncInterval)
+    opening.addCallbacks(found, failed)
     return result
 
 
-def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
+def _openBlocking(path: Path, maxSize: int, isSynced: bool = True) -> tuple[Lock, Opened]:
     try:
         if not (path / STORE).exists():
             refuseForeign(path)
@@ -107,7 +111,7 @@ def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
             syncDirectory(path.parent)
         lock = Lock(path / LOCK)
         try:
-            return lock, openDirectory(path, maxSize)
+            return lock, openDirectory(path, maxSize, isSynced)
         except BaseException:
             lock.release()
             raise
@@ -133,10 +137,13 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         maxSize: int,
         now: Callable[[], int],
         pool: ThreadPool,
+        syncInterval: float,
     ) -> None:
         super().__init__(reactor, pool, now)
         self._path = path
         self._maxSize = maxSize
+        self._syncInterval = syncInterval
+        self._syncCall: Any = None
         self.cache = BlockCache()
         self._quickReads = QuickReads()
         self._rows: dict[str, LogRow] = {}
@@ -152,7 +159,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._committer = LMDBCommitter(
             self._reactor,
             opened,
-            lambda: openDirectory(self._path, self._maxSize),
+            lambda: openDirectory(self._path, self._maxSize, not self._syncInterval),
             self,
             self._policies,
             self.now,
@@ -271,6 +278,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         return self._scrubber.figures
 
     def _leave(self, closed: StoreError) -> None:
+        self._stopWaiting()
         self._scrubber.stop()
         self._losses.stop()
 
@@ -314,6 +322,8 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             log = self._byIdentity[identity]
             log.journalled(blobs, outcome.gone.get(identity, {}))
             self._ahead.add(log)
+        if self._ahead and self._syncInterval and self._syncCall is None:
+            self._syncCall = self._reactor.callLater(self._syncInterval, self._sync)
         self.cache.forget(outcome.touched)
         for identity, row in outcome.rows.items():
             log = self._byIdentity.get(identity)
@@ -322,9 +332,26 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._done(outcome.jobs, bool(outcome.rows))
 
     def _databaseCaughtUp(self) -> None:
+        self._stopWaiting()
         for log in self._ahead:
             log.databaseCaughtUp()
         self._ahead.clear()
+
+    def _stopWaiting(self) -> None:
+        if self._syncCall is not None and self._syncCall.active():
+            self._syncCall.cancel()
+        self._syncCall = None
+
+    def _sync(self) -> None:
+        """
+        Have the database take what is in the journal: it syncs what it takes.
+        """
+        self.ask(Job()).addErrback(self._notSynced)
+
+    def _notSynced(self, failure: Failure) -> None:
+        failure.trap(StoreError)
+        if self._ahead and self._closed is None:
+            self._syncCall = self._reactor.callLater(self._syncInterval, self._sync)
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
         self.troubles.writesStopped(str(error))

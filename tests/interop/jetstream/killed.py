@@ -23,7 +23,7 @@ from tests.interop.servers import OURS_FAST, PATIENCE, Server
 
 __all__ = ["Lost", "Workload", "work"]
 
-STORAGE = 'jetstream { store_dir: "$DIR/js", max_file: 4GB }'
+STORAGE = 'jetstream { store_dir: "$DIR/js", max_file: 4GB, sync_interval: $INTERVAL }'
 
 _MOST = 5
 """C{max_deliver} of the consumer that seldom acknowledges."""
@@ -406,13 +406,14 @@ class Workload:
             time.sleep(0.05)
 
 
-def work(directory: Path, rounds: int, seed: int) -> Workload:
+def work(directory: Path, rounds: int, seed: int, interval: str = "always") -> Workload:
     """
     Kill a broker some times.
 
+    @param interval: its C{sync_interval}.
     @return: what clients know.
     """
-    server = Server(OURS_FAST, directory, STORAGE).start()
+    server = Server(OURS_FAST, directory, STORAGE.replace("$INTERVAL", interval)).start()
     try:
         workload = Workload(server, Random(seed))
         workload.prepare()
@@ -425,5 +426,5 @@ def work(directory: Path, rounds: int, seed: int) -> Workload:
 
 
 if __name__ == "__main__":
-    done = work(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    done = work(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:5])
     print(len(done.stored), {name: len(each) for name, each in done.acked.items()})

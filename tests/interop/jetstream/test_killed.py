@@ -13,10 +13,11 @@ from tests.interop.jetstream.killed import work
 pytestmark = pytest.mark.slow
 
 
-def test_killedUnderLoad(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("interval", "rounds"), [("always", 20), ("2m", 10)])
+def test_killedUnderLoad(tmp_path: Path, interval: str, rounds: int) -> None:
     """Nothing that was answered is lost, whenever the broker is killed: publishes, acknowledgements
     and configurations; every message comes, none too often, and none stays in a work queue."""
-    workload = work(tmp_path, 20, 1)
+    workload = work(tmp_path, rounds, 1, interval)
     assert len(workload.stored) > 1000
     assert all(workload.acked.values())
     assert workload.streams

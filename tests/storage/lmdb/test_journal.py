@@ -177,6 +177,19 @@ def test_oneSync(zygote: Zygote, tmp_path: Path, count: int) -> None:
 
 
 @needsShim
+def test_noSync(zygote: Zygote, tmp_path: Path) -> None:
+    """With an interval between syncs, small appends are acknowledged without one."""
+    how: dict[str, Any] = {"first": 100, "count": 1, "steps": 120, "syncInterval": 60}
+    plan = Plan(Act.DELAY, Call.SYNC | Call.ROOT, microseconds=0)
+    run = zygote.run("append", tmp_path / "store", later=plan, **how)
+    assert len([each for each in run.said if "done" in each]) == 120
+    assert run.hits < 10
+    history = History()
+    history.learn(run.lines)
+    assert not history.check(tmp_path / "store").damaged
+
+
+@needsShim
 def test_databaseFails(zygote: Zygote, tmp_path: Path) -> None:
     """While commits to the database fail, what fits into the journal is stored and can be read; a
     store that ends then has it all when it is opened next."""
@@ -339,6 +352,59 @@ def test_readsWhatIsAhead(tmp_path: Path) -> None:
     assert reactor.wait(log.delete([30])) == 1
     assert reactor.wait(log.read(29, 5))[-1].sequence == 29
     assert before != reactor.wait(log.digest(1, 31))
+    reactor.wait(store.close())
+
+
+def _isInDatabase(directory: Path, copy: Path) -> bool:
+    """
+    Whether a store that is open has everything without its journal.
+    """
+    shutil.copytree(directory, copy)
+    (copy / "journal").unlink()
+    (copy / "commits").unlink()
+    return _contents(copy, "a")[1] == [b"x"]
+
+
+def test_syncsLater(tmp_path: Path) -> None:
+    """With an interval between syncs, the database has what was acknowledged when it is over."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store", syncInterval=2))
+    log = reactor.wait(store.open("a"))
+    others = list(reactor.getDelayedCalls())
+    reactor.wait(log.append([(b"s", b"", b"x", 0)]))
+    reactor.advance(1.9)
+    reactor.wait(store.logs())
+    assert not _isInDatabase(tmp_path / "store", tmp_path / "before")
+    reactor.advance(0.2)
+    reactor.wait(store.logs())
+    assert _isInDatabase(tmp_path / "store", tmp_path / "after")
+    assert reactor.getDelayedCalls() == others
+    reactor.wait(log.append([(b"s", b"", b"y", 0)]))
+    reactor.wait(store.close())
+    assert reactor.getDelayedCalls() == []
+
+
+def test_syncFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk was full when the interval was over, the next one ends with what is left."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store", syncInterval=2))
+    log = reactor.wait(store.open("a"))
+    reactor.wait(log.append([(b"s", b"", b"x", 0)]))
+    recorder = Recorder()
+    store.watch(recorder)
+
+    def full(weight: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as context:
+        context.setattr(store._environment, "prepare", full)
+        reactor.advance(2)
+        while not recorder.writing:
+            reactor.turn()
+    assert recorder.writing == ["stopped: no space is left: [Errno 28] no space"]
+    reactor.advance(2)
+    reactor.wait(store.logs())
+    assert _isInDatabase(tmp_path / "store", tmp_path / "after")
     reactor.wait(store.close())
 
 
