@@ -4,6 +4,7 @@ C{natsbroker top} beside nats-server and natsbroker: the rows are there, with ra
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from natsbroker.monitoring.top.tables import Row, Table, View, tableFrom
 from natsbroker.monitoring.top.views import SERVER, VIEWS
 from tests.interop.conftest import StartServer
 from tests.interop.monitored import AskingClient
-from tests.interop.servers import OURS_FAST, REAL, Flavour
+from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour
 
 CONFIG = """
 http: "127.0.0.1:-1"
@@ -69,11 +70,22 @@ def test_rows(flavour: Flavour, startServer: StartServer) -> None:
     for _ in range(10):
         client.publish(b"orders.new", b"x")
         client.ask("kept.one")
-    after = {view.title: read(view, 3.0, before[view.title]) for view in (SERVER, *views)}
+    connections, subjects, accounts, streams, consumers = views
     for view in views:
         rowOf(before[view.title], FIRST_CELLS[view.title])
-    found = {view.title: rowOf(after[view.title], FIRST_CELLS[view.title]) for view in views}
-    connections, subjects, accounts, streams, consumers = views
+
+    def counted() -> tuple[dict[str, Table], dict[str, Row], bool]:
+        """What is shown now, and whether the server has counted everything."""
+        after = {view.title: read(view, 3.0, before[view.title]) for view in (SERVER, *views)}
+        found = {view.title: rowOf(after[view.title], FIRST_CELLS[view.title]) for view in views}
+        rates = ((subjects, "Msgs/s", 5), (streams, "Stored/s", 5), (consumers, "Behind", 10))
+        isAll = all(cell(each, found[each.title], name) == rate for each, name, rate in rates)
+        return after, found, isAll
+
+    deadline = time.monotonic() + PATIENCE
+    while not (now := counted())[2] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    after, found, _ = now
 
     def members(view: View) -> dict[str, Any]:
         """The members of the row in full."""
