@@ -408,7 +408,7 @@ cdef class InternalPublisher:
         cdef Py_ssize_t sidLength = PyBytes_GET_SIZE(sid)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(payload)
         cdef char digits[24]
-        cdef int digitsLength = sprintf(digits, b"%zd", size)
+        cdef Py_ssize_t digitsLength = writeDecimal(digits, size) - digits
         cdef Py_ssize_t total = 4 + length + 1 + sidLength + 1 + digitsLength + 2 + size + 2
         cdef char* out
         if outbox.closed:

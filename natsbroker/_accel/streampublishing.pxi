@@ -257,11 +257,11 @@ def writeStreamAcks(bytes prefix not None, uint64_t first, Py_ssize_t count):
     cdef list acks = []
     cdef Py_ssize_t length = PyBytes_GET_SIZE(prefix), each
     cdef char digits[24]
-    cdef int size
+    cdef Py_ssize_t size
     cdef bytes ack
     cdef char* out
     for each in range(count):
-        size = sprintf(digits, b"%llu", <unsigned long long> (first + each))
+        size = writeDecimal(digits, first + each) - digits
         ack = PyBytes_FromStringAndSize(NULL, length + size + 1)
         out = PyBytes_AS_STRING(ack)
         memcpy(out, PyBytes_AS_STRING(prefix), length)
