@@ -12,13 +12,17 @@ readable path.
 
 from __future__ import annotations
 
+import os
 import select
+import threading
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet import main, tcp
 from twisted.internet.error import ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor
+from twisted.internet.interfaces import IReactorFromThreads, IReadDescriptor
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -33,20 +37,23 @@ if TYPE_CHECKING:
 _log = Logger()
 
 
-@implementer(IReadDescriptor)
+@implementer(IReadDescriptor, IReactorFromThreads)
 class SocketPoller:
-    def __init__(self, reactor: IReactorFDSet, batch: hot.FlushBatch) -> None:
+    def __init__(self, reactor: Any, batch: hot.FlushBatch) -> None:
         self._reactor = reactor
         self.sockets = hot.Poller(batch)
         self._isClosed = False
         self._hasFailed = False
+        self._lock = threading.Lock()
+        self._calls: deque[tuple[Callable[..., Any], Any, Any]] = deque()
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.sockets.watch(self._bell, self._makeCalls)
         reactor.addReader(self)
         # Twisted has no public name for its reactor's epoll set. Without one the poller waits for
         # nothing by itself.
         outer = getattr(reactor, "_poller", None)
         if isinstance(outer, select.epoll):
-            own: Any = reactor
-            self.sockets.attend(outer.fileno(), own.timeout)
+            self.sockets.attend(outer.fileno(), reactor.timeout)
 
     def fileno(self) -> int:
         return int(self.sockets.fileno())
@@ -74,6 +81,27 @@ class SocketPoller:
         if not self._isClosed and not reason.check(ConnectionDone, ConnectionLost):
             _log.failure("The reactor dropped the connections", reason)
             self._reactor.addReader(self)
+
+    def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
+        """
+        As the reactor's, and sooner while the poller waits in its place.
+        """
+        with self._lock:
+            if not self._isClosed:
+                self._calls.append((callable, args, kwargs))
+                os.eventfd_write(self._bell, 1)
+                return
+        self._reactor.callFromThread(callable, *args, **kwargs)
+
+    def _makeCalls(self) -> None:
+        os.eventfd_read(self._bell)
+        # Those that come meanwhile ring again.
+        for _ in range(len(self._calls)):
+            call, args, kwargs = self._calls.popleft()
+            try:
+                call(*args, **kwargs)
+            except Exception:
+                _log.failure("What a thread asked for failed")
 
     def addReader(self, reader: IReadDescriptor) -> None:
         """
@@ -120,8 +148,13 @@ class SocketPoller:
         """
         End; there must be no connections any more.
         """
-        self._isClosed = True
+        with self._lock:
+            self._isClosed = True
+        for call, args, kwargs in self._calls:
+            self._reactor.callFromThread(call, *args, **kwargs)
         self._reactor.removeReader(self)
+        self.sockets.unwatch(self._bell)
+        os.close(self._bell)
         self.sockets.close()
 
 

@@ -8,13 +8,16 @@ import select
 import socket
 import struct
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.protocol import ServerFactory
+from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.clients.context import ClientContext
@@ -551,6 +554,48 @@ def test_readerThatRaises(server: Server, flushLoggedErrors: FlushLoggedErrors) 
     server.poller.removeReader(reader)  # type: ignore[arg-type]
     reader.close()
     assert len(flushLoggedErrors(ZeroDivisionError)) == 2
+
+
+def test_callsFromThreads(server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
+    """What threads ask for is called in their order, in the reactor's thread and in a turn."""
+    assert verifyObject(IReactorFromThreads, server.poller)
+    client = server.client()
+    found: list[tuple[int, int]] = []
+
+    def called(thread: int, *, number: int) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        found.append((thread, number))
+        client.session.outbox.write(b"+OK\r\n")
+
+    def work(thread: int) -> None:
+        for number in range(200):
+            server.poller.callFromThread(called, thread, number=number)
+            server.poller.callFromThread(divmod, 1, 0)
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in range(3)]
+    timers = list(server.reactor.getDelayedCalls())
+    for each in threads:
+        each.start()
+    server.until(lambda: len(found) == 600)
+    assert server.reactor.getDelayedCalls() == timers
+    assert client.read(3000) == b"+OK\r\n" * 600
+    for each in threads:
+        each.join()
+    for thread in range(3):
+        assert [number for each, number in found if each == thread] == list(range(200))
+    server.until(lambda: not server.poller._calls)
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 600
+
+
+def test_callsWhenClosed(server: Server) -> None:
+    """Calls of threads that are left, or come later, are made by the reactor."""
+    found: list[int] = []
+    another = poller.SocketPoller(server.reactor, server.batch)
+    another.callFromThread(found.append, 1)
+    another.close()
+    another.callFromThread(found.append, 2)
+    assert found == []
+    server.until(lambda: found == [1, 2])
 
 
 class TestLingering:

@@ -68,8 +68,9 @@ def openLMDB(
     @param reactor: with C{callFromThread} and C{callLater}.
     @param maxSize: how many bytes the database may have; 0 for any number.
     @param now: the wall clock, in nanoseconds since 1970.
-    @param readers: with C{addReader} and C{removeReader}, if it is not the reactor; perhaps with
-        C{writeSoon} and C{sendNow}, as L{natsbroker.connections.poller.SocketPoller} has them.
+    @param readers: with C{addReader}, C{removeReader} and C{callFromThread}, if it is not the
+        reactor; perhaps with C{writeSoon} and C{sendNow}, as
+        L{natsbroker.connections.poller.SocketPoller} has them.
     @param syncInterval: seconds; 0 to have on disk what is acknowledged. Otherwise small appends
         are acknowledged when the kernel has them, and on disk after this time at the latest.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
@@ -157,7 +158,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._environment = opened.environment
         self._learn(opened)
         self._committer = LMDBCommitter(
-            self._reactor,
+            readers,
             opened,
             lambda: openDirectory(self._path, self._maxSize, not self._syncInterval),
             self,
