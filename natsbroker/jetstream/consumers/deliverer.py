@@ -20,7 +20,7 @@ from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 from natsbroker.jetstream.recordsender import Sent
 
 #: Messages, and bytes of them, that are delivered before other work has its turn.
-SLICE = 2048
+SLICE = 4096
 SLICE_BYTES = 4 << 20
 
 #: Gaps between stored messages that a replay at the original pace does not keep, in nanoseconds.
