@@ -183,6 +183,13 @@ class Marks:
         marks.known, marks.mark, marks._generation = True, mark, generation
         return marks
 
+    def newest(self) -> dict[str, int]:
+        """
+        The identities of logs by their names. A name may be there twice: of a log whose making was
+        cut off, or that was dropped, and of the one that was made after it, which counts.
+        """
+        return {mark.name: identity for identity, mark in self.logs.items()}
+
     def write(self, mark: bytes, logs: Mapping[int, Mark]) -> None:
         """
         Replace the older file. When this returns, it is on disk; if it fails, nothing changed.

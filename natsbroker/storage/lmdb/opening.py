@@ -376,11 +376,13 @@ def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:
     @return: the logs for which that made a difference.
     """
     changed = []
+    newest = marks.newest()
     for identity, row in found.rows.items():
-        if marks.known and identity not in marks.logs and not row.dropped:
+        if marks.known and newest.get(row.name) != identity and not row.dropped:
             row.dropped = True
             changed.append(row)
-    for identity, mark in marks.logs.items():
+    for identity in newest.values():
+        mark = marks.logs[identity]
         row = found.rows.setdefault(identity, LogRow(identity, mark.name))
         if row.dropped or mark.reserved <= row.last:
             continue

@@ -175,12 +175,15 @@ def _rebuild(
     builder = _Builder(fresh, mark, base, finder.size)
     report = []
     known = set(marks.logs) if marks.known else set(finder.logs)
+    current = marks.newest()
     for identity, blobs in journalled.items():
         finder.logs.setdefault(identity, FoundLog()).journalled = blobs
     for identity in sorted(known | set(finder.logs)):
         log = finder.logs.get(identity, FoundLog())
         if marks.known and identity not in marks.logs:
             continue
+        if identity not in finder.logs and current[marks.logs[identity].name] != identity:
+            continue  # It was never made, and another of its name was.
         if log.row is not None and log.row.dropped:
             continue
         report += _rebuildLog(finder, builder, identity, log, marks, certain and log.current)

@@ -21,6 +21,7 @@ from natsbroker import hot
 from natsbroker.interfaces.records import Retention, StoreFailed, StoreFull, SubjectTally
 from natsbroker.storage.committing import Holder
 from natsbroker.storage.grouping import ALONE
+from natsbroker.storage.lmdb.files import Commits, Mark, Marks
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Journal, JournalFrame, readFrames, runsIn
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import encodeBatch
@@ -326,6 +327,28 @@ def test_olderDatabase(tmp_path: Path, killed: Path) -> None:
     recorder, found = _contents(tmp_path / "mixed", "a")
     assert found[-20:] == [b"payload %d" % each for each in range(40, 60)]
     assert recorder.damaged
+
+
+@pytest.mark.parametrize("isDamaged", [False, True])
+def test_madeAgain(killed: Path, isDamaged: bool) -> None:
+    """A log whose making was cut off, and that was made then, is not hidden by the first try when a
+    commit is missing or the database is damaged."""
+    marks = Marks.read(killed)
+    logs = {(1 << 64) - 1: Mark("a", 16384), **marks.logs}
+    for _ in range(2):
+        marks.write(marks.mark, logs)
+    if isDamaged:
+        data = bytearray((killed / "data.mdb").read_bytes())
+        data[:8192] = bytes(8192)
+        (killed / "data.mdb").write_bytes(data)
+    else:
+        commits = Commits(killed / "commits", marks.mark)
+        commits.write(commits.read() + 1)
+        commits.close()
+    for _ in range(2):
+        recorder, found = _contents(killed, "a")
+        assert found == EXPECTED
+        assert recorder.states
 
 
 def test_readsWhatIsAhead(tmp_path: Path) -> None:
