@@ -91,11 +91,14 @@ class _File:
             if when <= until:
                 _resize(self.durable, length)
         self.sizes = [each for each in self.sizes if each[0] > until]
+        size = len(self.durable)
         for sector in list(self.versions if sectors is None else sectors):
             versions = self.versions.get(sector, [])
             old = [content for when, content in versions if when <= until]
             if old:
+                # It may have been longer when that was written.
                 _put(self.durable, sector, old[-1])
+                del self.durable[size:]
             left = versions[len(old) :]
             if left:
                 self.versions[sector] = left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,7 +63,9 @@ class Open:
 
     def __init__(self, directory: Path, isHandedOver: bool) -> None:
         self.reactor = PumpedReactor()
-        readers: Any = None if isHandedOver else object()
+        # What watches no descriptors leaves the journal to the thread.
+        threads = SimpleNamespace(callFromThread=self.reactor.callFromThread)
+        readers: Any = None if isHandedOver else threads
         self.store: Any = self.reactor.wait(openLMDB(self.reactor, directory, readers=readers))
         self.log: Any = self.reactor.wait(self.store.open("orders"))
 
