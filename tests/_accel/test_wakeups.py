@@ -215,7 +215,7 @@ class Turns(RuleBasedStateMachine):
         keeper = Doorkeeper(self._grant)
         self.world = World(limits, keeper, schedule=self.soon.append)
         self.world.clock = self.world.context.reactor = self.reactor = Reactor()
-        self.poller = SocketPoller(self.reactor, self.world.context.batch)  # type: ignore[arg-type]
+        self.poller = SocketPoller(self.reactor, self.world.context.batch)
         self.signal = Signal(self.world.accounts["$G"].busFor(Kind.INTERNAL).publish)
         self.poller.addReader(self.signal)  # type: ignore[arg-type]
         self.clients: list[Client] = []
