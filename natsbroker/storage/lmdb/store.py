@@ -323,8 +323,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             log = self._byIdentity[identity]
             log.journalled(blobs, outcome.gone.get(identity, {}))
             self._ahead.add(log)
-        if self._ahead and self._syncInterval and self._syncCall is None:
-            self._syncCall = self._reactor.callLater(self._syncInterval, self._sync)
+        self._syncLater()
         self.cache.forget(outcome.touched)
         for identity, row in outcome.rows.items():
             log = self._byIdentity.get(identity)
@@ -338,21 +337,26 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             log.databaseCaughtUp()
         self._ahead.clear()
 
+    def _syncLater(self) -> None:
+        wants = self._ahead and self._syncInterval and self._closed is None
+        if wants and self._syncCall is None:
+            self._syncCall = self._reactor.callLater(self._syncInterval, self._sync)
+
     def _stopWaiting(self) -> None:
-        if self._syncCall is not None and self._syncCall.active():
+        if self._syncCall is not None:
             self._syncCall.cancel()
-        self._syncCall = None
+            self._syncCall = None
 
     def _sync(self) -> None:
         """
         Have the database take what is in the journal: it syncs what it takes.
         """
+        self._syncCall = None
         self.ask(Job()).addErrback(self._notSynced)
 
     def _notSynced(self, failure: Failure) -> None:
         failure.trap(StoreError)
-        if self._ahead and self._closed is None:
-            self._syncCall = self._reactor.callLater(self._syncInterval, self._sync)
+        self._syncLater()
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
         self.troubles.writesStopped(str(error))

@@ -403,7 +403,9 @@ def test_syncsLater(tmp_path: Path) -> None:
     assert _isInDatabase(tmp_path / "store", tmp_path / "after")
     assert reactor.getDelayedCalls() == others
     reactor.wait(log.append([(b"s", b"", b"y", 0)]))
+    last = log.append([(b"s", b"", b"z", 0)])
     reactor.wait(store.close())
+    assert last.called
     assert reactor.getDelayedCalls() == []
 
 
