@@ -4,9 +4,12 @@ Connections in a poller: slow receivers, exceptions, and peers that hang up.
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -179,6 +182,83 @@ class TestExceptions:
             assert flushLoggedErrors(MemoryError)
             assert not peer.isOpen
             assert answers(here, other)
+
+
+class Signals:
+    """
+    A poller that waits in the place of a reactor, and a descriptor in it that is readable again as
+    soon as it was read, a number of times.
+
+    @ivar seen: for each time whether the wait before began without sleeping.
+    """
+
+    def __init__(self, poller: Any) -> None:
+        self._poller = poller
+        self._left = 0
+        self.seen: list[bool] = []
+        self._descriptor = os.eventfd(0, os.EFD_NONBLOCK)
+        poller.watch(self._descriptor, self._came)
+
+    def _came(self) -> None:
+        os.eventfd_read(self._descriptor)
+        self.seen.append(self._poller.isEager)
+        if self._left:
+            self._left -= 1
+            os.eventfd_write(self._descriptor, 1)
+
+    def send(self, count: int) -> None:
+        """Make it readable C{count} times, one after the other; then let a wait be in vain."""
+        self._left = count - 1
+        os.eventfd_write(self._descriptor, 1)
+        while self._left:
+            self._poller.run()
+        self._poller.run()
+
+    def close(self) -> None:
+        """End."""
+        self._poller.unwatch(self._descriptor)
+        os.close(self._descriptor)
+
+
+@contextmanager
+def signals() -> Iterator[Signals]:
+    """Signals to a poller of their own."""
+    poller = hot.Poller(hot.FlushBatch(lambda call: None))
+    with select.epoll() as reactor:
+        reactor.register(poller.fileno(), select.EPOLLIN)
+        poller.attend(reactor.fileno(), lambda: None)
+        here = Signals(poller)
+        try:
+            yield here
+        finally:
+            here.close()
+            poller.close()
+
+
+class TestEager:
+    """Waits that begin without sleeping."""
+
+    def test_shortWaits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Waits do so after sixteen short ones, until one is in vain."""
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+        with signals() as here:
+            for _ in range(1000):
+                here.send(100)
+                if any(here.seen):
+                    break
+            eager = here.seen.index(True)
+            assert eager >= 16
+            here.seen.clear()
+            here.send(2)
+            assert here.seen == [False, False]
+
+    def test_oneProcessor(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No wait does so where the peers need the only processor."""
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
+        with signals() as here:
+            for _ in range(10):
+                here.send(100)
+            assert here.seen == [False] * 1000
 
 
 class TestPaused:
