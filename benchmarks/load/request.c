@@ -107,7 +107,6 @@ static void openRequester(struct requester *me, int index) {
 }
 
 static void ask(struct requester *me) {
-    me->have = 0;
     me->sent = now();
     linkSend(&me->link, me->request, me->requestLength);
 }
@@ -124,7 +123,7 @@ static void dropControlLines(struct requester *me) {
     }
 }
 
-/* One read; true when the reply is whole. */
+/* One read; true when the reply is whole. What the server says behind it stays in the buffer, unless it is whole too. */
 static bool heard(struct requester *me) {
     ssize_t k = linkRead(&me->link, me->buffer + me->have, me->replyLength + 2048 - me->have);
     if (k < 0 && errno == EINTR) return false;
@@ -132,8 +131,11 @@ static bool heard(struct requester *me) {
     me->have += (size_t) k;
     if (*me->buffer != 'M') dropControlLines(me);
     if (me->have < me->replyLength) return false;
-    if (me->have > me->replyLength || memcmp(me->buffer, me->reply, me->replyLength))
+    if (memcmp(me->buffer, me->reply, me->replyLength) || (me->have > me->replyLength && me->buffer[me->replyLength] == 'M'))
         fail("a wrong reply: %.*s", (int) (me->have < 80 ? me->have : 80), me->buffer);
+    me->have -= me->replyLength;
+    memmove(me->buffer, me->buffer + me->replyLength, me->have);
+    dropControlLines(me);
     return true;
 }
 
