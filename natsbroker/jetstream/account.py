@@ -53,6 +53,7 @@ class JetStreamAccount:
     @ivar memory: the store of streams in memory.
     @ivar now: the wall clock, in nanoseconds since 1970.
     @ivar allowance: what the account may use; it may change.
+    @ivar configuredLimits: the limits of all accounts together.
     @ivar server: the name of this server.
     @ivar domain: the JetStream domain; empty for none.
     @ivar strict: requests with unknown keys are refused.
@@ -94,7 +95,7 @@ class JetStreamAccount:
         self.server = server
         self.domain = domain
         self.allowance = AccountAllowance(limits)
-        self._configured = serverLimits
+        self.configuredLimits = serverLimits
         self._others = others
         self.strict = strict
         self.isShared = ILeasedStore.providedBy(files)
@@ -213,7 +214,7 @@ class JetStreamAccount:
         """
         Whether the account or the server has a limit for a kind of storage.
         """
-        return max(self.limits.total(storage), self._configured.total(storage)) >= 0
+        return max(self.limits.total(storage), self.configuredLimits.total(storage)) >= 0
 
     def bounds(self, storage: StorageType, own: int) -> StorageBounds:
         """
@@ -222,7 +223,7 @@ class JetStreamAccount:
         @param own: bytes of a stream that do not count.
         """
         used = self.usage(storage)
-        total = self._configured.total(storage)
+        total = self.configuredLimits.total(storage)
         others = (each for each in self._others.values() if each is not self)
         everything = used + sum(each.usage(storage) for each in others) if total >= 0 else 0
         return StorageBounds(total, everything - own, self.limits.total(storage), used - own)
@@ -238,12 +239,11 @@ class JetStreamAccount:
     @property
     def serverLimits(self) -> ConfiguredLimits:
         """
-        The limits of all accounts, with what they leave.
+        L{configuredLimits}, with what the streams of all accounts leave.
         """
         every = {**self._others, self.name: self}.values()
-        memory = sum(each.reserved(StorageType.MEMORY) for each in every)
-        return self._configured.after(
-            memory, sum(each.reserved(StorageType.FILE) for each in every)
+        return self.configuredLimits.after(
+            lambda storage: sum(each.reserved(storage) for each in every)
         )
 
     @contextmanager

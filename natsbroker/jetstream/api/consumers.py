@@ -86,7 +86,7 @@ async def _create(
         stream.consumers.configs,
         lambda subject: account.bus.hasInterest(subject.encode()),
         account.limits,
-        account.serverLimits,
+        account.configuredLimits,
     )
     isRead = parsed.config.direct or parsed.config.sourcing
     headers = _identityOf(stream, request) if isRead else b""

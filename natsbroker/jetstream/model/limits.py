@@ -4,7 +4,7 @@ The limits that an account and the server set for streams and consumers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -142,17 +142,19 @@ class ConfiguredLimits:
         """
         return self.memory_left if storage is StorageType.MEMORY else self.storage_left
 
-    def after(self, memory: int, storage: int) -> ConfiguredLimits:
+    def after(self, reserved: Callable[[StorageType], int]) -> ConfiguredLimits:
         """
-        @param memory: bytes of memory that the streams of all accounts reserve.
-        @param storage: the same for files.
+        @param reserved: the bytes of a storage that the streams of all accounts reserve. Asked
+            only about what is limited, since it has to look at each stream.
         @return: the limits with what is left.
         """
-        return replace(
-            self,
-            memory_left=None if self.max_memory < 0 else max(self.max_memory - memory, 0),
-            storage_left=None if self.max_storage < 0 else max(self.max_storage - storage, 0),
-        )
+
+        def left(storage: StorageType) -> int | None:
+            total = self.total(storage)
+            return None if total < 0 else max(total - reserved(storage), 0)
+
+        memory, files = left(StorageType.MEMORY), left(StorageType.FILE)
+        return replace(self, memory_left=memory, storage_left=files)
 
 
 NO_ACCOUNT_LIMITS: Final = JetStreamLimits()

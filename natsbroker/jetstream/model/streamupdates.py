@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import StreamRequest
@@ -49,10 +50,9 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
     """
     config = withLevel(request.config)
     checkCreateRequest(config, name)
-    others = {key: each for key, each in checker.streams.items() if key != name}
-    counted = checker.limited(name)
-    reserved = _reserved(config, counted)
-    if 0 < checker.account.max_streams <= len(counted):
+    reserved = _reserved(config, checker)
+    most = checker.account.max_streams
+    if most > 0 and len(checker.limited(name)) >= most:
         raise errors.MAXIMUM_STREAMS_LIMIT()
     sizes = (reserved, config.max_bytes) if request.namesStorage else (0, 0)
     checkLimits(config, checker.account, checker.server, *sizes)
@@ -67,7 +67,7 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
         checker.members.check(config)
     checkLimits(config, checker.account, checker.server, reserved, config.max_bytes)
     checkFilters(config)
-    _checkOverlap(config, others)
+    _checkOverlap(config, checker.streams)
     return config
 
 
@@ -106,12 +106,11 @@ def updatedStream(
             deny_purge=True,
             allow_rollup_hdrs=False,
         )
-    others = {key: each for key, each in checker.streams.items() if key != name}
     more = max(max(config.max_bytes, 0) - max(stored.max_bytes, 0), 0)
-    reserved = _reserved(config, checker.limited(name)) + max(config.max_bytes, 0) - more
+    reserved = _reserved(config, checker) + max(config.max_bytes, 0) - more
     checkLimits(config, checker.account, checker.server, reserved, more)
     _checkConsumers(config, stored, consumers)
-    _checkOverlap(config, others)
+    _checkOverlap(config, checker.streams)
     if config.republish is not None and not config.republish.dest:
         config = replace(config, republish=_everywhere(config.republish))
     return config
@@ -166,11 +165,14 @@ def _checkChange(config: StreamConfig, stored: StreamConfig) -> None:
         raise _invalid("stream configuration update can not change persist mode")
 
 
-def _reserved(config: StreamConfig, others: Mapping[str, StreamConfig]) -> int:
+def _reserved(config: StreamConfig, checker: StreamChecker) -> int:
     """
-    @return: the bytes that the account's other streams of this storage reserve.
+    @return: the bytes that the account's other streams of this storage reserve; 0 if the account
+        has no limit for them.
     """
-    sized = [each for each in others.values() if each.max_bytes > 0]
+    if checker.account.total(config.storage) < 0:
+        return 0
+    sized = [each for each in checker.limited(config.name).values() if each.max_bytes > 0]
     return sum(each.max_bytes for each in sized if each.storage is config.storage)
 
 
@@ -194,12 +196,11 @@ def _checkConsumers(
         raise errors.STREAM_UPDATE(err=text)
 
 
-def _checkOverlap(config: StreamConfig, others: Mapping[str, StreamConfig]) -> None:
+def _checkOverlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> None:
     """
+    @param streams: all streams of the account.
     @raise JetStreamError: if another stream takes some of the subjects.
     """
-    overlaps = overlapping(config.subjects)
-    for other in others.values():
-        for theirs in other.subjects:
-            if overlaps(theirs):
-                raise errors.STREAM_SUBJECT_OVERLAP()
+    others = [each.subjects for name, each in streams.items() if name != config.name]
+    if any(map(overlapping(config.subjects), chain.from_iterable(others))):
+        raise errors.STREAM_SUBJECT_OVERLAP()

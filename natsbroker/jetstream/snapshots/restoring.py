@@ -238,7 +238,7 @@ class StreamRestore:
             stream.consumers.configs,
             lambda subject: account.bus.hasInterest(subject.encode()),
             account.limits,
-            account.serverLimits,
+            account.configuredLimits,
         )
         try:
             admitted = checks.admitted(ConsumerRequest(stream.name, config), lambda: name)

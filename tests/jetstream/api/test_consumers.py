@@ -187,7 +187,7 @@ def test_identity() -> None:
 def test_defaultMost() -> None:
     """The server limits the consumers of streams that nothing else limits."""
     stage = ApiStage()
-    stage.jetstream._configured = ConfiguredLimits(default_max_consumers=1)
+    stage.jetstream.configuredLimits = ConfiguredLimits(default_max_consumers=1)
     stage.make()
     stage.make(name="T", subjects=["t"], max_consumers=2)
     for stream in "ST":

@@ -94,3 +94,17 @@ def test_total() -> None:
     """Each kind of storage has a limit of its own."""
     limits = ConfiguredLimits(max_memory=1, max_storage=2)
     assert [limits.total(each) for each in (StorageType.MEMORY, StorageType.FILE)] == [1, 2]
+
+
+def test_after() -> None:
+    """What is left is worked out only where there is a limit, and is never below nothing."""
+    asked: list[StorageType] = []
+
+    def reserved(storage: StorageType) -> int:
+        asked.append(storage)
+        return 4
+
+    limits = ConfiguredLimits(max_storage=10).after(reserved)
+    assert [limits.left(each) for each in (StorageType.MEMORY, StorageType.FILE)] == [None, 6]
+    assert asked == [StorageType.FILE]
+    assert ConfiguredLimits(max_memory=3).after(reserved).memory_left == 0

@@ -740,3 +740,17 @@ def test_noSpaceForJournal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     reactor.wait(log.append([(b"s", b"", EXPECTED[0], 0)]))
     reactor.wait(store.close())
     assert _contents(path.parent, "a")[1] == EXPECTED[:1]
+
+
+def test_marks(tmp_path: Path) -> None:
+    """Logs are written as they are now: the same, changed, new, and none that went."""
+    marks = Marks(tmp_path)
+    same, moved = Mark("same", 16384), Mark("moved", 16384)
+    for logs in (
+        {1: same, 2: moved},
+        {1: same, 2: Mark("moved", 32768), 3: Mark("new", 1)},
+        {1: same, 3: Mark("renamed", 1)},
+        {2: moved, 1: same},
+    ):
+        marks.write(b"12345678", logs)
+        assert Marks.read(tmp_path).logs == marks.logs == logs
