@@ -16,6 +16,9 @@ LEAST, LONGEST = 250_000, 1_000_000
 MOST = 256
 """The most records for which a group waits: the larger it is, the less it gains by waiting."""
 
+MOST_UNSYNCED = 16
+"""As C{MOST}, where writes are not synced: then there is less to gain."""
+
 MISSES = 3
 """The number of waits in which too few came, one after another, before a pause."""
 
@@ -34,8 +37,12 @@ class GroupPatience:
     @ivar nanoseconds: the longest wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST) -> None:
+        """
+        @param most: the most records for which a group waits.
+        """
         self.nanoseconds = LEAST
+        self._most = most
         self._began = 0
         self._ended = 0
         self._stored = 0
@@ -78,7 +85,7 @@ class GroupPatience:
         """
         expected = self._stored + waiting if wereWaiting else self._stored
         self._stored = 0
-        if not waiting < expected <= MOST or now - self._ended > self.nanoseconds:
+        if not waiting < expected <= self._most or now - self._ended > self.nanoseconds:
             return False
         if self._pause:
             self._pause -= 1

@@ -44,6 +44,13 @@ def test_firstAfterAnswers() -> None:
     assert not patience.begin(1, False, LEAST + 1)
 
 
+def test_most() -> None:
+    """A group does not wait for more records than it was given as the most."""
+    patience = GroupPatience(4)
+    assert begins(patience, 3, 1)
+    assert not begins(patience, 4, 1)
+
+
 def test_longestWait() -> None:
     """A group waits as long as writes take, within bounds."""
     patience = GroupPatience()
@@ -119,9 +126,10 @@ class Stage:
     A store with a log whose next appends the journal's writer gets.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, syncInterval: float = 0) -> None:
         self.reactor = PumpedReactor()
-        self.store: Any = self.reactor.wait(openLMDB(self.reactor, path))
+        opening = openLMDB(self.reactor, path, syncInterval=syncInterval)
+        self.store: Any = self.reactor.wait(opening)
         self.log: Any = self.reactor.wait(self.store.open("log"))
         self.done: list[int] = []
         for _ in range(2):
@@ -141,7 +149,9 @@ class Stage:
 
     def waitUntilGathering(self) -> None:
         """Turn until what has queued up waits for more."""
+        until = time.monotonic() + 10
         while self.committer._holder is not Holder.REACTOR:
+            assert time.monotonic() < until, "nothing waits for more"
             self.reactor.turn()
 
 
@@ -155,9 +165,10 @@ def alarm(monkeypatch: pytest.MonkeyPatch) -> type[SilentAlarm]:
     return SilentAlarm
 
 
-def test_gathered(tmp_path: Path, alarm: type[SilentAlarm]) -> None:
+@pytest.mark.parametrize("syncInterval", [0, 60])
+def test_gathered(tmp_path: Path, alarm: type[SilentAlarm], syncInterval: float) -> None:
     """What queued up is written as soon as those who were answered have asked again."""
-    stage = Stage(tmp_path / "store")
+    stage = Stage(tmp_path / "store", syncInterval)
     asked = [stage.append() for _ in range(3)]
     stage.waitUntilGathering()
     assert stage.done == [3]

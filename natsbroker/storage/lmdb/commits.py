@@ -28,7 +28,7 @@ from twisted.logger import Logger
 from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
-from natsbroker.storage.grouping import GroupPatience
+from natsbroker.storage.grouping import MOST, MOST_UNSYNCED, GroupPatience
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth, JournalGroup, LMDBCommit
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
@@ -86,9 +86,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._transaction = opened.environment.lastTransaction()
         self._writer = journalWriter(readers, self._written)
         self._handed: tuple[JournalGroup, LMDBCommit, float] | None = None
-        waits = opened.journal is None or opened.journal.isSynced
-        self._alarm = JournalAlarm(readers, self._ring) if self._writer and waits else None
-        self._patience = GroupPatience()
+        isSynced = opened.journal is None or opened.journal.isSynced
+        self._alarm = JournalAlarm(readers, self._ring) if self._writer else None
+        self._patience = GroupPatience(MOST if isSynced else MOST_UNSYNCED)
 
     def commitGroup(self, jobs: list[Job]) -> bool:
         if not self.leftover and not any(job.writes for job in jobs):
