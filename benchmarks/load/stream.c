@@ -253,6 +253,7 @@ static long publishAll(struct session *me, double until, long count) {
             over = count && sent >= count;
         }
         if (filled) linkSend(&me->link, out, filled);
+        if (acked == sent) break; /* the time was over when all were acknowledged */
         if (!takeMessage(me, &message)) {
             readMore(me);
             continue;
