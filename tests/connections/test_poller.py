@@ -4,6 +4,7 @@ Plain TCP connections with compiled buffers, over real sockets and a reactor of 
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import struct
@@ -33,6 +34,40 @@ if sys.platform == "linux":
     from natsbroker.connections import poller
 
 pytestmark = POLLED
+
+
+@pytest.mark.parametrize(
+    ("processors", "own", "limits", "expected"),
+    [
+        (1, "0::/\n", {}, False),
+        (2, "0::/\n", {}, True),
+        (2, "0::/\n", {".": "max 100000"}, True),
+        (2, "0::/\n", {".": "150000 100000"}, False),
+        (2, "0::/\n", {".": "200000 100000"}, True),
+        (2, "0::/a/b\n", {"a/b": "max 100000", "a": "50000 100000"}, False),
+        (2, "0::/a/b\n", {"c": "50000 100000"}, True),
+        (2, "3:cpu:/a\n0::/b\n", {"a": "50000 100000", "b": "400000 100000"}, True),
+        (2, "3:cpu:/a\n", {".": "what is this?"}, True),
+        (2, None, {".": "50000 100000"}, True),
+    ],
+)
+def test_hasSpareProcessor(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    processors: int,
+    own: str | None,
+    limits: dict[str, str],
+    expected: bool,
+) -> None:
+    """There is one with two processors, if no control group limits them."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(processors)))
+    groups, file = tmp_path / "groups", tmp_path / "own"
+    for name, text in limits.items():
+        (groups / name).mkdir(parents=True, exist_ok=True)
+        (groups / name / "cpu.max").write_text(text)
+    if own is not None:
+        file.write_text(own)
+    assert poller.hasSpareProcessor(groups, file) is expected
 
 
 class Server(RealReactor):

@@ -64,9 +64,9 @@ cdef class Poller:
     cdef int outer
     cdef object timeout
     cdef bint isRunning
-    # How many waits in a row were short; not counted where there is one processor, which peers need.
+    # How many waits in a row were short; not counted where no wait may begin without sleeping.
     cdef int shortWaits
-    cdef bint hasProcessors
+    cdef bint mayBeEager
     # What is to be written as soon as there is nothing else to do.
     cdef SyncedWriter held
     # How many turns took how long, and all of them.
@@ -77,12 +77,15 @@ cdef class Poller:
         self.epoll = -1
         self.outer = -1
 
-    def __init__(self, FlushBatch batch not None):
+    def __init__(self, FlushBatch batch not None, bint mayBeEager=False):
+        """
+        @param mayBeEager: whether waits may begin without sleeping, which takes processor time.
+        """
         self.connections = {}
         self.watched = {}
         self.left = []
         self.batch = batch
-        self.hasProcessors = len(os.sched_getaffinity(0)) > 1
+        self.mayBeEager = mayBeEager
         self.epoll = epoll_create1(EPOLL_CLOEXEC)
         if self.epoll < 0:
             raise OSError(errno, "epoll_create1 failed")
@@ -287,7 +290,7 @@ cdef class Poller:
             self.shortWaits = 0
             return epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
         count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
-        if self.hasProcessors:
+        if self.mayBeEager:
             self.shortWaits = self.shortWaits + 1 if monotonic() - began < SHORT_WAIT else 0
         return count
 
