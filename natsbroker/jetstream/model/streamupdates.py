@@ -50,9 +50,9 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
     """
     config = withLevel(request.config)
     checkCreateRequest(config, name)
-    reserved = _reserved(config, checker)
-    most = checker.account.max_streams
-    if most > 0 and len(checker.limited(name)) >= most:
+    counted = checker.limited(name)
+    reserved = _reserved(config, counted, checker)
+    if 0 < checker.account.max_streams <= len(counted):
         raise errors.MAXIMUM_STREAMS_LIMIT()
     sizes = (reserved, config.max_bytes) if request.namesStorage else (0, 0)
     checkLimits(config, checker.account, checker.server, *sizes)
@@ -107,7 +107,8 @@ def updatedStream(
             allow_rollup_hdrs=False,
         )
     more = max(max(config.max_bytes, 0) - max(stored.max_bytes, 0), 0)
-    reserved = _reserved(config, checker) + max(config.max_bytes, 0) - more
+    reserved = _reserved(config, checker.limited(name), checker)
+    reserved += max(config.max_bytes, 0) - more
     checkLimits(config, checker.account, checker.server, reserved, more)
     _checkConsumers(config, stored, consumers)
     _checkOverlap(config, checker.streams)
@@ -165,14 +166,16 @@ def _checkChange(config: StreamConfig, stored: StreamConfig) -> None:
         raise _invalid("stream configuration update can not change persist mode")
 
 
-def _reserved(config: StreamConfig, checker: StreamChecker) -> int:
+def _reserved(
+    config: StreamConfig, others: Mapping[str, StreamConfig], checker: StreamChecker
+) -> int:
     """
     @return: the bytes that the account's other streams of this storage reserve; 0 if the account
         has no limit for them.
     """
     if checker.account.total(config.storage) < 0:
         return 0
-    sized = [each for each in checker.limited(config.name).values() if each.max_bytes > 0]
+    sized = [each for each in others.values() if each.max_bytes > 0]
     return sum(each.max_bytes for each in sized if each.storage is config.storage)
 
 

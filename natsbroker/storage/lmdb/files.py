@@ -135,10 +135,6 @@ class Mark:
     name: str
     reserved: int
 
-    def pack(self, identity: int) -> bytes:
-        name = self.name.encode("utf-8")
-        return _MARK.pack(identity, self.reserved, len(name)) + name
-
 
 _MARKS_TEXT = b"natsbroker marks"
 _MARKS_HEAD = Struct("<16s8sQII")
@@ -149,7 +145,6 @@ _MARK = Struct("<QQH")
 class Marks:
     """
     @ivar known: whether one of the files could be read.
-    @ivar _pieces: the logs as they stand in the file: most are the same the next time.
     """
 
     directory: Path
@@ -157,7 +152,6 @@ class Marks:
     mark: bytes = b""
     logs: dict[int, Mark] = field(default_factory=dict)
     _generation: int = 0
-    _pieces: dict[int, tuple[Mark, bytes]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, directory: Path) -> Marks:
@@ -200,19 +194,17 @@ class Marks:
         """
         Replace the older file. When this returns, it is on disk; if it fails, nothing changed.
         """
-        known, pieces = self._pieces, {}
+        pieces = []
         for identity, each in logs.items():
-            before = known.get(identity)
-            pieces[identity] = (
-                before if before and before[0] is each else (each, each.pack(identity))
-            )
-        body = b"".join([piece for _, piece in pieces.values()])
+            name = each.name.encode("utf-8")
+            pieces.append(_MARK.pack(identity, each.reserved, len(name)) + name)
+        body = b"".join(pieces)
         generation = self._generation + 1
         head = _MARKS_HEAD.pack(_MARKS_TEXT, mark, generation, len(logs), 0)[:-4]
         data = head + crc32c(head + body).to_bytes(4, "little") + body
         writeWhole(self.directory / f"marks-{generation & 1}", data)
         self._generation, self.known, self.mark = generation, True, mark
-        self.logs, self._pieces = dict(logs), pieces
+        self.logs = dict(logs)
 
 
 _COMMIT = Struct("<8sQI")
