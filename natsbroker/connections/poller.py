@@ -31,6 +31,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.connections.polledsocket import PolledSocket
+from natsbroker.monitoring.process import availableCores
 
 if TYPE_CHECKING:
     from natsbroker.clients.session import ClientSession
@@ -50,7 +51,7 @@ def hasSpareProcessor(groups: Path = CONTROL_GROUPS, own: Path = OWN_GROUP) -> b
     @param groups: where the second version of control groups is mounted.
     @param own: the file that names the group of this process.
     """
-    if len(os.sched_getaffinity(0)) < 2:
+    if availableCores() < 2:
         return False
     try:
         lines = own.read_text().splitlines()

@@ -41,12 +41,6 @@ cdef double[BOUNDS] BOUND = [
 ]
 
 
-cdef inline int64_t monotonic() noexcept nogil:
-    cdef timespec clock
-    clock_gettime(CLOCK_MONOTONIC, &clock)
-    return clock.tv_sec * <int64_t> 1000000000 + clock.tv_nsec
-
-
 @cython.final
 cdef class Poller:
     """
@@ -280,18 +274,18 @@ cdef class Poller:
         Wait for the reactor's epoll set, as long as is allowed at most.
         """
         cdef int64_t began = monotonic()
+        cdef bint isEager = self.shortWaits >= SHORT_WAITS
         cdef int count
-        if self.shortWaits >= SHORT_WAITS:
-            while monotonic() - began < AWAKE:
-                count = epoll_wait(self.outer, events, 2, 0)
-                if count != 0:
-                    return count
-                sched_yield()
-            self.shortWaits = 0
-            return epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
+        while isEager and monotonic() - began < AWAKE:
+            count = epoll_wait(self.outer, events, 2, 0)
+            if count != 0:
+                return count
+            sched_yield()
         count = epoll_wait(self.outer, events, 2, <int> (LONGEST_WAIT * 1000))
-        if self.mayBeEager:
-            self.shortWaits = self.shortWaits + 1 if monotonic() - began < SHORT_WAIT else 0
+        if self.mayBeEager and not isEager and monotonic() - began < SHORT_WAIT:
+            self.shortWaits += 1
+        else:
+            self.shortWaits = 0
         return count
 
     cdef double clock(self):
