@@ -99,7 +99,9 @@ class Account(AccountCore):
         if self.responses.pending:
             self.responses.pending.interestLost(subscription.pattern, self.matcher.match)
         # Remembered answers may keep the subscription for a while, but not who it was for.
-        subscription.subscriber = subscription.outbox = None
+        subscription.owner = subscription.subscriber = subscription.outbox = None
+        if type(subscription.tag) is not bytes:  # The sid: a client finds it by that.
+            subscription.tag = None
 
     def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
         super().subscriptionReweighed(subscription, weight)
@@ -151,8 +153,14 @@ class Account(AccountCore):
         return problems
 
     def close(self) -> None:
+        """
+        End all subscriptions, those of services too: the garbage collector does not see who they
+        belong to.
+        """
         self.responses.close()
         self.gateways.close()
+        for each in list(self._router):
+            each.cancel()
 
 
 @implementer(IMessageBus)

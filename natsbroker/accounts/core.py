@@ -173,11 +173,11 @@ class AccountCore:
         self.interest.reweighed(subscription, before)
 
     def subscriptionFinished(self, subscription: hot.Subscription) -> None:
-        subscriber = subscription.subscriber
+        subscriber, tag = subscription.subscriber, subscription.tag
         subscription.closed = True
         self.subscriptionCancelled(subscription)
         try:
-            subscriber.subscriptionEnded(subscription.tag)
+            subscriber.subscriptionEnded(tag)
         except BaseException:
             self.failed(f"The subscriber to {subscription.pattern!r} failed")
 

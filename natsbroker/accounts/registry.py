@@ -170,6 +170,7 @@ class AccountRegistry:
         place = self._places[name]
         if place.leaving and not place.connections and not place.leafnodes:
             del self._places[name]
+            place.account.close()
 
     def __getitem__(self, name: str) -> Account:
         return self._places[name].account

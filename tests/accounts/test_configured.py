@@ -285,7 +285,7 @@ class TestReload:
         town.publish("B", b"p.1", b"inbox")
         assert len(exporter) == 3
         town.configure("port: 4222")
-        assert len(exporter) == 2  # its own subscription, and the one for answers
+        assert len(exporter) == 0
         assert town.clock.getDelayedCalls() == []
 
     def test_close(self) -> None:

@@ -4,6 +4,9 @@ The accounts that there are, and how many connections each has.
 
 from __future__ import annotations
 
+import gc
+from weakref import ref
+
 import pytest
 from zope.interface.verify import verifyObject
 
@@ -150,6 +153,16 @@ class TestChange:
         assert "B" in accounts.names()
         accounts.dismiss(Grant("B"))
         assert "B" not in accounts.names()
+
+    def test_goneForGood(self) -> None:
+        """The memory of one that is gone is free, although a service still has its subscription."""
+        accounts = registry(TWO)
+        account = ref(accounts["A"])
+        held = Recorder()
+        held.subscription = accounts["A"].busFor(Kind.LOCAL).subscribe(b"a", held, held)
+        accounts.configure(settingsOf("port: 4222"))
+        gc.collect()
+        assert account() is None
 
 
 def test_router() -> None:

@@ -4,7 +4,9 @@ The broker in memory.
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+from weakref import ref
 
 import pytest
 from twisted.application.service import Service
@@ -206,6 +208,15 @@ class TestStopping:
         assert (client.closed, events) == ("lost", ["stopped"])
         with pytest.raises(ConnectionRefusedError):
             broker.connect()
+
+    def test_freed(self) -> None:
+        """The memory of a broker that has stopped is free."""
+        with MemoryBroker() as broker:
+            broker.connect(QUIET).send(b"SUB foo 1\r\nPUB foo 0\r\n\r\n")
+        stopped = ref(broker.broker)
+        del broker
+        gc.collect()
+        assert stopped() is None
 
     def test_stopWithoutATaker(self) -> None:
         """A client that takes nothing does not keep it from stopping."""
