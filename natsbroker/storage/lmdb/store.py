@@ -250,13 +250,19 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         log = self._logOf(row)
         log.closed = StoreClosed(f"log {name} was dropped")
         self._forget(log)
-        return deferred.addErrback(self._notDropped, log, row)
+        return deferred.addCallbacks(
+            self._dropped, self._notDropped, callbackArgs=(log,), errbackArgs=(log, row)
+        )
 
     def _forget(self, log: LMDBLog) -> None:
         del self._rows[log.name], self._logs[log.name]
         self._aging.forget(log)
         self.cache.forgetLog(log.identity)
         self.troubles.logDropped(log.name)
+
+    def _dropped(self, _: object, log: LMDBLog) -> None:
+        for known in (self._byIdentity, self._policies, self._holds):
+            known.pop(log.identity, None)
 
     def _notDropped(self, failure: Failure, log: LMDBLog, row: LogRow) -> Failure:
         """
@@ -382,6 +388,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             else:
                 log.closed = StoreFailed(f"log {log.name} was not there any more")
                 self._forget(log)
+                self._dropped(None, log)
         self._resumed()
 
 

@@ -4,7 +4,9 @@ Contract tests for L{IStreamStore}, L{IStreamLog} and L{IStateStore}.
 
 from __future__ import annotations
 
+import gc
 from typing import Any
+from weakref import ref
 
 from zope.interface.verify import verifyObject
 
@@ -250,6 +252,18 @@ class LogContract(StoreHarness):
         self.wait(again.append([entry(b"new")]))
         self.assertEqual(self.payloads(again), [b"new"])
         self.assertEqual(self.payloads(other), [b"%d" % each for each in range(10)])
+
+    def test_dropFrees(self) -> None:
+        """The store keeps nothing of a log that is dropped."""
+        store = self.store()
+        log = self.wait(store.open("log"))
+        self.wait(log.append([entry(b"a")]))
+        self.wait(store.drop("log"))
+        self.wait(store.logs())
+        dropped = ref(log)
+        del log
+        gc.collect()
+        self.assertIsNone(dropped())
 
     def test_dropWhatIsNotThere(self) -> None:
         """Dropping a log that is not there fails."""
