@@ -16,7 +16,8 @@ BYTES = 4 << 20
 
 class StreamTail:
     """
-    Records without gaps up to the last one of the stream, or none.
+    Records without gaps up to the last one of the stream, or none. Sequences that were skipped may
+    follow it.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class StreamTail:
             read.
         """
         records = self._records
-        if not records or sequence < records[0].sequence:
+        if not records or not records[0].sequence <= sequence <= records[-1].sequence:
             return None
         start = self._place(sequence)
         if not filters:

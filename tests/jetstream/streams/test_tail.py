@@ -28,7 +28,14 @@ def test_read() -> None:
     assert sequences(tail, (), 8, 3) == [8, 9, 10]
     assert sequences(tail, (b"odd",), 6, 10) == [7, 9, 10]
     assert sequences(tail, (b"odd",), 5, 1) == [5, 6]
-    assert sequences(tail, (), 10, 3) == [10]
+
+
+def test_skippedOnes() -> None:
+    """What follows the last record is the log's to say: sequences may have been skipped."""
+    tail = StreamTail()
+    tail.add(records(5, 10))
+    assert tail.read((), 10, 3) is None
+    assert tail.read((b"odd",), 11, 3) is None
 
 
 def test_olderOnes() -> None:
