@@ -33,10 +33,11 @@ from natsbroker.jetstream.model.requests import (
     parseUnpin,
     requireEmpty,
 )
+from natsbroker.jetstream.model.sourceconsumers import shortHash
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.recovery import consumerValue, deleteDamagedConsumer
-from natsbroker.jetstream.streams.sourcing import IDENTITY, shortHash
+from natsbroker.jetstream.streams.sourcing import IDENTITY
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
 
 _RANDOM = SystemRandom()
@@ -115,10 +116,15 @@ async def _create(
             account.cluster.consumerElected(consumer)
         result = {**await shownConsumer(consumer), **consumer.begun}
         return HeadedResult(result, headers) if headers else result
+    if config.sourcing:
+        # The reader counts from 1 again, and has what it did not acknowledge delivered again.
+        await consumer.reset()
     # An update shows the end of a pause in UTC, even if nothing else changes.
     if consumerConfigJSON(config) != consumerConfigJSON(consumer.config):
         await consumer.update(config)
         await _store(account, consumer)
+    if config.sourcing:
+        return HeadedResult({**await shownConsumer(consumer), **consumer.begun}, headers)
     return await shownConsumer(consumer)
 
 

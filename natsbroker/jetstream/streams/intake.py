@@ -29,7 +29,7 @@ class StreamIntake:
         """
         mirror = self._mirror
         if mirror is not None and mirror.source != config.mirror:
-            mirror.stop()
+            mirror.end()
             self._mirror = mirror = None
         if mirror is None and config.mirror is not None:
             self._mirror = MirrorReader(self._stream, config.mirror)
@@ -42,7 +42,7 @@ class StreamIntake:
                 reader.start()
             self._sources[source] = reader
         for reader in previous.values():
-            reader.stop()
+            reader.end()
 
     @property
     def isStoring(self) -> bool:
@@ -55,10 +55,12 @@ class StreamIntake:
         """
         Read nothing any more.
         """
-        if self._mirror is not None:
-            self._mirror.stop()
-        for reader in self._sources.values():
-            reader.stop()
+        readers = [*self._sources.values(), *([] if self._mirror is None else [self._mirror])]
+        for each in readers:
+            if self._stream.isDeleted:
+                each.end()
+            else:
+                each.stop()
 
     def mirrorInfo(self) -> dict[str, Any] | None:
         """

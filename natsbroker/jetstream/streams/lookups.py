@@ -86,12 +86,12 @@ class JudgementQueue:
         """
         @return: whether the next message can be taken: this one does not wait for a look-up.
         """
+        if published.origin is not None and published.origin.isWithdrawn:
+            return True
         try:
             self._judge(published)
         except JetStreamError as error:
-            if published.trace is not None:
-                published.trace.refused(error)
-            self._refuse(published.reply, error)
+            self._refused(published, error)
         except SubjectUnknown as missing:
             self._waiting = deque([published])
             self._flush()
@@ -101,6 +101,14 @@ class JudgementQueue:
             if published.trace is not None:
                 published.trace.stored(published.subject)
         return True
+
+    def _refused(self, published: Arrived, error: JetStreamError) -> None:
+        if published.trace is not None:
+            published.trace.refused(error)
+        if published.origin is not None:
+            published.origin.refused(error)
+        else:
+            self._refuse(published.reply, error)
 
     @inlineCallbacks
     def _lookUp(self, missing: SubjectUnknown) -> Generator[Deferred[Any], Any, None]:
@@ -150,9 +158,7 @@ class JudgementQueue:
     def _failWaiting(self, text: str) -> None:
         error = errors.STREAM_STORE_FAILED(err=text)
         for published in self._takeWaiting():
-            if published.trace is not None:
-                published.trace.refused(error)
-            self._refuse(published.reply, error)
+            self._refused(published, error)
         self._flush()
         self._judged()
 

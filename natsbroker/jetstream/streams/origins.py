@@ -22,13 +22,13 @@ from natsbroker.interfaces import IBatchSubscriber, ISubscription
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.contracts import ReadingStream
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
+from natsbroker.jetstream.model.sourceconsumers import mirrorHash, sourcingConsumer, transformsOf
 from natsbroker.jetstream.model.streamconfig import StreamSource
-from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.streaming.deadlines import Deadline
-from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -45,7 +45,8 @@ BACKOFF = 10.0
 
 LONGEST_BACKOFF = 120.0
 
-_SECOND = 1_000_000_000
+_UNKNOWN_REQUESTS = (errors.INVALID_JSON.err_code, errors.REQUIRED_API_LEVEL.err_code)
+"""With these errors older servers refuse the requests of mirrors and sources."""
 
 
 class OriginDelivery(NamedTuple):
@@ -84,26 +85,6 @@ def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
     return OriginDelivery(sequence, number, timestamp, pending, subject)
 
 
-def transformsOf(source: StreamSource) -> list[SubjectTransform]:
-    """
-    What changes the subjects of messages. A transform without a destination only selects.
-    """
-    return [
-        SubjectTransform((each.src or ">").encode(), (each.dest or each.src or ">").encode())
-        for each in source.subject_transforms
-        if each.dest
-    ]
-
-
-def filtersOfSource(source: StreamSource) -> list[str]:
-    """
-    The subjects that a mirror or source takes; empty for all.
-    """
-    if source.filter_subject:
-        return [source.filter_subject]
-    return [each.src for each in source.subject_transforms if each.src]
-
-
 @implementer(IBatchSubscriber)
 class OriginReader:
     """
@@ -135,8 +116,10 @@ class OriginReader:
         self._error: JetStreamError | None = None
         self._attempt = 0
         self._numbered = 0
-        self._early: list[Message] | None = None  # What a named consumer delivers unasked.
+        self._early: list[Message] | None = None  # What comes before the answer to the request.
         self._isStopped = False
+        self._isPlain = False  # The origin's server knows no consumers for mirrors and sources.
+        self._name = ""
         self._subscriptions: list[ISubscription] = []
         self._timer: Deadline | None = None
 
@@ -178,6 +161,13 @@ class OriginReader:
         The header block of the answer to it.
         """
 
+    def hash(self) -> str:
+        """
+        What the name of the consumer ends with: always the same.
+        """
+        account = self.stream.account
+        return mirrorHash(self.stream.name, account.name, account.domain)
+
     def refused(self, cause: int) -> bool:
         """
         The request for a consumer was refused.
@@ -185,7 +175,10 @@ class OriginReader:
         @param cause: the number of the error.
         @return: whether there is to be another one at once.
         """
-        return False
+        if self._isPlain or cause not in _UNKNOWN_REQUESTS:
+            return False
+        self._isPlain = True
+        return True
 
     # Life.
 
@@ -201,6 +194,16 @@ class OriginReader:
         """
         self._isStopped = True
         self._end()
+
+    def end(self) -> None:
+        """
+        Take nothing any more, for good. An origin that waits for acknowledgements would wait for
+        ever: its consumer is deleted, if there is one.
+        """
+        self.stop()
+        if self._name:
+            subject = f"{self._api}.CONSUMER.DELETE.{self.source.name}.{self._name}"
+            self.stream.account.send(subject.encode(), reply=_newReply())
 
     def info(self) -> dict[str, Any]:
         """
@@ -277,13 +280,18 @@ class OriginReader:
             return
         account, source = self.stream.account, self.source
         external = source.external
-        api = (external.api if external else "") or "$JS.API"
         deliver = (external.deliver if external else "") or "$JS"
         target = f"{deliver}.{self.letter}.{randomToken(_RANDOM, 8)}"
-        reply = f"$JSC.R.{randomToken(_RANDOM, 8)}".encode()
+        reply = _newReply()
+        headers = self.requestHeaders()
         if source.consumer is None:
-            name = f"JS_{self.kind}_{randomToken(_RANDOM, 8)}"
-            config = self._consumer(name, target, position)
+            self._name = f"JS_{self.kind}_{self.hash()}"
+            config = self._consumer(target, position)
+            if self._isPlain:
+                headers = b""
+                config["name"] += f"_{randomToken(_RANDOM, 8)}"
+                del config["sourcing"]
+            name = config["name"]
             only = config.get("filter_subject", "")
             request = f"CREATE.{source.name}" + (f".{name}.{only}" if only else "")
             fields = {"stream_name": source.name, "config": config, "action": ""}
@@ -293,15 +301,15 @@ class OriginReader:
             target = source.consumer.deliver_subject
             request, body = f"RESET.{source.name}.{source.consumer.name}", b""
         self._numbered = 0
-        self._early = None if source.consumer is None else []
+        self._early = []
         self._subscriptions = [
             account.bus.subscribe(target.encode(), self, (attempt, False)),
             account.bus.subscribe(reply, self, (attempt, True)),
         ]
         receivers = account.send(
-            f"{api}.CONSUMER.{request}".encode(),
+            f"{self._api}.CONSUMER.{request}".encode(),
             body,
-            self.requestHeaders(),
+            headers,
             reply,
         )
         if not receivers:
@@ -310,38 +318,24 @@ class OriginReader:
         self._heard = account.deadlines.now()
         self._timer = account.deadlines.after(SILENCE, self._listen)
 
-    def _consumer(self, name: str, target: str, position: int) -> dict[str, Any]:
+    @property
+    def _api(self) -> str:
+        """
+        What subjects of requests to the origin begin with.
+        """
+        external = self.source.external
+        return (external.api if external else "") or "$JS.API"
+
+    def _consumer(self, target: str, position: int) -> dict[str, Any]:
         """
         The configuration of the consumer.
         """
-        source = self.source
-        config: dict[str, Any] = {"name": name, "deliver_policy": "all"}
-        if position or source.opt_start_seq:
-            config["deliver_policy"] = "by_start_sequence"
-            config["opt_start_seq"] = position + 1 if position else source.opt_start_seq
-        elif source.opt_start_time is not None:
-            config["deliver_policy"] = "by_start_time"
-            config["opt_start_time"] = formatTime(source.opt_start_time)
-        config |= {"ack_policy": "none", "ack_wait": 79200 * _SECOND, "max_deliver": 1}
-        filters = filtersOfSource(source)
-        if len(filters) == 1:
-            config["filter_subject"] = filters[0]
-        elif filters:
-            config["filter_subjects"] = filters
-        return config | {
-            "replay_policy": "instant",
-            "flow_control": True,
-            "deliver_subject": target,
-            "idle_heartbeat": _SECOND,
-            "inactive_threshold": 10 * _SECOND,
-            "num_replicas": 0,
-            "direct": True,
-            "sourcing": True,
-            "metadata": {
-                f"_nats.{self.noun}.acc": self.stream.account.name,
-                f"_nats.{self.noun}.stream": self.stream.name,
-            },
-        }
+        account = self.stream.account
+        metadata = {"acc": account.name, "stream": self.stream.name}
+        if account.domain:
+            metadata["domain"] = account.domain
+        named = {f"_nats.{self.noun}.{key}": each for key, each in metadata.items()}
+        return sourcingConsumer(self.source, self._name, target, position, named)
 
     def _listen(self) -> None:
         """
@@ -403,14 +397,17 @@ class OriginReader:
             return
         self._failures = 0
         self._error = None
+        config = answer.get("config")
+        if isinstance(config, dict) and not config.get("sourcing"):
+            self._isPlain = True
         self._heard = self.stream.account.deadlines.now()
         self.answerHeaders(message.headers)
-        if not self._numbered:
+        early, self._early = _sinceReset(self._early or []), None
+        if not early:
             self.lag = pending
             self.begins(before)
-        early, self._early = self._early or [], None
         attempt = self._attempt
-        for each in _sinceReset(early):
+        for each in early:
             if attempt == self._attempt:
                 self._arrived(each)
 
@@ -440,8 +437,10 @@ class OriginReader:
             if changed:
                 subject = changed
                 break
+        attempt = self._attempt
         self.take(delivery, subject, message.headers, message.payload)
-        self.sequence = max(self.sequence, delivery.sequence)
+        if attempt == self._attempt:  # If not, the message was refused.
+            self.sequence = max(self.sequence, delivery.sequence)
 
     def _controlled(self, message: Message) -> None:
         """
@@ -463,9 +462,18 @@ class OriginReader:
             reply = known.get(b"Nats-Consumer-Stalled")
         if reply:
             self.flush()
-            storing = self.stream.log.append([])
-            storing.addCallback(lambda _: self.stream.account.send(reply, headers=headers))
+            storing = self.stream.publisher.barrier()
+            storing.addCallback(lambda _: self.stream.log.append([]))
+            storing.addCallback(self._answerControl, self._attempt, reply, headers)
             self.guarded(storing)
+
+    def _answerControl(self, _: object, attempt: int, reply: bytes, headers: bytes) -> None:
+        if attempt == self._attempt:
+            self.stream.account.send(reply, headers=headers)
+
+
+def _newReply() -> bytes:
+    return f"$JSC.R.{randomToken(_RANDOM, 8)}".encode()
 
 
 def _sinceReset(messages: list[Message]) -> list[Message]:

@@ -35,6 +35,7 @@ from natsbroker.jetstream.streams.publishanswers import (
     DUPLICATE,
     ONLY_STORED,
     Arrived,
+    ISourced,
     PublishAnswers,
     StreamBatch,
     storeFailed,
@@ -173,15 +174,19 @@ class StreamPublisher:
         Not called: the subscription has no maximum.
         """
 
-    def take(
-        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, isSourced: bool = False
-    ) -> None:
+    def take(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         """
         Take a message; L{flush} stores it with the others.
         """
-        if self._isClosed:
-            return
-        self._judging.take(Arrived(subject, reply, headers, payload, isSourced))
+        if not self._isClosed:
+            self._judging.take(Arrived(subject, reply, headers, payload))
+
+    def takeFrom(self, origin: ISourced, subject: bytes, headers: bytes, payload: bytes) -> None:
+        """
+        Take a message that was read from another stream.
+        """
+        if not self._isClosed:
+            self._judging.take(Arrived(subject, b"", headers, payload, True, origin=origin))
 
     def takeIf(
         self, subject: bytes, headers: bytes, payload: bytes, place: bytes, last: int
@@ -201,7 +206,7 @@ class StreamPublisher:
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced, condition, last, trace = published
+        subject, reply, headers, payload, isSourced, condition, last, trace, _ = published
         if condition and self._checks.lastOf(condition) != last:
             return
         config = self._stream.config
@@ -343,10 +348,7 @@ class StreamPublisher:
 
         @param tail: what the answer has after the sequence.
         """
-        stream = self._stream
-        batch = self._batch
-        if batch is None:
-            batch = self._batch = StreamBatch(stream.log.nextSequence)
+        stream, batch = self._stream, self._opened()
         place = len(batch.entries)
         sequence = batch.first + place
         batch.size += stream.sizeOf(subject, headers, payload)
@@ -475,23 +477,22 @@ class StreamPublisher:
 
         @param ifStored: do not answer if what is being appended cannot be stored.
         """
-        if not reply:
-            return
-        batch = self._batch
-        if batch is None:
-            batch = self._batch = StreamBatch(self._stream.log.nextSequence)
-        batch.answers.append((reply, answer, ONLY_STORED if ifStored else 0, b"", 1))
+        if reply:
+            place = ONLY_STORED if ifStored else 0
+            self._opened().answers.append((reply, answer, place, b"", 1))
 
     def _answerDuplicate(self, reply: bytes, sequence: int) -> None:
         """
         Acknowledge a message that was taken before, when that is durable: it may still fail.
         """
-        if not reply:
-            return
-        batch = self._batch
-        if batch is None:
-            batch = self._batch = StreamBatch(self._stream.log.nextSequence)
-        batch.answers.append((reply, None, sequence - batch.first, DUPLICATE, 1))
+        if reply:
+            batch = self._opened()
+            batch.answers.append((reply, None, sequence - batch.first, DUPLICATE, 1))
+
+    def _opened(self) -> StreamBatch:
+        if self._batch is None:
+            self._batch = StreamBatch(self._stream.log.nextSequence)
+        return self._batch
 
     def _answer(self, reply: bytes, answer: bytes) -> None:
         if reply and not self._stream.config.no_ack:

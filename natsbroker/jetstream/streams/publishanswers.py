@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from twisted.python.failure import Failure
 
@@ -111,15 +111,33 @@ class StreamTrace:
             self._trace.release()
 
 
+class ISourced(Protocol):
+    """
+    A message that was read from another stream.
+
+    @ivar isWithdrawn: whether it is not to be stored: one before it was refused, and both
+        will be read again.
+    """
+
+    @property
+    def isWithdrawn(self) -> bool: ...
+
+    def refused(self, error: JetStreamError) -> None:
+        """
+        The stream does not take the message.
+        """
+
+
 class Arrived(NamedTuple):
     """
     A message as it arrived.
 
     @ivar headers: the header block; empty without.
-    @ivar isSourced: whether this stream took it from a source.
+    @ivar isSourced: whether this stream took it from a source, or makes it itself.
     @ivar place: a message of the stream itself is stored only if C{last} is the last sequence of
         this subject; empty for other messages.
     @ivar trace: what becomes of a message that is traced; C{None} for others.
+    @ivar origin: of a message that was taken from a source; C{None} for others.
     """
 
     subject: bytes
@@ -130,6 +148,7 @@ class Arrived(NamedTuple):
     place: bytes = b""
     last: int = 0
     trace: StreamTrace | None = None
+    origin: ISourced | None = None
 
 
 def tracedIn(stream: str, message: Message) -> Arrived:

@@ -5,56 +5,30 @@ where each comes from. After a restart the newest such header says where to go o
 
 from __future__ import annotations
 
-from hashlib import sha256
-from string import ascii_lowercase, ascii_uppercase, digits
-from typing import Any
+from typing import Any, NamedTuple
+
+from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.sourceconsumers import sourceHash, sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.origins import OriginDelivery, OriginReader
 from natsbroker.jetstream.streams.reading import SLICE
 
+_log = Logger(namespace="natsbroker.jetstream")
+
 HEADER = b"Nats-Stream-Source"
 
 IDENTITY = b"Nats-Stream-Identity"
-_DIGITS = (digits + ascii_uppercase + ascii_lowercase).encode()
 _EMPTY = b"NATS/1.0\r\n\r\n"
 
 #: Headers that the publisher meant for the origin.
 _FOR_ORIGIN = (b"nats-expected-", b"nats-batch-", HEADER.lower() + b":")
-
-
-def shortHash(text: str) -> str:
-    """
-    Eight characters that stand for a text.
-    """
-    return bytes(
-        _DIGITS[each % len(_DIGITS)] for each in sha256(text.encode()).digest()[:8]
-    ).decode()
-
-
-def sourceWords(source: StreamSource) -> tuple[str, str, str]:
-    """
-    What tells a source from the others of a stream in the header: its name, its filters, and the
-    destinations of its transforms.
-    """
-    name = source.name
-    if source.external is not None:
-        name = f"{name}:{shortHash(source.external.api)}"
-    if source.consumer is not None:
-        name = f"{name}:C={shortHash(source.consumer.name)}"
-    if not source.subject_transforms:
-        return name, source.filter_subject or ">", ">"
-    transforms = source.subject_transforms
-    return (
-        name,
-        "\f".join(each.src or ">" for each in transforms),
-        "\f".join(each.dest or ">" for each in transforms),
-    )
 
 
 def withSource(headers: bytes, value: bytes) -> bytes:
@@ -66,9 +40,32 @@ def withSource(headers: bytes, value: bytes) -> bytes:
     return b"\r\n".join([*kept, b"%b: %b" % (HEADER, value), b"", b""])
 
 
+class SourcedMessage(NamedTuple):
+    """
+    The origin of one message.
+
+    @ivar refusals: how many messages of the source had been refused before.
+    @ivar before: the last sequence of the origin that was taken before.
+    """
+
+    reader: SourceReader
+    refusals: int
+    before: int
+
+    @property
+    def isWithdrawn(self) -> bool:
+        return self.refusals != self.reader.refusals
+
+    def refused(self, error: JetStreamError) -> None:
+        self.reader.goBack(self.before, error)
+
+
 class SourceReader(OriginReader):
     """
-    Publishes what the origin has to the stream.
+    Publishes what the origin has to the stream. A message that the stream refuses, because it is
+    full perhaps, is read again, until the stream takes it.
+
+    @ivar refusals: how many messages the stream has refused.
     """
 
     kind = "SRC"
@@ -81,6 +78,8 @@ class SourceReader(OriginReader):
         self._words = [each.encode() for each in sourceWords(source)]
         self._identity = b""
         self._hasTaken = self._isNew = False
+        self.refusals = 0
+        self._warned = ""
 
     def requestHeaders(self) -> bytes:
         return b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: %b\r\n\r\n" % (
@@ -93,12 +92,15 @@ class SourceReader(OriginReader):
             self.sequence = 0
         self._identity = identity
 
+    def hash(self) -> str:
+        return sourceHash(super().hash(), self.source, self.stream.config.sources)
+
     def refused(self, cause: int) -> bool:
         """
-        The origin was created again: begin with its first message.
+        The origin may have been created again: begin with its first message.
         """
         if cause != errors.CONSUMER_STREAM_IDENTITY_MISMATCH.err_code:
-            return False
+            return super().refused(cause)
         self.sequence = 0
         self._identity = b""
         self._isNew = True
@@ -153,8 +155,28 @@ class SourceReader(OriginReader):
         if self._identity:
             words.append(self._identity)
         block = withSource(headers, b" ".join(words))
-        self.stream.publisher.take(subject, b"", block, payload, isSourced=True)
         self._hasTaken = True
+        origin = SourcedMessage(self, self.refusals, self.sequence)
+        self.stream.publisher.takeFrom(origin, subject, block, payload)
+
+    def goBack(self, sequence: int, error: JetStreamError) -> None:
+        """
+        Read again what follows a sequence of the origin, because the stream has refused it.
+        """
+        self.refusals += 1
+        self.sequence = sequence
+        self.lag += 1
+        self.again()
+        isFull = error.err_code == errors.STREAM_STORE_FAILED.err_code
+        if not isFull and error.description != self._warned:
+            self._warned = error.description
+            _log.warn(
+                'Error processing inbound source "{origin}" for {account} > {name}: {error}',
+                origin=self.source.name,
+                account=self.stream.account.name,
+                name=self.stream.name,
+                error=error.description,
+            )
 
     def flush(self) -> None:
         if self._hasTaken:

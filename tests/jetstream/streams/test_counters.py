@@ -189,13 +189,22 @@ class TestPublishing:
         assert stage.errorOf(stage.publish(b"s.a", Nats_Incr="1")) == _BROKEN
 
 
+class Origin:
+    """Where a message comes from; it does not mind that the message is refused."""
+
+    isWithdrawn = False
+
+    def refused(self, error: JetStreamError) -> None:
+        pass
+
+
 class TestSources:
     """Counters that sources count too."""
 
     def _take(self, stage: Stage, stream: Stream, source: str, total: str) -> None:
         block = f"NATS/1.0\r\nNats-Incr: 1\r\nNats-Stream-Source: {source}\r\n\r\n".encode()
         payload = f'{{"val":"{total}"}}'.encode()
-        stream.publisher.take(b"s.a", b"", block, payload, isSourced=True)
+        stream.publisher.takeFrom(Origin(), b"s.a", block, payload)
         stream.publisher.flush()
         stage.settle()
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from natsbroker.jetstream.model.streamconfig import StreamSource, SubjectTransformConfig
-from natsbroker.jetstream.streams.origins import OriginDelivery, deliveryOf, filtersOfSource
+from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.streams.origins import OriginDelivery, deliveryOf
 from natsbroker.wire.values import Message
 from tests.jetstream.support import SECOND, Inbox, Stage
 
@@ -188,10 +188,3 @@ class TestDelivery:
     def test_other(self, reply: bytes) -> None:
         """Anything else is no delivery."""
         assert deliveryOf(reply) is None
-
-
-def test_filters() -> None:
-    """A transform without a destination only selects; one without a source takes all."""
-    transforms = (SubjectTransformConfig("a", "b"), SubjectTransformConfig("c", ""))
-    assert filtersOfSource(StreamSource("S", subject_transforms=transforms)) == ["a", "c"]
-    assert filtersOfSource(StreamSource("S")) == []

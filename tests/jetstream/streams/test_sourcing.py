@@ -7,9 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from twisted.logger import capturedLogs, formatEvent
 
-from natsbroker.jetstream.model.streamconfig import External, StreamSource, SubjectTransformConfig
-from natsbroker.jetstream.streams.sourcing import shortHash, sourceWords, withSource
+from natsbroker.jetstream.model.sourceconsumers import shortHash
+from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.jetstream.streams.sourcing import withSource
 from natsbroker.jetstream.streams.stream import Stream
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.support import filled
@@ -28,6 +30,10 @@ def headersOf(stage: ApiStage, stream: Stream) -> list[bytes]:
     return [each.headers for each in stage.wait(stream.read((), 1)).records]
 
 
+def identityOf(stage: ApiStage, name: str) -> bytes:
+    return shortHash(formatTime(stage.jetstream.streams[name].created)).encode()
+
+
 class TestStored:
     """What a source stores."""
 
@@ -40,9 +46,10 @@ class TestStored:
         stage.clock.advance(5)
         target = sourced(stage, {"name": "S"})
         assert stage.stored(target) == [(1, b"s.a", b"1"), (2, b"s.b", b"2")]
+        identity = identityOf(stage, "S")
         assert headersOf(stage, target) == [
-            b"NATS/1.0\r\nNats-Stream-Source: S 1 > > s.a\r\n\r\n",
-            b"NATS/1.0\r\nA: 1\r\nNats-Stream-Source: S 2 > > s.b\r\n\r\n",
+            b"NATS/1.0\r\nNats-Stream-Source: S 1 > > s.a %b\r\n\r\n" % identity,
+            b"NATS/1.0\r\nA: 1\r\nNats-Stream-Source: S 2 > > s.b %b\r\n\r\n" % identity,
         ]
         record = stage.wait(target.get(1))
         original = stage.wait(stage.jetstream.streams["S"].get(1))
@@ -77,8 +84,9 @@ class TestStored:
         sourced(stage, {"name": "S"})
         stage.ask("STREAM.CREATE.U", {"name": "U", "sources": [{"name": "T"}]})
         stage.settle()
+        identity = identityOf(stage, "T")
         assert headersOf(stage, stage.jetstream.streams["U"]) == [
-            b"NATS/1.0\r\nNats-Stream-Source: T 1 > > s.a\r\n\r\n"
+            b"NATS/1.0\r\nNats-Stream-Source: T 1 > > s.a %b\r\n\r\n" % identity
         ]
 
 
@@ -115,6 +123,91 @@ class TestResumption:
         assert list(stage.jetstream.streams["S"].consumers) == before
         assert target.last == 2
 
+    def test_createdAgain(self) -> None:
+        """An origin that is created again is read from its first message."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        target = sourced(stage, {"name": "S"})
+        before = target.last
+        stage.ask("STREAM.DELETE.S")
+        stage.clock.advance(1)
+        stage.make()
+        stage.publish(b"s.a", b"new")
+        settleFor(stage, 30)
+        assert stage.stored(target)[before:] == [(before + 1, b"s.a", b"new")]
+
+
+def settleFor(stage: ApiStage, seconds: int) -> None:
+    for _ in range(2 * seconds):
+        stage.clock.advance(0.5)
+        stage.settle()
+
+
+class TestRefused:
+    """Messages that the stream does not take."""
+
+    @pytest.mark.parametrize(
+        "limits",
+        [
+            {"max_msgs": 2},
+            {"max_msgs_per_subject": 1, "discard_new_per_subject": True},
+        ],
+    )
+    def test_full(self, limits: dict[str, Any]) -> None:
+        """What a full stream refuses comes when there is room, all of it and in order."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        origin = [each[1:] for each in stage.stored(stage.jetstream.streams["S"])]
+        target = sourced(stage, {"name": "S"}, discard="new", **limits)
+        found: list[Any] = []
+        for _ in range(len(origin)):
+            found += [each[1:] for each in stage.stored(target)]
+            stage.ask("STREAM.PURGE.T")
+            settleFor(stage, 3)
+        assert found == origin
+        assert stage.ask("STREAM.INFO.T")["sources"][0]["lag"] == 0
+
+    def test_waits(self) -> None:
+        """A source goes back to a message that is refused, and says once why."""
+        stage = ApiStage()
+        stage.make()
+        bodies = [b"1", b"2" * 100, b"3"]
+        for body in bodies:
+            stage.publish(b"s.a", body)
+        with capturedLogs() as events:
+            target = sourced(stage, {"name": "S"}, max_msg_size=90)
+            settleFor(stage, 10)
+        shown = stage.ask("STREAM.INFO.T")["sources"][0]
+        assert (target.messages, shown["seq"], shown["lag"]) == (1, 1, 2)
+        assert [formatEvent(each) for each in events] == [
+            'Error processing inbound source "S" for A > T: message size exceeds maximum allowed'
+        ]
+        stage.ask("STREAM.UPDATE.T", {"name": "T", "sources": [{"name": "S"}]})
+        settleFor(stage, 3)
+        assert [each[2] for each in stage.stored(target)] == bodies
+
+    def test_workQueue(self) -> None:
+        """What is refused stays in a work queue; what is stored leaves it, nothing else remains."""
+        stage = ApiStage()
+        queue = stage.make(retention="workqueue")
+        origin = stage.jetstream.streams["S"]
+        assert "error" not in queue
+        for each in range(6):
+            stage.publish(b"s.a", b"%d" % each)
+        target = sourced(stage, {"name": "S"}, max_msgs=3, discard="new")
+        settleFor(stage, 10)
+        assert (target.messages, len(origin.consumers)) == (3, 1)
+        assert origin.messages >= 3
+        stage.ask("STREAM.PURGE.T")
+        settleFor(stage, 5)
+        assert [each[2] for each in stage.stored(target)] == [b"3", b"4", b"5"]
+        assert origin.messages == 0
+        stage.ask("STREAM.DELETE.T")
+        stage.settle()
+        assert len(origin.consumers) == 0
+
 
 class TestHeader:
     """The header."""
@@ -123,34 +216,6 @@ class TestHeader:
         """What was meant for the origin is left out."""
         block = b"NATS/1.0\r\nNats-Expected-Stream: S\r\nA: 1\r\nNats-Stream-Source: x\r\n\r\n"
         assert withSource(block, b"v") == b"NATS/1.0\r\nA: 1\r\nNats-Stream-Source: v\r\n\r\n"
-
-    @pytest.mark.parametrize(
-        ("source", "words"),
-        [
-            (StreamSource("S"), ("S", ">", ">")),
-            (StreamSource("S", filter_subject="a"), ("S", "a", ">")),
-            (
-                StreamSource(
-                    "S",
-                    subject_transforms=(
-                        SubjectTransformConfig("a", "b"),
-                        SubjectTransformConfig("c", ""),
-                    ),
-                ),
-                ("S", "a\fc", "b\f>"),
-            ),
-        ],
-    )
-    def test_words(self, source: StreamSource, words: tuple[str, str, str]) -> None:
-        """As nats-server writes them."""
-        assert sourceWords(source) == words
-
-    def test_external(self) -> None:
-        """An external origin has a hash of its API behind its name."""
-        source = StreamSource("S", external=External("$JS.hub.API"))
-        name, mark = sourceWords(source)[0].split(":")
-        assert (name, mark) == ("S", shortHash("$JS.hub.API"))
-        assert len(mark) == 8
 
 
 def test_originIsCreatedAgain() -> None:

@@ -1,0 +1,124 @@
+"""
+The consumers with which mirrors and sources read their origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import Any
+
+from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.subjects.transforms import SubjectTransform
+
+_DIGITS = (digits + ascii_uppercase + ascii_lowercase).encode()
+_SECOND = 1_000_000_000
+
+
+def shortHash(text: str) -> str:
+    """
+    Eight characters that stand for a text.
+    """
+    return bytes(
+        _DIGITS[each % len(_DIGITS)] for each in sha256(text.encode()).digest()[:8]
+    ).decode()
+
+
+def sourceWords(source: StreamSource) -> tuple[str, str, str]:
+    """
+    What tells a source from the others of a stream in the header: its name, its filters, and the
+    destinations of its transforms.
+    """
+    name = source.name
+    if source.external is not None:
+        name = f"{name}:{shortHash(source.external.api)}"
+    if source.consumer is not None:
+        name = f"{name}:C={shortHash(source.consumer.name)}"
+    if not source.subject_transforms:
+        return name, source.filter_subject or ">", ">"
+    transforms = source.subject_transforms
+    return (
+        name,
+        "\f".join(each.src or ">" for each in transforms),
+        "\f".join(each.dest or ">" for each in transforms),
+    )
+
+
+def filtersOfSource(source: StreamSource) -> list[str]:
+    """
+    The subjects that a mirror or source takes; empty for all.
+    """
+    if source.filter_subject:
+        return [source.filter_subject]
+    return [each.src for each in source.subject_transforms if each.src]
+
+
+def transformsOf(source: StreamSource) -> list[SubjectTransform]:
+    """
+    What changes the subjects of messages. A transform without a destination only selects.
+    """
+    return [
+        SubjectTransform((each.src or ">").encode(), (each.dest or each.src or ">").encode())
+        for each in source.subject_transforms
+        if each.dest
+    ]
+
+
+def mirrorHash(stream: str, account: str, domain: str) -> str:
+    """
+    What the name of a mirror's consumer ends with. It is always the same: an origin that waits for
+    acknowledgements knows the consumer again.
+
+    @param stream: the mirror.
+    @param domain: the JetStream domain; empty for none.
+    """
+    return shortHash(" ".join(filter(None, (stream, account, domain))))
+
+
+def sourceHash(mirror: str, source: StreamSource, sources: Sequence[StreamSource]) -> str:
+    """
+    As L{mirrorHash}, for a source.
+
+    @param mirror: what the stream would have as a mirror.
+    @param sources: all sources of the stream. From the second time that there is one of the same
+        name, the filters tell them apart.
+    """
+    first = next((each for each in sources if each.name == source.name), source)
+    return shortHash(mirror if first == source else " ".join((mirror, *sourceWords(source))))
+
+
+def sourcingConsumer(
+    source: StreamSource, name: str, target: str, position: int, metadata: dict[str, str]
+) -> dict[str, Any]:
+    """
+    The configuration of a consumer as JSON.
+
+    @param target: its deliver subject.
+    @param position: the last sequence of the origin that is known; 0 for none.
+    """
+    config: dict[str, Any] = {"name": name, "deliver_policy": "all"}
+    if position or source.opt_start_seq:
+        config["deliver_policy"] = "by_start_sequence"
+        config["opt_start_seq"] = position + 1 if position else source.opt_start_seq
+    elif source.opt_start_time is not None:
+        config["deliver_policy"] = "by_start_time"
+        config["opt_start_time"] = formatTime(source.opt_start_time)
+    config |= {"ack_policy": "none", "ack_wait": 79200 * _SECOND, "max_deliver": 1}
+    filters = filtersOfSource(source)
+    if len(filters) == 1:
+        config["filter_subject"] = filters[0]
+    elif filters:
+        config["filter_subjects"] = filters
+    return config | {
+        "replay_policy": "instant",
+        "flow_control": True,
+        "deliver_subject": target,
+        "idle_heartbeat": _SECOND,
+        "inactive_threshold": 10 * _SECOND,
+        "num_replicas": 0,
+        "direct": True,
+        "sourcing": True,
+        "metadata": metadata,
+    }

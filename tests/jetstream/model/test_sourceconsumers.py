@@ -1,0 +1,110 @@
+"""
+What mirrors and sources ask their origins for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.model.sourceconsumers import (
+    filtersOfSource,
+    mirrorHash,
+    shortHash,
+    sourceHash,
+    sourceWords,
+    sourcingConsumer,
+)
+from natsbroker.jetstream.model.streamconfig import External, StreamSource, SubjectTransformConfig
+from natsbroker.jetstream.model.timestamps import Timestamp
+
+
+def test_filters() -> None:
+    """A transform without a destination only selects; one without a source takes all."""
+    transforms = (SubjectTransformConfig("a", "b"), SubjectTransformConfig("c", ""))
+    assert filtersOfSource(StreamSource("S", subject_transforms=transforms)) == ["a", "c"]
+    assert filtersOfSource(StreamSource("S")) == []
+
+
+class TestWords:
+    """The words of the header."""
+
+    @pytest.mark.parametrize(
+        ("source", "words"),
+        [
+            (StreamSource("S"), ("S", ">", ">")),
+            (StreamSource("S", filter_subject="a"), ("S", "a", ">")),
+            (
+                StreamSource(
+                    "S",
+                    subject_transforms=(
+                        SubjectTransformConfig("a", "b"),
+                        SubjectTransformConfig("c", ""),
+                    ),
+                ),
+                ("S", "a\fc", "b\f>"),
+            ),
+        ],
+    )
+    def test_words(self, source: StreamSource, words: tuple[str, str, str]) -> None:
+        """As nats-server writes them."""
+        assert sourceWords(source) == words
+
+    def test_external(self) -> None:
+        """An external origin has a hash of its API behind its name."""
+        source = StreamSource("S", external=External("$JS.hub.API"))
+        name, mark = sourceWords(source)[0].split(":")
+        assert (name, mark) == ("S", shortHash("$JS.hub.API"))
+        assert len(mark) == 8
+
+
+class TestNames:
+    """The names of consumers, as nats-server makes them."""
+
+    def test_mirror(self) -> None:
+        """The name depends on the stream, its account and its domain."""
+        assert mirrorHash("TW", "$G", "") == shortHash("TW $G")
+        assert mirrorHash("TW", "$G", "hub") == shortHash("TW $G hub")
+
+    def test_source(self) -> None:
+        """Nats-server 2.15.1 calls this one JS_SRC_iEFuVuzB."""
+        source = StreamSource("W")
+        assert sourceHash(mirrorHash("TW", "$G", ""), source, [source]) == "iEFuVuzB"
+
+    def test_severalOfOneOrigin(self) -> None:
+        """A second source of an origin has a name of its own."""
+        sources = [StreamSource("W", filter_subject=each) for each in ("a", "b", "c")]
+        names = {sourceHash("x", each, sources) for each in sources}
+        assert len(names) == 3
+        assert sourceHash("x", sources[0], sources) == shortHash("x")
+        assert sourceHash("x", sources[1], sources) == shortHash("x W b >")
+
+
+@pytest.mark.parametrize(
+    ("source", "position", "expected"),
+    [
+        (StreamSource("S"), 0, {"deliver_policy": "all"}),
+        (StreamSource("S"), 4, {"deliver_policy": "by_start_sequence", "opt_start_seq": 5}),
+        (
+            StreamSource("S", opt_start_seq=9),
+            0,
+            {"deliver_policy": "by_start_sequence", "opt_start_seq": 9},
+        ),
+        (
+            StreamSource("S", opt_start_time=Timestamp(0), filter_subject="a"),
+            0,
+            {
+                "deliver_policy": "by_start_time",
+                "opt_start_time": "1970-01-01T00:00:00Z",
+                "filter_subject": "a",
+            },
+        ),
+    ],
+)
+def test_consumer(source: StreamSource, position: int, expected: dict[str, Any]) -> None:
+    """It begins behind what is known, or where the source says."""
+    config = sourcingConsumer(source, "N", "$JS.S.x", position, {})
+    assert expected.items() <= config.items()
+    assert config["name"] == "N"
+    assert config["deliver_subject"] == "$JS.S.x"
