@@ -129,11 +129,63 @@ def test_behindLeafnode(flavour: Flavour, tmp_path: Path) -> None:
         hub.stop()
 
 
-@pytest.mark.parametrize(
+SIDES = pytest.mark.parametrize(
     ("hub", "leaf"),
     [(REAL, REAL), (OURS_FAST, OURS_FAST), (REAL, OURS_FAST), (OURS_FAST, REAL)],
     ids=lambda each: each.name,
 )
+
+
+@SIDES
+def test_full(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
+    """A stream that is full takes the rest of a work queue when it has room, also after a restart;
+    meanwhile the queue keeps it. It has one consumer there, which goes with the stream."""
+    origin = Broker(hub, tmp_path, "hub", top=storage("hub"), accounts=ACCOUNT).start()
+    spoke = Broker(
+        leaf, tmp_path, "spoke", origin.remote("j", "J"), False, storage("leaf"), ACCOUNT
+    )
+
+    async def fill(client: Any, jetstream: Any) -> None:
+        await jetstream.add_stream(name="O", subjects=["o.>"], retention="workqueue")
+        await publishes(jetstream, 9)
+
+    async def taken(client: Any, jetstream: Any, last: int) -> list[bytes]:
+        await reaches(jetstream, "T", last)
+        found = [(await jetstream.get_msg("T", each)).data for each in range(last - 2, last + 1)]
+        await jetstream.purge_stream("T")
+        return found
+
+    async def read(client: Any, jetstream: Any) -> None:
+        source = {"name": "O", "external": {"api": "$JS.hub.API"}}
+        config = {"name": "T", "sources": [source], "max_msgs": 3, "discard": "new"}
+        assert (await ask(client, "STREAM.CREATE.T", config)).get("error") is None
+        assert await taken(client, jetstream, 3) == [b"0", b"1", b"2"]
+        await reaches(jetstream, "T", 6)
+
+    async def goesOn(client: Any, jetstream: Any) -> None:
+        queue = client.jetstream(domain="hub", timeout=PATIENCE)
+        assert await taken(client, jetstream, 6) == [b"3", b"4", b"5"]
+        assert await taken(client, jetstream, 9) == [b"6", b"7", b"8"]
+        while (info := await queue.stream_info("O")).state.messages:
+            await asyncio.sleep(0.05)
+        assert info.state.consumer_count == 1
+        await jetstream.delete_stream("T")
+        while (await queue.stream_info("O")).state.consumer_count:
+            await asyncio.sleep(0.05)
+
+    try:
+        run(origin, fill, "j")
+        spoke.start()
+        run(spoke, read, "j")
+        spoke.stop()
+        spoke.start()
+        run(spoke, goesOn, "j")
+    finally:
+        spoke.stop()
+        origin.stop()
+
+
+@SIDES
 def test_namedConsumer(hub: Flavour, leaf: Flavour, tmp_path: Path) -> None:
     """A stream behind a leafnode reads a work queue through a durable consumer of it, also after
     the link was lost: each message is there once, and none is left in the queue."""

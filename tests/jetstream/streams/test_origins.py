@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from natsbroker.jetstream.model.sourceconsumers import mirrorHash
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.origins import OriginDelivery, deliveryOf
 from natsbroker.wire.values import Message
@@ -83,6 +84,43 @@ class TestRequest:
         stage.clock.pump([1.0] * 11)
         origin.answer()
         assert origin.asked["config"]["opt_start_seq"] == 8
+
+    def test_sameName(self) -> None:
+        """Each request of a stream asks for the same consumer."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        names = set()
+        for _ in range(2):
+            origin.answer(config={"sourcing": True}, delivered={"stream_seq": 0}, num_pending=0)
+            names.add(origin.asked["config"]["name"])
+            stage.clock.pump([1.0] * 11)
+        assert names == {"JS_MIRROR_" + mirrorHash("M", stage.account.name, "")}
+
+    @pytest.mark.parametrize("code", [10025, 10185])
+    def test_olderServer(self, code: int) -> None:
+        """A server that refuses such requests gets one that older servers understand."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        origin.answer(error={"code": 400, "err_code": code, "description": "x"})
+        first = origin.asked["config"]
+        stage.clock.pump([1.0] * 3)
+        (request,) = origin.requests.got
+        second = json.loads(request.payload)["config"]
+        assert (request.headers, first["sourcing"], "sourcing" in second) == (b"", True, False)
+        assert second["name"].startswith(first["name"] + "_")
+
+    def test_oldServer(self) -> None:
+        """One that does not know such consumers gets another name for each of them."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        origin.answer(config={}, delivered={"stream_seq": 0}, num_pending=0)
+        first = origin.asked["config"]["name"]
+        stage.clock.pump([1.0] * 11)
+        origin.answer(config={}, delivered={"stream_seq": 0}, num_pending=0)
+        assert origin.asked["config"]["name"].startswith(first + "_")
 
     def test_nobody(self) -> None:
         """Without anybody who listens, the request is repeated soon."""
