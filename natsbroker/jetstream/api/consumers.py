@@ -121,8 +121,11 @@ async def _create(
         await consumer.reset()
     # An update shows the end of a pause in UTC, even if nothing else changes.
     if consumerConfigJSON(config) != consumerConfigJSON(consumer.config):
+        filters = consumer.filters
         await consumer.update(config)
         await _store(account, consumer)
+        if consumer.filters != filters:
+            await stream.interestLost()
     if config.sourcing:
         return HeadedResult({**await shownConsumer(consumer), **consumer.begun}, headers)
     return await shownConsumer(consumer)

@@ -455,11 +455,17 @@ class Stream(StreamRecords):
 
     async def deleteConsumer(self, consumer: Consumer) -> None:
         """
-        Delete a consumer that has stopped. With interest retention, messages that only it needed
-        go.
+        Delete a consumer that has stopped.
         """
         self.consumers.remove(consumer)
         await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer.name)))
+        await self.interestLost()
+
+    async def interestLost(self) -> None:
+        """
+        A consumer is deleted or has other filters. With interest retention, messages that only it
+        needed go.
+        """
         if self.config.retention is RetentionPolicy.INTEREST and not self.isDeleted:
             await self.releaseUnneeded(self.last)
 

@@ -237,3 +237,24 @@ def test_purgedEntirely() -> None:
         assert info["delivered"]["stream_seq"] == info["ack_floor"]["stream_seq"] == sequence
     stage.publish(b"s.a")
     assert stage.ask("CONSUMER.INFO.S.all")["num_pending"] == 1
+
+
+def test_interestLost() -> None:
+    """
+    With interest retention, messages that no filter matches any more go: those to come and those
+    that are pending.
+    """
+    stage = ApiStage()
+    stage.make(retention="interest")
+    config = {"durable_name": "c", "ack_policy": "explicit", "filter_subjects": ["s.a", "s.b"]}
+    request = {"stream_name": "S", "config": config}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.c", request)
+    consumer(stage, "other", ack_policy="explicit", filter_subject="s.c")
+    for each in (b"s.a", b"s.b", b"s.c", b"s.a"):
+        stage.publish(each)
+    stage.inbox(b"_INBOX.pull")
+    stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"2", b"_INBOX.pull")
+    stage.settle()
+    config["filter_subjects"] = ["s.b"]
+    assert stage.ask("CONSUMER.DURABLE.CREATE.S.c", request)["num_ack_pending"] == 1
+    assert [each[0] for each in stage.stored(stage.jetstream.streams["S"])] == [2, 3]
