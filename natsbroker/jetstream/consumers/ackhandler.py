@@ -249,7 +249,7 @@ class ConsumerAckHandler:
         if delivery.sequence in pending and not pending.isQueued(delivery.sequence):
             redeliveries = core.pending.counts.get(delivery.sequence, 0)
             due = core.monotonic() + core.waitAfter(redeliveries)
-            pending.postpone(delivery.sequence, due, not core.backoff)
+            pending.postpone(delivery.sequence, due, core.isRegular)
             core.watchPending(due)
             core.writer.touched()
 

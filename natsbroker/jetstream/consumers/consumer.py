@@ -305,11 +305,6 @@ class Consumer:
         core.configured(withPause(config, previous.pause_until))
         self._deliverer.configured()
         self._acks.configured()
-        if previous.ack_wait != config.ack_wait and not (previous.backoff or config.backoff):
-            core.pending.shift((config.ack_wait - previous.ack_wait) / 1e9)
-            due = core.pending.nextDue()
-            if due is not None:
-                core.watchPending(due)
         filters = core.cursor.filters
         if filtersOf(config) != filters:
             core.cursor.refilter(filtersOf(config))

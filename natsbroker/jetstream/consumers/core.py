@@ -105,6 +105,7 @@ class ConsumerCore:
         self.lastDelivered = 0
         self.lastAcked = 0
         self.lastActive = self.monotonic()
+        self._waits = _waitsOf(config)
         self.configured(config)
 
     def configured(self, config: ConsumerConfig) -> None:
@@ -118,9 +119,10 @@ class ConsumerCore:
         self.maxDeliver = max(config.max_deliver, 0)
         self.maxPending = max(config.max_ack_pending, 0) if self.needsAcks else 0
         self.isReserving = self.maxDeliver > 0 and self.needsAcks and self.writer.isKept
-        self.backoff = tuple(each / 1e9 for each in config.backoff)
-        self.wait = config.ack_wait / 1e9 or UNLIMITED_WAIT
         self.settlesAtDelivery = not self.needsAcks and self.isRetaining
+        previous, self._waits = self._waits, _waitsOf(config)
+        if self._waits != previous:
+            self._rescheduled(previous)
 
     @property
     def isRetaining(self) -> bool:
@@ -164,9 +166,25 @@ class ConsumerCore:
         """
         Seconds until a message is due again, by the number of its redeliveries so far.
         """
-        if self.backoff:
-            return self.backoff[min(redeliveries, len(self.backoff) - 1)]
-        return self.wait
+        return _waitIn(self._waits, redeliveries)
+
+    @property
+    def isRegular(self) -> bool:
+        """
+        Whether messages that are delivered later are mostly due later.
+        """
+        return len(self._waits) == 1
+
+    def _rescheduled(self, previous: Sequence[float]) -> None:
+        """
+        Pending messages are due as if they had been delivered with the present waits.
+        """
+        steps = range(max(len(previous), len(self._waits)))
+        self.pending.shift([_waitIn(self._waits, each) - _waitIn(previous, each) for each in steps])
+        due = self.pending.nextDue()
+        if due is not None:
+            self.watchPending(due)
+        self.writer.touched()
 
     def watchPending(self, due: float) -> None:
         """
@@ -327,7 +345,7 @@ class ConsumerCore:
 
     def _restorePending(self, state: ConsumerState, first: int, last: int) -> None:
         pending, now, wall = self.pending, self.monotonic(), self.account.now() // 1_000_000
-        longest = max((self.wait, *self.backoff))
+        longest = max(self._waits)
         for sequence, number, due in zip(state.sequences, state.firsts, state.dues, strict=True):
             if first <= sequence <= last and sequence > pending.floorStream:
                 wait = min(max((due - wall) / 1e3, 0.0), longest)
@@ -407,14 +425,14 @@ class ConsumerCore:
         pending, sequence = self.pending, record.sequence
         due = now + self.waitAfter(redeliveries)
         if redeliveries:
-            pending.redeliver(sequence, due, not self.backoff)
+            pending.redeliver(sequence, due, self.isRegular)
             self.cursor.forgetAgain(sequence)
         else:
             self.cursor.take(sequence)
             if not self.needsAcks:
                 pending.unacknowledged(sequence)
                 return
-            pending.deliver(sequence, due, not self.backoff)
+            pending.deliver(sequence, due, self.isRegular)
         self.watchPending(due)
 
     def deliveredRun(self, records: Sequence[Record], now: float) -> None:
@@ -427,8 +445,21 @@ class ConsumerCore:
             pending.unacknowledgedRun(len(records), last)
             return
         due = now + self.waitAfter(0)
-        pending.deliverRun(sequencesOf(records), due, not self.backoff)
+        pending.deliverRun(sequencesOf(records), due, self.isRegular)
         self.watchPending(due)
+
+
+def _waitsOf(config: ConsumerConfig) -> tuple[float, ...]:
+    """
+    Seconds until a message is due again, by its redeliveries; the last one for any more.
+    """
+    if config.backoff:
+        return tuple(each / 1e9 for each in config.backoff)
+    return (config.ack_wait / 1e9 or UNLIMITED_WAIT,)
+
+
+def _waitIn(waits: Sequence[float], redeliveries: int) -> float:
+    return waits[min(redeliveries, len(waits) - 1)]
 
 
 def _nothing() -> None:

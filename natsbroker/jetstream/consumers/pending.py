@@ -138,11 +138,17 @@ class PendingAcks:
         self._queued.pop(sequence, None)
         self._track(sequence, due, isRegular)
 
-    def shift(self, seconds: float) -> None:
+    def shift(self, seconds: Sequence[float]) -> None:
         """
         Make all pending messages due later, or earlier with a negative number.
+
+        @param seconds: by the number of redeliveries; the last for any more.
         """
-        self.entries = {each: (first, due + seconds) for each, (first, due) in self.entries.items()}
+        counts, most = self.counts, len(seconds) - 1
+        self.entries = {
+            each: (first, due + seconds[min(counts.get(each, 0), most)])
+            for each, (first, due) in self.entries.items()
+        }
         self._rebuildTimers()
 
     # Settling.

@@ -506,6 +506,44 @@ class TestUpdate:
         stage.advance(1.1)
         assert inbox.texts() == ["1", "1"]
 
+    @pytest.mark.parametrize(
+        ("before", "after", "times"),
+        [
+            ({"ack_wait": 5 * SECOND}, {"backoff": (SECOND, 3 * SECOND)}, [1, 4, 7]),
+            ({"backoff": (5 * SECOND, 6 * SECOND)}, {"backoff": (SECOND, 3 * SECOND)}, [1, 4, 7]),
+            ({"backoff": (5 * SECOND, 6 * SECOND)}, {"ack_wait": 2 * SECOND}, [2, 4, 6]),
+        ],
+    )
+    def test_backoff(
+        self, stage: ConsumerStage, before: Any, after: Any, times: list[float]
+    ) -> None:
+        """Other waits hold for what is pending, from its delivery."""
+        stage.publish(1)
+        consumer = stage.consumer(**before)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        stage.advance(0.5)
+        consumer.update(stage.config(**after))
+        inbox.take()
+        found = []
+        for each in range(1, 8):
+            stage.advance(each + 0.1 - stage.clock.seconds())
+            found += [each] * len(inbox.take())
+        assert found == times
+
+    def test_laterBackoff(self, stage: ConsumerStage) -> None:
+        """The wait of a message that was delivered again is that of its redeliveries."""
+        stage.publish(1)
+        consumer = stage.consumer(backoff=(SECOND, 2 * SECOND))
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        stage.advance(1.5)
+        consumer.update(stage.config(backoff=(SECOND, 4 * SECOND)))
+        stage.advance(3.4)
+        assert inbox.texts() == ["1", "1"]
+        stage.advance(0.2)
+        assert inbox.texts() == ["1"]
+
     def test_pauseStays(self, stage: ConsumerStage) -> None:
         """An update does not change the pause."""
         consumer = stage.consumer()

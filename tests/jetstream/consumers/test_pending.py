@@ -157,10 +157,14 @@ class TestRedelivery:
         assert pending.lastDue() == 0.0
 
     def test_shift(self) -> None:
-        """Another wait moves all times."""
-        pending = filled(2)
-        pending.shift(5.0)
-        assert (pending.expired(14.9), pending.expired(15.0)) == ([], [1, 2])
+        """Other waits move all times, by the redeliveries."""
+        pending = filled(4)
+        pending.shift([5.0])
+        assert pending.expired(14.9) == []
+        pending.counts.update({2: 1, 3: 2})
+        pending.shift([0.0, -3.0, 1.0])
+        times = (11.9, 12.0, 15.0, 16.0)
+        assert [pending.expired(each) for each in times] == [[], [2], [1, 4], [3]]
 
     def test_giveUp(self) -> None:
         """A message that is given up is not pending, and still counted."""
