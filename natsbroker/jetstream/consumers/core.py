@@ -216,13 +216,19 @@ class ConsumerCore:
         Give up a message that has no delivery left, if that is known before the next one. As in
         nats-server that is so with C{max_deliver} 1, or after a reduction of it.
         """
-        deliveries = self.pending.counts.get(sequence, 0) or 1
-        if deliveries < self.maxDeliver:
+        if max(self.pending.counts.get(sequence, 0), 1) < self.maxDeliver:
             return False
-        if deliveries == self.maxDeliver:
-            self.adviseMaxDeliveries(sequence, deliveries)
-        self.pending.giveUp(sequence, deliveries)
+        self.giveUp(sequence)
         return True
+
+    def giveUp(self, sequence: int) -> None:
+        """
+        Deliver a pending message no more, and advise of it. After a reduction of C{max_deliver} it
+        can have had more deliveries than that.
+        """
+        deliveries = self.pending.counts.get(sequence, 0) + 1
+        self.advise("MAX_DELIVERIES", "max_deliver", stream_seq=sequence, deliveries=deliveries)
+        self.pending.giveUp(sequence, deliveries)
 
     # Advisories.
 
@@ -235,12 +241,6 @@ class ConsumerCore:
         subject = f"ADVISORY.CONSUMER.{event}.{self.stream.name}.{self.name}"
         names = {"stream": self.stream.name, "consumer": self.name}
         self.account.advise(subject, f"advisory.v1.{kind}", **names, **fields)
-
-    def adviseMaxDeliveries(self, sequence: int, deliveries: int) -> None:
-        """
-        Advise that a message is not delivered any more.
-        """
-        self.advise("MAX_DELIVERIES", "max_deliver", stream_seq=sequence, deliveries=deliveries)
 
     def adviseTerminated(
         self, sequence: int, consumerSequence: int, deliveries: int, reason: str

@@ -274,9 +274,7 @@ class ConsumerDeliverer:
         while sequence := pending.nextQueued():
             deliveries = pending.counts.get(sequence, 0) + 2
             if core.maxDeliver and deliveries > core.maxDeliver:
-                if deliveries == core.maxDeliver + 1:
-                    core.adviseMaxDeliveries(sequence, core.maxDeliver)
-                pending.giveUp(sequence, deliveries - 1)
+                core.giveUp(sequence)
                 core.cursor.forgetAgain(sequence)
                 core.writer.touched()
                 continue

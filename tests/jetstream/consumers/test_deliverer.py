@@ -199,6 +199,27 @@ class TestMaxDeliver:
         assert inbox.texts() == []
         assert stage.advisories == ["nak", "max_deliver"]
 
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4])
+    @pytest.mark.parametrize("isRefused", [False, True])
+    def test_lowered(self, stage: ConsumerStage, limit: int, isRefused: bool) -> None:
+        """A limit below the deliveries so far gives up what is pending, and advises of it once."""
+        stage.publish(1)
+        consumer = stage.consumer(ack_wait=SECOND)
+        inbox = stage.inbox()
+        stage.pull(inbox, b"9")
+        stage.advance(3.1)
+        consumer.update(stage.config(ack_wait=SECOND, max_deliver=limit))
+        got = inbox.take()
+        if isRefused:
+            stage.ack(got[-1], b"-NAK")
+        stage.advance(9)
+        assert (len(got), inbox.texts()) == (4, [])
+        found = [
+            fields["deliveries"] for kind, fields in stage.fakeAccount.advisories if kind != "nak"
+        ]
+        assert found == [4]
+        assert consumer.info()["num_ack_pending"] == 0
+
     def slow(self, stage: ConsumerStage) -> None:
         """Start a consumer whose state takes two seconds to write."""
         stage.publish(1)
