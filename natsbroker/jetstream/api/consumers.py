@@ -112,6 +112,8 @@ async def _create(
             stream.consumers.remove(consumer)
             raise
         consumer.core.advise("CREATED", "consumer_action", action="create")
+        if consumer.core.isPaused:
+            consumer.advisePause()
         if account.cluster is not None:
             account.cluster.consumerElected(consumer)
         result = {**await shownConsumer(consumer), **consumer.begun}

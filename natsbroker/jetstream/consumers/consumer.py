@@ -319,10 +319,11 @@ class Consumer:
 
         @param until: nanoseconds since 1970.
         """
-        core = self.core
+        core, previous = self.core, self._pauseEnd
         core.config = withPause(core.config, None if until == ZERO_TIME else until)
         self._pausedUntil()
-        self._advisePause()
+        if self._pauseEnd != previous:
+            self.advisePause()
         core.pump()
 
     def _pausedUntil(self) -> None:
@@ -338,14 +339,19 @@ class Consumer:
     def _pauseEnded(self) -> None:
         self._pausedUntil()
         if not self.core.isPaused:
-            self._advisePause()
+            self.advisePause()
             self.core.pump()
 
-    def _advisePause(self) -> None:
-        core = self.core
-        until = ZERO_TIME if core.config.pause_until is None else core.config.pause_until
-        fields = {"paused": core.isPaused, "pause_until": formatTime(until)}
-        core.advise("PAUSE", "consumer_pause", **fields)
+    def advisePause(self) -> None:
+        """
+        Advise whether it is paused.
+        """
+        fields = {"paused": self.core.isPaused, "pause_until": formatTime(self._pauseEnd)}
+        self.core.advise("PAUSE", "consumer_pause", **fields)
+
+    @property
+    def _pauseEnd(self) -> int:
+        return ZERO_TIME if self.config.pause_until is None else self.config.pause_until
 
     def unpin(self, group: str) -> None:
         """

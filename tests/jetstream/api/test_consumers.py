@@ -258,3 +258,25 @@ def test_interestLost() -> None:
     config["filter_subjects"] = ["s.b"]
     assert stage.ask("CONSUMER.DURABLE.CREATE.S.c", request)["num_ack_pending"] == 1
     assert [each[0] for each in stage.stored(stage.jetstream.streams["S"])] == [2, 3]
+
+
+def test_pauseAdvisories() -> None:
+    """A pause is advised when a consumer is created with one, and when its end changes."""
+    stage = ApiStage()
+    stage.make()
+    inbox = stage.inbox(b"$JS.EVENT.ADVISORY.CONSUMER.*.S.*")
+    consumer(stage, "c", pause_until="2034-01-01T00:00:00Z")
+    assert [json.loads(each).get("paused") for each in inbox.payloads] == [None, True]
+    consumer(stage, "past", pause_until="2020-01-01T00:00:00Z")
+    assert stage.ask("CONSUMER.PAUSE.S.past", {"pause_until": "2020-01-01T00:00:00Z"})
+    assert [json.loads(each).get("paused") for each in inbox.payloads] == [None]
+    for until, advised in (
+        ("2034-01-01T00:00:00Z", []),
+        ("2035-01-01T00:00:00Z", [True]),
+        ("2035-01-01T00:00:00Z", []),
+        ("0001-01-01T00:00:00Z", [False]),
+        ("0001-01-01T00:00:00Z", []),
+        ("2020-01-01T00:00:00Z", [False]),
+    ):
+        stage.ask("CONSUMER.PAUSE.S.c", {"pause_until": until})
+        assert [json.loads(each)["paused"] for each in inbox.payloads] == advised
