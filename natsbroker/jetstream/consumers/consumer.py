@@ -274,19 +274,19 @@ class Consumer:
         """
         Messages are gone: some, and all below C{before}.
 
-        @param isPurge: whether those below C{before} were purged, and not removed by a limit: the
-            consumer continues there, and publishes no advisories.
+        @param isPurge: whether they were purged, and not removed by a limit: the consumer continues
+            at C{before}, and publishes no advisories.
         """
         core = self.core
         pending = core.pending
         isHeld = bool(pending.entries or pending.counts)
         core.cursor.removed(sequences, before)
-        if not isHeld and not isPurge:
+        if not isHeld and not (isPurge and before):
             return
         count = len(pending)
         for each in sequences if isHeld else ():
             if each in pending.entries or each in pending.counts:
-                core.gone(each)
+                core.gone(each, isPurge)
         core.goneBefore(before, isPurge)
         core.writer.touched()
         if core.isServing and len(pending) < count:

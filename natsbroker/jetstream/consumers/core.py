@@ -259,16 +259,19 @@ class ConsumerCore:
 
     # Messages that the stream removed.
 
-    def gone(self, sequence: int) -> None:
+    def gone(self, sequence: int, isPurge: bool = False) -> None:
         """
         A message was removed from the stream. If it was pending, it counts as terminated.
+
+        @param isPurge: whether there is no advisory about it.
         """
         entry = self.pending.entries.get(sequence)
         deliveries = self.pending.counts.get(sequence, 0) + 1
         self.pending.settle(sequence)
         if entry is not None:
             self.lastAcked = self.account.now()
-            self.adviseTerminated(sequence, entry[0], deliveries, REMOVED)
+            if not isPurge:
+                self.adviseTerminated(sequence, entry[0], deliveries, REMOVED)
 
     def goneBefore(self, sequence: int, isPurge: bool) -> None:
         """

@@ -204,7 +204,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         """
         if sequences:
             self.removals += 1
-        for consumer in list((self._byName if isPurge else self._holding).values()):
+        isMoved = isPurge and before
+        for consumer in list((self._byName if isMoved else self._holding).values()):
             consumer.removed(sequences, before, isPurge)
             if not consumer.isHolding:
                 self._holding.pop(consumer.name, None)

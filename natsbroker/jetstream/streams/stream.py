@@ -368,16 +368,19 @@ class Stream(StreamRecords):
         yield self.log.discardBefore(sequence)
 
     @inlineCallbacks
-    def remove(self, sequences: Collection[int]) -> Generator[Deferred[Any], Any, int]:
+    def remove(
+        self, sequences: Collection[int], isPurge: bool = False
+    ) -> Generator[Deferred[Any], Any, int]:
         """
         Remove single messages.
 
+        @param isPurge: whether consumers publish no advisories about them.
         @return: the number of removed messages, once that is durable.
         """
         if not sequences:
             return 0
         removed = yield self.change(self.log.delete(sequences))
-        self.consumers.removed(sequences)
+        self.consumers.removed(sequences, 0, isPurge)
         self.evicted()
         return cast(int, removed)
 
@@ -409,9 +412,9 @@ class Stream(StreamRecords):
         sequences = yield self.sequencesOf(pattern, stop)
         if keep:
             sequences = sequences[:-keep]
-        removed = 0
+        removed, isPurge = 0, len(sequences) > 1  # In nats-server, too, one is as if deleted.
         for place in range(0, len(sequences), SLICE):
-            removed += yield self.remove(sequences[place : place + SLICE])
+            removed += yield self.remove(sequences[place : place + SLICE], isPurge)
         if removed and not self.messages:
             self._passedOver(pattern)
         return removed

@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from natsbroker.jetstream.model.limits import ConfiguredLimits
 from tests.jetstream.api.support import ApiStage
 
@@ -280,3 +282,28 @@ def test_pauseAdvisories() -> None:
     ):
         stage.ask("CONSUMER.PAUSE.S.c", {"pause_until": until})
         assert [json.loads(each)["paused"] for each in inbox.payloads] == advised
+
+
+@pytest.mark.parametrize("isRollup", [False, True])
+@pytest.mark.parametrize(("count", "advised"), [(1, [1]), (2, [])])
+def test_purgeOfSubject(isRollup: bool, count: int, advised: list[int]) -> None:
+    """
+    Pending messages of a subject that is purged or rolled up are terminated without advisories;
+    only one message is as if it were deleted.
+    """
+    stage = ApiStage()
+    stage.make(allow_rollup_hdrs=True)
+    consumer(stage, "c", ack_policy="explicit")
+    for each in [b"s.a"] * count + [b"s.b"]:
+        stage.publish(each)
+    stage.inbox(b"_INBOX.pull")
+    stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"9", b"_INBOX.pull")
+    stage.settle()
+    inbox = stage.inbox(b"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.S.c")
+    if isRollup:
+        stage.publish(b"s.a", Nats_Rollup="sub")
+    else:
+        assert stage.ask("STREAM.PURGE.S", {"filter": "s.a"})["purged"] == count
+    stage.settle()
+    assert [json.loads(each)["stream_seq"] for each in inbox.payloads] == advised
+    assert len(stage.jetstream.streams["S"].consumers["c"].core.pending) == 1 + isRollup

@@ -657,6 +657,16 @@ class TestRemoval:
         assert (floor["consumer_seq"], floor["stream_seq"]) == (1, 1)
         assert "last_active" in floor
 
+    def test_purgedMessages(self, stage: ConsumerStage) -> None:
+        """Single messages that are purged are settled without advisories."""
+        stage.publish(3)
+        consumer = stage.consumer()
+        stage.pull(stage.inbox(), b"3")
+        consumer.removed([1, 3], 0, True)
+        info = consumer.info()
+        assert (info["num_ack_pending"], info["ack_floor"]["stream_seq"]) == (1, 1)
+        assert stage.advisories == []
+
     def test_countAtRedelivery(self, stage: ConsumerStage) -> None:
         """A message that is delivered again shows the number of pending ones, too."""
         mixed(stage)

@@ -84,7 +84,7 @@ def test_stored() -> None:
 
 
 def test_removed() -> None:
-    """Only consumers that hold messages are notified of removals; all are of a purge."""
+    """Only consumers that hold messages are notified of removals; all are of a purge that moves."""
     idle, holding = Listed("i"), Listed("h")
     made: Any = tableOf(idle, holding)
     made.removed([1])
@@ -95,6 +95,7 @@ def test_removed() -> None:
     holding.isHolding = False
     made.removed((), 3)
     made.removed([4])
+    made.removed([4], 0, True)
     made.removed((), 5, True)
     made.remove(holding)
     made.mayHold(holding)
@@ -106,7 +107,7 @@ def test_removed() -> None:
         ((), 3, False),
         ((), 5, True),
     ]
-    assert made.removals == 5
+    assert made.removals == 6
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_msgs_per_subject": 1}])
