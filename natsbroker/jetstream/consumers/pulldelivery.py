@@ -21,9 +21,6 @@ from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 
 _NEVER = float("inf")
 
-#: Seconds between two examinations of the waiting requests because there is no room for another.
-_EXAMINATION = 0.01
-
 
 class PullDeliverer(ConsumerDeliverer):
     """
@@ -40,7 +37,6 @@ class PullDeliverer(ConsumerDeliverer):
         self.waiting = WaitingRequests(config.max_waiting or 512, isPrioritized)
         self.group = PriorityGroup(config, self._newPin, core.account.now)
         self._pinnedGroup = ""
-        self._examined = -_NEVER
 
     def _newPin(self) -> str:
         return randomToken(self.core.random, 22)
@@ -63,11 +59,11 @@ class PullDeliverer(ConsumerDeliverer):
             checkPull(request, core.config, now)
             if core.config.priority_policy is not PriorityPolicy.NONE:
                 self._checkPin(request)
-            self._checkPending(request, now)
+            self._checkPending(request)
         except PullRefused as refused:
             self._refuse(reply, str(refused).encode())
             return
-        if self.waiting.isFull:
+        if self.waiting.isFull and self.examine() >= self.waiting.limit:
             # A client with heartbeats notices their absence. An error would make it ask at once.
             if not request.heartbeat:
                 self._refuse(reply, b"409 Exceeded MaxWaiting")
@@ -90,13 +86,11 @@ class PullDeliverer(ConsumerDeliverer):
         if self.group.isFromPinned(request) and request.terms is not None:
             self._startPinTimer(request.terms.group)
 
-    def _checkPending(self, request: PullRequest, now: float) -> None:
+    def _checkPending(self, request: PullRequest) -> None:
         """
         Decide about a request that does not wait for new messages.
         """
         core = self.core
-        if self.waiting.isFull and now - self._examined > _EXAMINATION:
-            self.examine()
         if not request.isNoWait:
             return
         core.cursor.count()
@@ -130,7 +124,7 @@ class PullDeliverer(ConsumerDeliverer):
         @return: the requests that wait on.
         """
         core = self.core
-        now = self._examined = core.monotonic()
+        now = core.monotonic()
         hasInterest = core.account.bus.hasInterest
         next_ = _NEVER
         for request in self.waiting:

@@ -245,11 +245,14 @@ class TestRefusals:
         assert inbox.texts() == ["409 Exceeded MaxWaiting"]
 
     def test_roomIsMade(self, stage: ConsumerStage) -> None:
-        """Requests whose clients are gone make room."""
+        """Requests whose clients are gone make room, also when they come one after the other."""
         stage.consumer(max_waiting=1)
-        gone, inbox = stage.inbox(), stage.inbox()
-        stage.pull(gone)
-        gone.close()
+        inbox = stage.inbox()
+        for _ in range(5):
+            gone = stage.inbox()
+            stage.pull(gone)
+            gone.close()
+            assert gone.texts() == []
         stage.pull(inbox)
         stage.pull(inbox, b"3")
         stage.advance(1)
