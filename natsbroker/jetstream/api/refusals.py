@@ -19,14 +19,18 @@ from natsbroker.jetstream.model.requests import parseConsumer, parseUnpin
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.values import Kind, Message
 
+_OF_CONSUMERS = (
+    *("CREATE", "DURABLE", "INFO", "DELETE", "NAMES"),
+    *("LIST", "LEADER", "PAUSE", "UNPIN", "RESET"),
+)
+
 FAMILIES = (
-    *("*", "STREAM.>", "META.>", "SERVER.>", "ACCOUNT.>"),
-    *("CONSUMER.*", "CONSUMER.*.*", "CONSUMER.*.*.*", "CONSUMER.CREATE.*.*.>"),
-    *("CONSUMER.DURABLE.*.*.*", "CONSUMER.LEADER.*.*.*"),
+    *("*", "INFO.>", "STREAM.>", "META.>", "SERVER.>", "ACCOUNT.>", "CONSUMER.*", "CONSUMER.*.*"),
+    *(f"CONSUMER.{each}.*.>" for each in _OF_CONSUMERS),
 )
 """
-The requests that have an answer or are met with silence, behind the prefix. Pulls and direct gets
-have no responders in an account without JetStream.
+The requests that have an answer or are met with silence, behind the prefix; no two match the same.
+Pulls and direct gets have no responders where no consumer or stream receives them.
 """
 
 UNANSWERED = ("META.>", "SERVER.>", "ACCOUNT.>")

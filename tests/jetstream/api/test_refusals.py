@@ -72,7 +72,16 @@ def test_level() -> None:
     assert RefusedStage().refusal("INFO", Nats_Required_Api_Level="6") == 10185
 
 
-@pytest.mark.parametrize("subject", ["FOO", "STREAM.CREATE", "META.X", "CONSUMER.RESET.S.c"])
+@pytest.mark.parametrize(
+    "subject",
+    [
+        *("FOO", "INFO.x", "STREAM.CREATE", "STREAM.INFO.S.x", "META.X"),
+        *("CONSUMER", "CONSUMER.FOO.S", "CONSUMER.MSG.NEXT", "CONSUMER.INFO.S"),
+        *(f"CONSUMER.{each}.S.c.x.y" for each in ("INFO", "DELETE", "RESET", "PAUSE", "UNPIN")),
+        *("CONSUMER.RESET.S.c", "CONSUMER.NAMES.S.x", "CONSUMER.LIST.S.x"),
+        *("CONSUMER.LEADER.STEPDOWN.S.c.x", "CONSUMER.DURABLE.CREATE.S.c.x"),
+    ],
+)
 def test_silence(subject: str) -> None:
     """Requests that no server knows have a receiver and no answer."""
     stage = RefusedStage()
@@ -80,7 +89,10 @@ def test_silence(subject: str) -> None:
     assert stage.bus.hasInterest(f"$JS.API.{subject}".encode())
 
 
-@pytest.mark.parametrize("subject", ["CONSUMER.MSG.NEXT.S.c", "DIRECT.GET.S", "DIRECT.GET.S.a"])
+@pytest.mark.parametrize(
+    "subject",
+    ["CONSUMER.MSG.NEXT.S", "CONSUMER.MSG.NEXT.S.c", "DIRECT.GET.S", "DIRECT.GET.S.a"],
+)
 def test_noResponders(subject: str) -> None:
     """Pulls and direct gets have no receiver."""
     assert not RefusedStage().bus.hasInterest(f"$JS.API.{subject}".encode())
