@@ -4,20 +4,51 @@ A mirror: a copy of another stream, with its sequences and times.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.streams.msgheaders import withoutExpectations
 from natsbroker.jetstream.streams.origins import OriginDelivery, OriginReader
 
+_log = Logger(namespace="natsbroker.jetstream")
+
 _HEADERS = b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"
+
+
+class MirroredMessage(NamedTuple):
+    """
+    The origin of one message.
+
+    @ivar refusals: how many messages of the mirror had been refused before.
+    """
+
+    reader: MirrorReader
+    refusals: int
+    delivery: OriginDelivery
+
+    @property
+    def isWithdrawn(self) -> bool:
+        return self.refusals != self.reader.refusals
+
+    def refused(self, error: JetStreamError) -> None:
+        self.reader.goBack(self.delivery, error)
 
 
 class MirrorReader(OriginReader):
     """
     Appends what the origin has. Sequences that are missing there are missing here.
+
+    Where the configuration of the mirror has more than that to say, what it takes is published to
+    it, with its sequence and its time. A message that it refuses, because it is full perhaps, is
+    read again until it takes it.
+
+    @ivar refusals: how many messages the mirror has refused.
     """
 
     kind = "MIRROR"
@@ -33,6 +64,9 @@ class MirrorReader(OriginReader):
         self._entries: list[Entry] = []
         self._records: list[Record] = []
         self._storing = 0
+        self._isVerbatim: bool | None = None  # Of this turn; C{None} before its first message.
+        self.refusals = 0
+        self._warned = ""
 
     @property
     def isStoring(self) -> bool:
@@ -45,6 +79,7 @@ class MirrorReader(OriginReader):
         return _HEADERS if self.source.consumer is None else b""
 
     async def position(self) -> int:
+        await self.stream.publisher.barrier()
         await self.stream.log.append([])
         return self.stream.last
 
@@ -57,12 +92,21 @@ class MirrorReader(OriginReader):
     def take(
         self, delivery: OriginDelivery, subject: bytes, headers: bytes, payload: bytes
     ) -> None:
+        if headers:
+            headers = withoutExpectations(headers)
+        if self._isVerbatim is None:
+            self._isVerbatim = self.stream.publisher.isVerbatim()
+        if not self._isVerbatim:
+            self._taken = delivery.sequence
+            message = MirroredMessage(self, self.refusals, delivery)
+            self.stream.publisher.takeFrom(message, subject, headers, payload)
+            return
         log, sequence = self.stream.log, delivery.sequence
         following = self._first + len(self._entries) if self._entries else log.nextSequence
         if sequence < following:
             return
         if sequence > following:
-            self.flush()
+            self._flush()
             self.guarded(log.skipTo(sequence))
         self._taken = sequence
         if not self._entries:
@@ -73,7 +117,33 @@ class MirrorReader(OriginReader):
         self._entries.append((subject, stored, payload, delivery.timestamp))
         self._records.append(Record(sequence, delivery.timestamp, subject, headers, payload))
 
+    def goBack(self, delivery: OriginDelivery, error: JetStreamError) -> None:
+        """
+        Read a message again later, and what follows it, because the stream has refused it.
+        """
+        self.refusals += 1
+        self.sequence = delivery.sequence - 1
+        self.lag = delivery.pending + 1
+        self.failed()
+        if error.description != self._warned:
+            self._warned = error.description
+            _log.warn(
+                "Error processing inbound mirror message for '{account}' > '{name}': {error}",
+                account=self.stream.account.name,
+                name=self.stream.name,
+                error=error.description,
+            )
+
     def flush(self) -> None:
+        if self._isVerbatim:
+            self._flush()
+        elif self._isVerbatim is not None:
+            publisher = self.stream.publisher
+            publisher.flush()
+            self.guarded(publisher.barrier().addCallback(lambda _: self._compare()))
+        self._isVerbatim = None
+
+    def _flush(self) -> None:
         entries, self._entries = self._entries, []
         records, self._records = self._records, []
         if entries:
@@ -99,7 +169,9 @@ class MirrorReader(OriginReader):
         Look whether the mirror has what its origin has. Of an empty origin that is not known.
         """
         stream = self.stream
-        if self._hasCaughtUp or self.lag or not stream.messages or stream.last < self._taken:
+        if self._hasCaughtUp or self.lag or stream.last < self._taken:
+            return
+        if not (stream.messages or self._taken):
             return
         self._hasCaughtUp = True
         stream.caughtUp()

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from natsbroker.jetstream.model.metadata import isSupportedLevel
 
+_FOR_ORIGIN = (b"Nats-Expected-", b"Nats-Batch-")
+_EMPTY = b"NATS/1.0\r\n\r\n"
+
 
 class MessageHeaders:
     """
@@ -64,6 +67,20 @@ def needsNewerApi(headers: bytes) -> bool:
         return False
     level = MessageHeaders(headers).get(b"Nats-Required-Api-Level")
     return not isSupportedLevel(level.decode("latin-1"))
+
+
+def withoutExpectations(block: bytes) -> bytes:
+    """
+    What a mirror or a stream with sources stores of a header block: all but what the publisher
+    meant for the origin only. Names are case sensitive.
+
+    @return: the block; empty if nothing is left.
+    """
+    if b"Nats-" not in block:
+        return block
+    lines = block.split(b"\r\n")
+    left = b"\r\n".join(each for each in lines if not each.startswith(_FOR_ORIGIN))
+    return b"" if left == _EMPTY else left
 
 
 def withoutHeader(block: bytes, name: bytes) -> bytes:

@@ -24,13 +24,14 @@ from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.schedules.checks import ScheduleChecks
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
 from natsbroker.jetstream.streams.counters import CounterPlace, CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.origins import OriginDelivery
 from natsbroker.jetstream.streams.publishanswers import (
     DUPLICATE,
     ONLY_STORED,
@@ -38,12 +39,14 @@ from natsbroker.jetstream.streams.publishanswers import (
     ISourced,
     PublishAnswers,
     StreamBatch,
+    refuseAll,
     storeFailed,
     tracedIn,
 )
-from natsbroker.jetstream.streams.publishchecks import PublishChecks
+from natsbroker.jetstream.streams.publishchecks import PublishChecks, Rollups, isLimited
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
+from natsbroker.jetstream.streams.storageuse import StreamAppends
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.values import Message, Run
@@ -78,9 +81,7 @@ class StreamPublisher:
         self._use = self._checks.room
         self._batch: StreamBatch | None = None
         self._judging = JudgementQueue(stream, self.subjects, self._judge, self._refuse, self.flush)
-        self._inFlight = 0
-        self._inFlightMessages = 0
-        self._inFlightBytes = 0
+        self._appends = StreamAppends(stream)
         self._isClosed = False
         self.configured()
 
@@ -100,12 +101,11 @@ class StreamPublisher:
         self._republisher = republisherOf(self._stream, self.subjects)
         if not config.allow_batched:
             self._fast.close()
-        self._isLimited = config.discard is DiscardPolicy.NEW and (
-            config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
-        )
+        self._isLimited = isLimited(config)
         self._keepsNothing = config.retention is RetentionPolicy.INTEREST
         isPlain = transform is None and self._republisher is None and not self._keepsNothing
         isPlain = isPlain and not (self._isLimited or config.sealed or config.allow_msg_counter)
+        self._isVerbatim = isPlain and config.max_msg_size < 0 and not config.allow_rollup_hdrs
         self.steps.configured(isPlain)
         self._use.configured()
 
@@ -130,7 +130,7 @@ class StreamPublisher:
         """
         Whether something that was taken is not durable yet.
         """
-        return self._inFlight > 0 or self._judging.isWaiting
+        return self._appends.count > 0 or self._judging.isWaiting
 
     def barrier(self) -> Deferred[Any]:
         """
@@ -138,7 +138,7 @@ class StreamPublisher:
         """
         if self._judging.isWaiting:
             return self._judging.whenDrained().addCallback(lambda _: self.barrier())
-        if not self._inFlight:
+        if not self._appends.count:
             return succeed(None)
         return self._stream.written()
 
@@ -188,6 +188,12 @@ class StreamPublisher:
         if not self._isClosed:
             self._judging.take(Arrived(subject, b"", headers, payload, True, origin=origin))
 
+    def isVerbatim(self) -> bool:
+        """
+        Tell whether a mirror can append what it reads: nothing is to be checked or changed.
+        """
+        return self._isVerbatim and not (self._judging.isWaiting or self._use.isNear())
+
     def takeIf(
         self, subject: bytes, headers: bytes, payload: bytes, place: bytes, last: int
     ) -> None:
@@ -206,10 +212,13 @@ class StreamPublisher:
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced, condition, last, trace, _ = published
+        subject, reply, headers, payload, isSourced, condition, last, trace, origin = published
         if condition and self._checks.lastOf(condition) != last:
             return
         config = self._stream.config
+        delivery = None if origin is None else origin.delivery
+        if origin is not None and delivery is not None and not self._reach(origin, delivery):
+            return
         if reply.endswith(SUFFIX) and not isSourced:
             self._fast.take(published)
             return
@@ -224,7 +233,7 @@ class StreamPublisher:
         self._checks.checkSize(len(headers), len(payload))
         messageId = rollup = tail = b""
         increment = ttl = None
-        now = self._account.now()
+        now = self._account.now() if delivery is None else delivery.timestamp
         if known is not None:
             messageId = known.get(b"Nats-Msg-Id")
             increment = incrementOf(known, payload, config.allow_msg_counter, isSourced)
@@ -234,7 +243,7 @@ class StreamPublisher:
             if not isSourced and self._schedules.check(known, subject):
                 known, headers = self._checks.asRollup(known, headers)
             self._checks.checkOrigin(known, isSourced)
-            if messageId:
+            if messageId and delivery is None:
                 sequence = self.duplicates.find(messageId, now)
                 if sequence is not None:
                     if trace is not None:
@@ -251,7 +260,10 @@ class StreamPublisher:
             if trace.isOnly:
                 return
         if not isKept:
-            self._skip(reply, messageId, now, self._checks.rollupsOf(subject, headers, rollup, 0))
+            self.flush()
+            if origin is None or not origin.isWithdrawn:
+                rollups = self._checks.rollupsOf(subject, headers, rollup, 0)
+                self._skip(reply, messageId, now, rollups)
             return
         if ttl is not None:
             headers = self._checks.withTtl(headers, ttl)
@@ -270,6 +282,8 @@ class StreamPublisher:
             )
             tail = b"," + payload[1:-1]
         self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
+        if origin is not None:
+            self._opened().origins.append(origin)
 
     def _transformed(self, subject: bytes) -> bytes:
         if self._transform is None:
@@ -323,14 +337,7 @@ class StreamPublisher:
         return not self._keepsNothing or self._stream.consumers.isWanted(subject)
 
     def _usage(self) -> tuple[int, int]:
-        """
-        Messages and bytes of the stream, with those being appended.
-        """
-        messages = self._stream.messages + self._inFlightMessages
-        size = self._stream.size + self._inFlightBytes
-        if self._batch is None:
-            return messages, size
-        return messages + len(self._batch.entries), size + self._batch.size
+        return self._appends.usage(self._batch)
 
     def put(
         self,
@@ -365,28 +372,35 @@ class StreamPublisher:
             self._republisher.add(batch, subject)
         self.subjects.stored(subject, sequence)
 
-    def _skip(
-        self, reply: bytes, messageId: bytes, now: int, rollups: list[tuple[bytes, int]]
-    ) -> None:
+    def _skip(self, reply: bytes, messageId: bytes, now: int, rollups: Rollups) -> None:
         """
         Use a sequence for a message that nobody wants: it is acknowledged and not stored.
         """
-        self.flush()
-        log = self._stream.log
-        sequence = log.nextSequence
+        sequence = self._nextSequence()
         if messageId:
             self.duplicates.add(messageId, sequence, now)
         self.duplicates.last = messageId
-        self._inFlight += 1
-        self._stream.skippedAt = now
-        skipping = log.skipTo(sequence + 1)
-        skipping.addCallbacks(
+        self._stream.skippedAt = self._account.now()
+        self._appends.skipTo(sequence + 1).addCallbacks(
             lambda _: self._answer(reply, self._answers.stored(sequence)),
             lambda failure: self._refuse(reply, storeFailed(failure)),
         )
-        skipping.addBoth(self._settled, 0, 0)
         if rollups:
             self._account.run(self._stream.rollUp(sequence, rollups))
+
+    def _reach(self, origin: ISourced, delivery: OriginDelivery) -> bool:
+        """
+        Leave out the sequences before a message that a mirror has read.
+
+        @return: whether the message is still to be stored.
+        """
+        sequence = delivery.sequence
+        if sequence > self._nextSequence():
+            self.flush()
+            if not origin.isWithdrawn:
+                skipping = self._appends.skipTo(sequence)
+                skipping.addErrback(lambda failure: refuseAll([origin], storeFailed(failure)))
+        return sequence >= self._nextSequence() and not origin.isWithdrawn
 
     def flush(self) -> None:
         """
@@ -396,25 +410,12 @@ class StreamPublisher:
         self._use.forget()
         if batch is None:
             return
-        if not batch.entries and not self._inFlight:
+        if not batch.entries and not self._appends.count:
             self._answerAll(batch, batch.first)
             return
-        messages, size = len(batch.entries), batch.size
-        self._inFlight += 1
-        self._inFlightMessages += messages
-        self._inFlightBytes += size
-        storing = self._stream.log.append(batch.entries)
-        storing.addBoth(self._settled, messages, size)
-        storing.addCallbacks(
-            self._stored, self._failed, callbackArgs=(batch,), errbackArgs=(batch,)
-        )
+        storing = self._appends.append(batch.entries, batch.size)
+        storing.addCallbacks(self._stored, self._failed, (batch,), errbackArgs=(batch,))
         storing.addErrback(lambda each: _log.failure("What follows storing failed", each))
-
-    def _settled(self, result: Any, messages: int, size: int) -> Any:
-        self._inFlight -= 1
-        self._inFlightMessages -= messages
-        self._inFlightBytes -= size
-        return result
 
     def _stored(self, sequences: range, batch: StreamBatch) -> None:
         stream = self._stream
@@ -455,11 +456,10 @@ class StreamPublisher:
         """
         error = storeFailed(failure)
         if not failure.check(StoreError):
-            _log.failure(
-                "Storing messages of stream {name} failed", failure, name=self._stream.name
-            )
+            _log.failure("Storing messages of {name} failed", failure, name=self._stream.name)
         self.duplicates.forgetFrom(batch.first)
         self.forget()
+        refuseAll(batch.origins, error)
         text = self._answers.error(error)
         for reply, answer, place, _, count in batch.answers:
             for _ in range(count if answer is None or place != ONLY_STORED else 0):

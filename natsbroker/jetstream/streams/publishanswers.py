@@ -5,8 +5,8 @@ What publishers to a stream receive, byte for byte as nats-server writes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from twisted.python.failure import Failure
 
@@ -16,6 +16,9 @@ from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.wire.values import Message
+
+if TYPE_CHECKING:
+    from natsbroker.jetstream.streams.origins import OriginDelivery
 
 ONLY_STORED = -1
 """The place of an answer that is not sent if the entries cannot be stored."""
@@ -117,15 +120,29 @@ class ISourced(Protocol):
 
     @ivar isWithdrawn: whether it is not to be stored: one before it was refused, and both
         will be read again.
+    @ivar delivery: of a message in a mirror, which keeps its sequence and its time; C{None} in
+        other streams.
     """
 
     @property
     def isWithdrawn(self) -> bool: ...
 
+    @property
+    def delivery(self) -> OriginDelivery | None: ...
+
     def refused(self, error: JetStreamError) -> None:
         """
         The stream does not take the message.
         """
+
+
+def refuseAll(origins: Sequence[ISourced], error: JetStreamError) -> None:
+    """
+    Have messages read again that could not be stored.
+    """
+    for origin in origins:
+        if not origin.isWithdrawn:
+            origin.refused(error)
 
 
 class Arrived(NamedTuple):
@@ -137,7 +154,8 @@ class Arrived(NamedTuple):
     @ivar place: a message of the stream itself is stored only if C{last} is the last sequence of
         this subject; empty for other messages.
     @ivar trace: what becomes of a message that is traced; C{None} for others.
-    @ivar origin: of a message that was taken from a source; C{None} for others.
+    @ivar origin: of a message that was taken from a source or a mirror's origin; C{None} for
+        others.
     """
 
     subject: bytes
@@ -173,6 +191,7 @@ class StreamBatch:
         with the sequence and the entry.
     @ivar unwanted: places of entries to remove: no consumer of an interest stream wants them, and
         they are stored for the sake of the atomic batch that they belong to.
+    @ivar origins: of the entries that were read from another stream.
     @ivar failures: reply subjects of messages of fast batches, with what ends the batch, for the
         case that nothing is stored.
     """
@@ -183,6 +202,7 @@ class StreamBatch:
         "entries",
         "failures",
         "first",
+        "origins",
         "rollups",
         "size",
         "unwanted",
@@ -195,6 +215,7 @@ class StreamBatch:
         self.rollups: list[tuple[bytes, int]] = []
         self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
         self.unwanted: list[int] = []
+        self.origins: list[ISourced] = []
         self.failures: list[tuple[bytes, Callable[[], object]]] = []
         self.size = 0
 

@@ -4,10 +4,12 @@ The checks of a published message that look at its headers.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.streamconfig import DiscardPolicy
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
 from natsbroker.jetstream.streams.msgheaders import (
@@ -24,9 +26,20 @@ LONGEST_HEADERS = 65535
 _UNSIGNED = (1 << 64) - 1
 """A value that is no number is the largest one."""
 
+Rollups: TypeAlias = list[tuple[bytes, int]]
+"""What messages replace; see L{PublishChecks.rollupsOf}."""
+
 _FULL_MESSAGES = "maximum messages exceeded"
 _FULL_BYTES = "maximum bytes exceeded"
 _FULL_SUBJECT = "maximum messages per subject exceeded"
+
+
+def isLimited(config: StreamConfig) -> bool:
+    """
+    Whether a stream refuses messages that it has no room for.
+    """
+    hasLimits = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
+    return config.discard is DiscardPolicy.NEW and hasLimits
 
 
 class PublishChecks:
@@ -168,9 +181,7 @@ class PublishChecks:
             raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
         return kind
 
-    def rollupsOf(
-        self, subject: bytes, headers: bytes, rollup: bytes, place: int
-    ) -> list[tuple[bytes, int]]:
+    def rollupsOf(self, subject: bytes, headers: bytes, rollup: bytes, place: int) -> Rollups:
         """
         What a message replaces: by a rollup, and as the end of a schedule.
 

@@ -16,7 +16,11 @@ from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.sourceconsumers import sourceHash, sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.msgheaders import (
+    MessageHeaders,
+    withoutExpectations,
+    withoutHeader,
+)
 from natsbroker.jetstream.streams.origins import OriginDelivery, OriginReader
 from natsbroker.jetstream.streams.reading import SLICE
 
@@ -27,17 +31,13 @@ HEADER = b"Nats-Stream-Source"
 IDENTITY = b"Nats-Stream-Identity"
 _EMPTY = b"NATS/1.0\r\n\r\n"
 
-#: Headers that the publisher meant for the origin.
-_FOR_ORIGIN = (b"nats-expected-", b"nats-batch-", HEADER.lower() + b":")
-
 
 def withSource(headers: bytes, value: bytes) -> bytes:
     """
     A header block with C{Nats-Stream-Source}, and without what was meant for the origin only.
     """
-    lines = (headers or _EMPTY).split(b"\r\n")[:-2]
-    kept = [each for each in lines if not each.lower().startswith(_FOR_ORIGIN)]
-    return b"\r\n".join([*kept, b"%b: %b" % (HEADER, value), b"", b""])
+    block = withoutHeader(withoutExpectations(headers), HEADER) or _EMPTY
+    return b"%b%b: %b\r\n\r\n" % (block[:-2], HEADER, value)
 
 
 class SourcedMessage(NamedTuple):
@@ -46,11 +46,13 @@ class SourcedMessage(NamedTuple):
 
     @ivar refusals: how many messages of the source had been refused before.
     @ivar before: the last sequence of the origin that was taken before.
+    @ivar delivery: C{None}: the stream gives it another sequence.
     """
 
     reader: SourceReader
     refusals: int
     before: int
+    delivery: None = None
 
     @property
     def isWithdrawn(self) -> bool:

@@ -1,12 +1,20 @@
 """
-The room that the limits of a stream's account and of the server leave for messages.
+The room that the limits of a stream's account and of the server leave for messages, and what is
+being appended.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces.records import Entry
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.limits import StorageBounds
+from natsbroker.jetstream.streams.publishanswers import StreamBatch
 
 NEAR = 32 << 20
 """The bytes below which each message is checked. One turn brings less."""
@@ -72,3 +80,54 @@ class StorageUse:
             raise errors.INSUFFICIENT_RESOURCES()
         if 0 <= others.account < others.accountUsed + own + size:
             raise errors.ACCOUNT_RESOURCES_EXCEEDED()
+
+
+class StreamAppends:
+    """
+    What the publisher of one stream has given to the log, and what is not durable yet.
+
+    @ivar count: how many appends and skips are not durable.
+    """
+
+    def __init__(self, stream: PublishedStream) -> None:
+        self._stream = stream
+        self.count = 0
+        self._messages = 0
+        self._size = 0
+
+    def append(self, entries: Sequence[Entry], size: int) -> Deferred[Any]:
+        """
+        Append messages.
+
+        @param size: of all of them.
+        """
+        self.count += 1
+        self._messages += len(entries)
+        self._size += size
+        appending: Deferred[Any] = self._stream.log.append(entries)
+        return appending.addBoth(self._settled, len(entries), size)
+
+    def skipTo(self, sequence: int) -> Deferred[Any]:
+        """
+        Give the next message a higher sequence.
+        """
+        self.count += 1
+        skipping: Deferred[Any] = self._stream.log.skipTo(sequence)
+        return skipping.addBoth(self._settled, 0, 0)
+
+    def _settled(self, result: Any, messages: int, size: int) -> Any:
+        self.count -= 1
+        self._messages -= messages
+        self._size -= size
+        return result
+
+    def usage(self, batch: StreamBatch | None) -> tuple[int, int]:
+        """
+        Messages and bytes of the stream, with those being appended.
+
+        @param batch: what will be appended next.
+        """
+        messages, size = self._stream.messages + self._messages, self._stream.size + self._size
+        if batch is None:
+            return messages, size
+        return messages + len(batch.entries), size + batch.size

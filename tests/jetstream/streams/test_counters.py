@@ -193,6 +193,7 @@ class Origin:
     """Where a message comes from; it does not mind that the message is refused."""
 
     isWithdrawn = False
+    delivery = None
 
     def refused(self, error: JetStreamError) -> None:
         pass

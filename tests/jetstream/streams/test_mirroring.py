@@ -6,21 +6,25 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
+from twisted.logger import capturedLogs, formatEvent
 
 from natsbroker.interfaces.records import StoreFull
+from natsbroker.jetstream.model.limits import StorageBounds
 from natsbroker.jetstream.streams.mirroring import MirrorReader
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.wire.values import Message
 from tests.jetstream.api.support import ApiStage
-from tests.jetstream.support import filled
+from tests.jetstream.support import SECOND, filled
 
 
-def mirrored(stage: ApiStage, **mirror: Any) -> Any:
+def mirrored(stage: ApiStage, config: Any = None, **mirror: Any) -> Any:
     """Create the mirror C{M} of C{S}, and let it catch up."""
-    answer = stage.ask("STREAM.CREATE.M", {"name": "M", "mirror": {"name": "S", **mirror}})
-    assert "error" not in answer
+    config = {"name": "M", "mirror": {"name": "S", **mirror}, **(config or {})}
+    assert "error" not in stage.ask("STREAM.CREATE.M", config)
     stage.clock.advance(0.1)
     stage.settle()
     return stage.jetstream.streams["M"]
@@ -192,11 +196,12 @@ class TestLife:
         stage.settle()
         assert stage.stored(mirror) == [(1, b"s.a", b"first")]
 
-    def test_notStored(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("config", [{}, {"allow_rollup_hdrs": True}])
+    def test_notStored(self, monkeypatch: pytest.MonkeyPatch, config: Any) -> None:
         """What could not be stored is read again later."""
         stage = ApiStage()
         stage.make()
-        mirror = mirrored(stage)
+        mirror = mirrored(stage, config)
         append = mirror.log.append
 
         def full(batch: Any) -> Any:
@@ -237,6 +242,200 @@ class TestLife:
         stage.settle()
         assert not stage.jetstream.streams["S"].consumers
         assert stage.publish(b"s.a") == b'{"stream":"S","seq":1}'
+
+
+class TestConfiguration:
+    """What a mirror does by its own configuration, as any stream does."""
+
+    def test_transform(self) -> None:
+        """The transform of the stream follows those of the mirror; sequences and times stay."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        stage.ask("STREAM.MSG.DELETE.S", {"seq": 3})
+        stage.clock.advance(5)
+        config = {"subject_transform": {"src": "p.*", "dest": "r.$1"}}
+        transforms = [{"src": "s.*", "dest": "p.$1"}]
+        mirror = mirrored(stage, config, subject_transforms=transforms)
+        stage.publish(b"s.c", b"c", A="1")
+        stage.settle()
+        origin = stage.wait(stage.jetstream.streams["S"].read((), 1)).records
+        assert [each.sequence for each in origin] == [1, 2, 4, 5, 6]
+        assert stage.wait(mirror.read((), 1)).records == [
+            each._replace(subject=b"r" + each.subject[1:]) for each in origin
+        ]
+
+    def test_republish(self) -> None:
+        """Copies say that they come from the mirror."""
+        stage = ApiStage()
+        stage.make()
+        inbox = stage.inbox(b"rp.>")
+        stage.publish(b"s.a", b"1")
+        mirrored(stage, {"republish": {"src": ">", "dest": "rp.>"}})
+        stage.publish(b"s.a", b"2")
+        stage.settle()
+        assert [(each.subject, each.payload) for each in inbox.got] == [
+            (b"rp.s.a", b"1"),
+            (b"rp.s.a", b"2"),
+        ]
+        known = MessageHeaders(inbox.got[1].headers)
+        names = (b"Nats-Stream", b"Nats-Sequence", b"Nats-Last-Sequence")
+        assert [known.get(each) for each in names] == [b"M", b"2", b"1"]
+
+    def test_interest(self) -> None:
+        """What no consumer wants is left out, and a consumer gets what came after it."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        mirror = mirrored(stage, {"retention": "interest"})
+        assert (mirror.messages, mirror.first, mirror.last) == (0, 6, 5)
+        config = {"filter_subject": "s.b", "deliver_subject": "d", "ack_policy": "explicit"}
+        inbox = stage.inbox(b"d")
+        stage.ask("CONSUMER.CREATE.M", {"stream_name": "M", "config": config})
+        stage.publish(b"s.a", b"no")
+        stage.publish(b"s.b", b"yes")
+        stage.settle()
+        assert stage.stored(mirror) == [(7, b"s.b", b"yes")]
+        assert inbox.payloads == [b"yes"]
+
+    def test_rollup(self) -> None:
+        """A mirror that allows rollups heeds those that it copies."""
+        stage = ApiStage()
+        stage.make(allow_rollup_hdrs=True)
+        mirror = mirrored(stage, {"allow_rollup_hdrs": True})
+        filled(stage)
+        stage.publish(b"s.a", b"r", Nats_Rollup="sub")
+        stage.settle()
+        assert sequences(stage, mirror) == [2, 4, 6]
+
+    def test_repeated(self) -> None:
+        """A message id that the origin has taken twice is no reason to leave out the second."""
+        stage = ApiStage()
+        stage.make(duplicate_window=SECOND)
+        config = {"allow_rollup_hdrs": True, "duplicate_window": 100 * SECOND}
+        mirror = mirrored(stage, config)
+        for _ in range(2):
+            stage.publish(b"s.a", b"x", Nats_Msg_Id="1")
+            stage.clock.advance(5)
+        assert sequences(stage, mirror) == [1, 2]
+
+    @pytest.mark.parametrize("config", [{}, {"allow_rollup_hdrs": True}])
+    def test_headers(self, config: Any) -> None:
+        """What the publisher meant for the origin is left out."""
+        stage = ApiStage()
+        stage.make()
+        stage.publish(b"s.a", b"", Nats_Expected_Stream="S", A="1")
+        stage.publish(b"s.a", b"", Nats_Expected_Last_Sequence="1")
+        found = stage.wait(mirrored(stage, config).read((), 1)).records
+        assert [each.headers for each in found] == [b"NATS/1.0\r\nA: 1\r\n\r\n", b""]
+
+
+class TestRefused:
+    """Messages that a mirror has no room for."""
+
+    @pytest.mark.parametrize(
+        "limits",
+        [
+            {"max_msgs": 2},
+            {"max_bytes": 100},
+            {"max_msgs_per_subject": 1, "discard_new_per_subject": True},
+        ],
+    )
+    def test_full(self, limits: Any) -> None:
+        """A full mirror waits for room, goes on where it was, and says once why it waits."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        with capturedLogs() as events:
+            mirror = mirrored(stage, {"discard": "new", **limits})
+            for _ in range(3):
+                found = sequences(stage, mirror)
+                stage.clock.pump([1.0] * 12)
+                stage.settle()
+                assert sequences(stage, mirror) == found == [1, 2]
+        assert stage.ask("STREAM.INFO.M")["mirror"] == {"name": "S", "lag": 3, "active": ANY}
+        (said,) = map(formatEvent, events)
+        assert said is not None
+        assert said.startswith("Error processing inbound mirror message for 'A' > 'M': maximum ")
+        while mirror.last < 5:
+            stage.ask("STREAM.PURGE.M")
+            stage.clock.pump([1.0] * 12)
+            stage.settle()
+            found += sequences(stage, mirror)
+        assert found == [1, 2, 3, 4, 5]
+        assert stage.ask("STREAM.INFO.M")["mirror"]["lag"] == 0
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_tooLarge(self, place: int) -> None:
+        """Nothing behind a message that is too large is stored before the limit is raised."""
+        stage = ApiStage()
+        stage.make()
+        bodies = [b"1", b"2", b"3"]
+        bodies[place] *= 100
+        for body in bodies:
+            stage.publish(b"s.a", body)
+        mirror = mirrored(stage, {"max_msg_size": 90})
+        stage.publish(b"s.a", b"4")
+        stage.clock.pump([1.0] * 12)
+        stage.settle()
+        assert len(sequences(stage, mirror)) == place
+        stage.ask("STREAM.UPDATE.M", {"name": "M", "mirror": {"name": "S"}, "max_msg_size": 100})
+        stage.clock.pump([1.0] * 12)
+        stage.settle()
+        assert sequences(stage, mirror) == [1, 2, 3, 4]
+
+    def test_account(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The limits of the account hold for mirrors without any of their own."""
+        stage = ApiStage()
+        stage.make()
+        filled(stage)
+        bounds = StorageBounds(server=-1, serverUsed=0, account=100, accountUsed=0)
+        with monkeypatch.context() as patched:
+            patched.setattr(stage.jetstream, "isBounded", lambda storage: True)
+            patched.setattr(stage.jetstream, "bounds", lambda storage, own: bounds)
+            mirror = mirrored(stage)
+            assert sequences(stage, mirror) == [1, 2]
+        mirror.publisher.configured()
+        stage.clock.pump([1.0] * 12)
+        stage.settle()
+        assert sequences(stage, mirror) == [1, 2, 3, 4, 5]
+
+    @pytest.mark.parametrize("part", ["eachTally", "append", "skipTo"])
+    @pytest.mark.parametrize(
+        ("config", "mirror"),
+        [
+            (
+                {"discard": "new", "max_msgs_per_subject": 9, "discard_new_per_subject": True},
+                {"filter_subject": "s.b"},
+            ),
+            ({"retention": "interest"}, {}),
+        ],
+    )
+    def test_storeFails(
+        self, monkeypatch: pytest.MonkeyPatch, part: str, config: Any, mirror: Any
+    ) -> None:
+        """If the store cannot do something, all that followed is read again."""
+        stage = ApiStage()
+        stage.make()
+        stream = mirrored(stage, config, **mirror)
+        consumer = {"durable_name": "c", "filter_subject": "s.b", "ack_policy": "explicit"}
+        stage.ask("CONSUMER.DURABLE.CREATE.M.c", {"stream_name": "M", "config": consumer})
+        where = stream if part == "eachTally" else stream.log
+        original = getattr(where, part)
+
+        def full(*values: Any) -> Any:
+            return original(*values) if values == ([],) else fail(StoreFull("full"))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(where, part, full)
+            filled(stage)
+            stage.settle()
+        stage.clock.pump([1.0] * 12)
+        stage.settle()
+        assert sequences(stage, stream) == [2, 4]
+        stage.publish(b"s.b", b"more")
+        stage.settle()
+        assert sequences(stage, stream) == [2, 4, 6]
 
 
 class TestDirectGet:

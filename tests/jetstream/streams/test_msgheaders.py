@@ -11,6 +11,7 @@ from natsbroker.jetstream.streams.msgheaders import (
     expectedSequence,
     needsNewerApi,
     withHeader,
+    withoutExpectations,
 )
 
 
@@ -44,3 +45,19 @@ def test_needsNewerApi(level: bytes, isNewer: bool) -> None:
     """A level above this server's, or no number, cannot be served."""
     assert needsNewerApi(b"NATS/1.0\r\nNats-Required-Api-Level: %b\r\n\r\n" % level) is isNewer
     assert not needsNewerApi(b"NATS/1.0\r\nA: 9\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ([b"Nats-Expected-Stream: S", b"Nats-Batch-Id: 1", b"A: 1"], [b"A: 1"]),
+        ([b"nats-expected-stream: S", b"A: Nats-Batch-Id"], None),
+        ([b"Nats-Batch-Commit: 1"], []),
+    ],
+)
+def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> None:
+    """Names are case sensitive. Of a block that has nothing else, nothing is left."""
+    block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
+    expected = block if left is None else b"\r\n".join([b"NATS/1.0", *left, b"", b""])
+    assert withoutExpectations(block) == (b"" if left == [] else expected)
+    assert withoutExpectations(b"") == b""

@@ -214,8 +214,11 @@ class TestHeader:
 
     def test_forOrigin(self) -> None:
         """What was meant for the origin is left out."""
-        block = b"NATS/1.0\r\nNats-Expected-Stream: S\r\nA: 1\r\nNats-Stream-Source: x\r\n\r\n"
-        assert withSource(block, b"v") == b"NATS/1.0\r\nA: 1\r\nNats-Stream-Source: v\r\n\r\n"
+        block = b"NATS/1.0\r\nNats-Expected-Stream: S\r\n%bNats-Stream-Source: x\r\n\r\n"
+        expected = b"NATS/1.0\r\n%bNats-Stream-Source: v\r\n\r\n"
+        assert withSource(block % b"", b"v") == expected % b""
+        kept = b"A: 1\r\nnats-expected-stream: S\r\n"
+        assert withSource(block % kept, b"v") == expected % kept
 
 
 def test_originIsCreatedAgain() -> None:
