@@ -294,6 +294,19 @@ class CommitThread(Generic[Owner]):
                 self._refusal = error
         self.tell(self.owner.refused, jobs, error)
 
+    def freeing(self, jobs: list[Job]) -> list[Job]:
+        """
+        Let what needs space wait for what is deleted before it, which shall not fail with it.
+
+        @return: what does not wait; all, if nothing is deleted.
+        """
+        count = next((n for n, job in enumerate(jobs) if not job.frees), len(jobs))
+        if not count and not self.leftover:
+            return jobs
+        with self._lock:
+            self._queue[:0] = jobs[count:]
+        return jobs[:count]
+
     def takeAgain(self) -> None:
         with self._condition:
             if not isinstance(self._refusal, StoreClosed):

@@ -87,12 +87,14 @@ class Job:
     @ivar identity: of the log that it is about, or 0.
     @ivar space: the name of the space of state that it is about, or empty.
     @ivar writes: whether there is anything to commit for it.
+    @ivar frees: whether it makes the store no larger, but for what a deletion leaves behind.
     """
 
     weight = 100
     identity = 0
     space = ""
     writes = True
+    frees = False
 
     def __init__(self) -> None:
         self.deferred: Deferred[Any] = Deferred()
@@ -132,6 +134,7 @@ class BarrierJob(Job):
     """
 
     writes = False
+    frees = True
 
 
 class LogJob(Job):
@@ -161,6 +164,8 @@ class AppendJob(LogJob):
 
 
 class WriterJob(LogJob):
+    frees = True
+
     def __init__(self, identity: int, do: Callable[[ILogWriter], Any]) -> None:
         super().__init__(identity)
         self._do = do
@@ -174,6 +179,8 @@ class WriterJob(LogJob):
 
 
 class DiscardJob(LogJob):
+    frees = True
+
     def __init__(self, identity: int, sequence: int) -> None:
         super().__init__(identity)
         self._sequence = sequence
@@ -198,6 +205,7 @@ class ChangeJob(Job):
         super().__init__()
         self.space = space
         self._changes = dict(changes)
+        self.frees = all(value is None for value in changes.values())
         self.weight = 100 + sum(len(key) + len(value or b"") for key, value in changes.items())
 
     def apply(self, transaction: Any) -> None:

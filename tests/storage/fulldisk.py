@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
 from natsbroker.interfaces.records import StoreFull
+from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.history import Recorder
@@ -93,8 +96,64 @@ def main(directory: Path) -> None:
     fill(directory / "rest")
     reactor.wait(log.delete(range(1, 100)))
     assert len(readAll(reactor, log)) == acknowledged + len(BATCH) - 99
+
+    store = reuse(reactor, store, log, directory)
     reactor.wait(store.close())
     print("fine")
+
+
+class HeldJob(Job):
+    """
+    Keeps the thread that writes, until it is let go.
+    """
+
+    frees = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+        self.go = threading.Event()
+
+    def apply(self, transaction: Any) -> None:
+        self.begun.set()
+        self.go.wait()
+
+
+def reuse(reactor: PumpedReactor, store: Any, log: Any, directory: Path) -> Any:
+    """
+    Store again and again what fits into a file on a full disk, and delete it.
+
+    @return: the store, which was opened again.
+    """
+    other: Any = reactor.wait(store.open("other"))
+    for again in range(3):
+        first = log.nextSequence
+        try:
+            while True:
+                reactor.wait(log.append(BATCH))
+        except StoreFull:
+            pass
+        fails(reactor, log.append(BATCH * 50))
+        assert log.nextSequence > first or not again
+        reactor.wait(log.discardBefore(log.nextSequence))
+        assert readAll(reactor, log) == []
+        reactor.wait(other.append([(b"s", b"", b"x", 0)]))
+    reactor.wait(store.close())
+    store = reactor.wait(openLMDB(reactor, directory / "store"))
+    log, other = reactor.wait(store.open("log")), reactor.wait(store.open("other"))
+    assert len(readAll(reactor, other)) == 3
+    last = reactor.wait(log.append(BATCH)).stop - 1
+    held = HeldJob()
+    store.ask(held)
+    held.begun.wait()  # What is asked now is one group.
+    discarding, appending = log.discardBefore(last), log.append(BATCH * 350)
+    held.go.set()
+    reactor.wait(discarding)
+    fails(reactor, appending)
+    assert len(readAll(reactor, log)) == 1
+    reactor.wait(store.drop("log"))
+    reactor.wait(other.append(BATCH))
+    return store
 
 
 def readAll(reactor: PumpedReactor, log: Any) -> list[Any]:
@@ -109,4 +168,9 @@ def readAll(reactor: PumpedReactor, log: Any) -> list[Any]:
 
 if __name__ == "__main__":
     os.umask(0o077)
-    main(Path(sys.argv[1]))
+    try:
+        main(Path(sys.argv[1]))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # The store's threads would go on.

@@ -17,7 +17,7 @@ verified, and only if that succeeds it goes on.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -32,16 +32,11 @@ from natsbroker.storage.grouping import MOST, MOST_UNSYNCED, GroupPatience
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth, JournalGroup, LMDBCommit
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
-from natsbroker.storage.lmdb.files import Mark
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journalWriter
-from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
 from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBTransaction, recordsIn
 from natsbroker.storage.lmdb.trimming import MOST_KNOWN, TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
-
-RESERVED = 16384
-"""How many sequences are reserved at a time."""
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
@@ -91,6 +86,8 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._patience = GroupPatience(MOST if isSynced else MOST_UNSYNCED)
 
     def commitGroup(self, jobs: list[Job]) -> bool:
+        if self._opened.environment.full is not None:
+            jobs = self.freeing(jobs)
         if not self.leftover and not any(job.writes for job in jobs):
             self.tell(self.owner.committed, LMDBCommit(jobs))
             return False
@@ -99,8 +96,15 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 return True
             transaction, gone = self._commit(jobs)
         except Exception as failure:
-            if isinstance(failure, lmdb.MapFullError) and self._opened.environment.grow():
-                return self.commitGroup(jobs)
+            environment = self._opened.environment
+            if isinstance(failure, lmdb.MapFullError):
+                if environment.full is None and environment.grow():
+                    return self.commitGroup(jobs)
+                failure = environment.full or failure
+            first = self.freeing(jobs) if isinstance(asStoreError(failure), StoreFull) else jobs
+            if len(first) < len(jobs):
+                self._undo()
+                return self.commitGroup(first)
             self._fail(jobs, failure)
             return False
         outcome = self._committed(transaction, jobs, gone)
@@ -122,9 +126,10 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             return False
         if growth.room > backlog.room:
             # What is acknowledged must get into the database even if the disk is full by then.
-            opened.environment.prepare(growth.room)
+            if not opened.environment.promise(growth.room):
+                return False
             backlog.room = growth.room
-        self._reserve(growth.rows)
+        opened.marks.reserve(opened.mark, growth.rows)
         group = self._group(jobs, growth)
         began = perf_counter()
         if not opened.journal.append(group.generation, opened.generation, group.blobs):
@@ -171,7 +176,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
         growth = backlog.after(jobs, self._rows, self._policies, self._trimmed)
-        if growth is None or growth.room > backlog.room or self._beyond(growth.rows):
+        if growth is None or growth.room > backlog.room or opened.marks.beyond(growth.rows):
             return False
         group = self._group(jobs, growth)
         frame = journal.frame(group.generation, opened.generation, group.blobs)
@@ -291,27 +296,34 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         isSmall = sum(job.weight for job in jobs) <= LARGEST_FRAME
         if self.leftover or not (isSmall and self._backlog.rows and logs <= self._trimmed.keys()):
             return False
+        self._commitBacklog()
+        return True
+
+    def _commitBacklog(self) -> None:
         transaction, gone = self._commit([])
         self.tell(self.owner.committed, self._committed(transaction, [], gone))
         self._note(transaction)
-        return True
 
     def _commit(self, jobs: list[Job]) -> tuple[LMDBTransaction, list[int]]:
         """
         @return: the transaction, and dropped logs of which nothing is left.
         """
         opened = self._opened
-        jobs = self._backlog.jobs + jobs
+        asked, jobs = jobs, self._backlog.jobs + jobs
         identities = {job.identity for job in jobs} | self.leftover
         weight = sum(job.weight for job in jobs) + LOG_WEIGHT * len(identities)
-        opened.environment.prepare(weight)
+        if not opened.environment.prepareNext(weight, all(job.frees for job in asked)):
+            self._formatted = False  # With the format in it, there is a commit in any case.
+            self._commitBacklog()
+            return self._commit(asked)
         txn = opened.environment.begin()
         try:
             known = self._rows, self._policies, self._heads
             generation = opened.base + txn.id()
             transaction = LMDBTransaction(txn, opened.mark, generation, *known, self._now())
             gone = self._apply(transaction, jobs)
-            self._reserve({key: writer.row for key, writer in transaction.writers.items()})
+            rows = {key: writer.row for key, writer in transaction.writers.items()}
+            opened.marks.reserve(opened.mark, rows)
             began = perf_counter()
             txn.commit()
             self.figures.synced(perf_counter() - began)
@@ -336,30 +348,10 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             row = self._rows[identity]
             if not row.dropped:
                 transaction.log(identity)
-            elif transaction.dropSlice(row):
+            elif transaction.dropSlice(row, self._opened.environment.full is not None):
                 gone.append(identity)
         transaction.finish()
         return gone
-
-    def _reserve(self, rows: Mapping[int, LogRow]) -> None:
-        """
-        Have it on disk how far the logs may write, before they do.
-        """
-        marks, beyond = self._opened.marks, self._beyond(rows)
-        if beyond:
-            more = {key: Mark(rows[key].name, rows[key].last + RESERVED) for key in beyond}
-            marks.write(self._opened.mark, {**marks.logs, **more})
-
-    def _beyond(self, rows: Mapping[int, LogRow]) -> list[int]:
-        """
-        The logs that are to write further than it is on disk.
-        """
-        logs, beyond = self._opened.marks.logs, []
-        for identity, row in rows.items():
-            known = logs.get(identity)
-            if not row.dropped and (known is None or row.last > known.reserved):
-                beyond.append(identity)
-        return beyond
 
     def _committed(
         self, transaction: LMDBTransaction, jobs: Sequence[Job], gone: Sequence[int]
@@ -449,15 +441,21 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         error = asStoreError(failure)
         if isinstance(error, StoreFull) and environment.isBroken():
             error = asStoreFailed(failure)
-        self._heads.clear()
-        self._opened.base += GENERATIONS
-        self._formatted = False
-        sweepAgain(self._policies)
+        self._undo()
         if not isinstance(error, StoreFull):
             error.__cause__ = failure
         self.refuse(jobs, error)
         if not isinstance(error, StoreFull):
             environment.stopWriting()
+
+    def _undo(self) -> None:
+        """
+        Forget what a transaction that failed left behind.
+        """
+        self._heads.clear()
+        self._opened.base += GENERATIONS
+        self._formatted = False
+        sweepAgain(self._policies)
 
     def openAgain(self) -> None:
         """

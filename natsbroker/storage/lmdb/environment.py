@@ -6,6 +6,9 @@ a transaction and not in the middle of one, where LMDB calls it an I/O error; an
 have to note a new length each time. The map grows before it is full; it is never moved or closed
 under a reader.
 
+When the disk is full, what is free in the file is used. The map then ends where the file does: so
+LMDB refuses a transaction that does not fit, before it has written anything of it.
+
 After a failure LMDB would refuse to read as well as to write. The file is then opened again, first
 for reading and later for both; readers notice at most that they have to wait.
 """
@@ -25,12 +28,20 @@ import lmdb
 from lmdb import verify
 
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
+from natsbroker.storage.lmdb.pages import PageFile
 
 SMALLEST_MAP = 64 << 20
 """How large the map is at first, in bytes. It takes address space, not memory."""
 
 SPARE = 1 << 20
 """How many bytes a transaction may need for the tree itself, beside what it brings."""
+
+RESERVE = 1 << 20
+"""
+How many bytes are left for deleting when the disk is full. LMDB writes changed pages to other
+places, and what a transaction frees can be used by the one after the next: so it takes enough for
+two that delete.
+"""
 
 LARGEST_STEP = 64 << 20
 """By how many bytes the file is made longer at most, beside what is needed."""
@@ -73,6 +84,10 @@ def asStoreFailed(failure: Exception) -> StoreFailed:
 
 
 class Environment:
+    """
+    @ivar full: why the file cannot be made longer, while the map ends where it does.
+    """
+
     def __init__(self, path: Path, maxSize: int = 0) -> None:
         """
         @param path: of the file; made if it is not there.
@@ -91,6 +106,7 @@ class Environment:
         self._env = self._open(readonly=False)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._length = size
+        self.full: OSError | None = None
 
     def _open(self, readonly: bool) -> lmdb.Environment:
         return lmdb.Environment(
@@ -114,28 +130,90 @@ class Environment:
 
     def prepare(self, weight: int) -> None:
         """
-        Make room for a transaction, in the map and on the disk.
+        Make room for a transaction, in the map and on the disk. It is all behind the pages that
+        were ever used: those are free in runs of any length, and LMDB leaves them to readers.
 
         @param weight: how many bytes it brings.
+        @raise OSError: if there is no space for that.
         """
         used = self._used()
         needed = used + weight + weight // 4 + SPARE
         if needed + SPARE > self._mapSize:
             self.grow(needed + SPARE)
         needed = min(needed, self._mapSize)
-        if needed > self._length:
+        if needed > self._length or self.full is not None:
             step = min(max(used // 8, SPARE), LARGEST_STEP)
-            self._lengthen(min(needed + step, self._mapSize), needed)
+            self._lengthen(min(max(needed, self._length) + step, self._mapSize), needed)
 
     def _lengthen(self, wanted: int, needed: int) -> None:
         try:
             os.posix_fallocate(self._descriptor, self._length, wanted - self._length)
-            self._length = wanted
         except OSError as failure:
             if failure.errno not in NO_SPACE:
                 raise
-            os.posix_fallocate(self._descriptor, self._length, needed - self._length)
-            self._length = needed
+            if needed <= self._length:
+                return
+            wanted = needed
+            os.posix_fallocate(self._descriptor, self._length, wanted - self._length)
+        self._length = wanted
+        if self.full is not None:
+            self.full = None
+            self._map(self._mapSize)
+
+    def promise(self, weight: int) -> bool:
+        """
+        Make room as L{prepare} does, for what is to be committed later.
+
+        @return: whether there is space for that. What is free in the file does not count: that it
+            is enough is known only when the transaction is made.
+        """
+        try:
+            self.prepare(weight)
+        except OSError as failure:
+            if failure.errno not in NO_SPACE:
+                raise
+            return False
+        return True
+
+    def prepareNext(self, weight: int, frees: bool) -> bool:
+        """
+        Make room for the next transaction. If the disk is full, it has to do with the file as it
+        is: LMDB may still find no room for it there.
+
+        @param frees: whether it only deletes, and may have what is left for that.
+        @return: whether it can begin. If not, it can after another one: what the last transaction
+            freed is what the one before it needs if the last one is not whole on the disk.
+        @raise OSError: if there is no space for it.
+        """
+        try:
+            self.prepare(weight)
+        except OSError as failure:
+            if failure.errno not in NO_SPACE:
+                raise
+            if self.full is None:
+                self._map(self._length)
+            self.full = failure
+            if not frees:
+                needed = weight + weight // 4 + SPARE + RESERVE
+                free, freedLast = self._free()
+                if max(free, free + freedLast - SPARE) < needed:
+                    raise
+                return free >= needed
+        return True
+
+    def _free(self) -> tuple[int, int]:
+        """
+        How many bytes of the file the next transaction may use if no reader is older than the last
+        one, and how many that one freed.
+        """
+        file = PageFile(self._descriptor)
+        meta = file.metas()[0]
+        pages = {True: 0, False: 0}
+        for entry in file.entries(meta, meta.freeRoot):
+            count = int.from_bytes(file.read(entry.offset, 8), "little")
+            pages[int.from_bytes(entry.key, "little") < meta.transaction] += count
+        behind = max(self._length - self._used(), 0)
+        return behind + pages[True] * meta.pageSize, pages[False] * meta.pageSize
 
     def grow(self, needed: int = 0) -> bool:
         """
@@ -144,10 +222,14 @@ class Environment:
         size = self._sizeFor(max(needed, self._mapSize + 1))
         if size <= self._mapSize:
             return False
+        if self.full is None:
+            self._map(size)
+        self._mapSize = size
+        return True
+
+    def _map(self, size: int) -> None:
         with self.alone():
             self._env.set_mapsize(size)
-            self._mapSize = size
-        return True
 
     @contextmanager
     def reading(self) -> Iterator[lmdb.Transaction[bytes]]:

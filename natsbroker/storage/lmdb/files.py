@@ -17,8 +17,12 @@ from pathlib import Path
 from struct import Struct, error
 
 from natsbroker.interfaces.records import StoreLocked, UnknownFormat
+from natsbroker.storage.jobs import StoredRow
 from natsbroker.storage.lmdb.layout import FORMAT_VERSION
 from natsbroker.storage.records import crc32c
+
+RESERVED = 16384
+"""How many sequences are reserved at a time."""
 
 
 def _contents(path: Path) -> bytes | None:
@@ -189,6 +193,26 @@ class Marks:
         cut off, or that was dropped, and of the one that was made after it, which counts.
         """
         return {mark.name: identity for identity, mark in self.logs.items()}
+
+    def reserve(self, mark: bytes, rows: Mapping[int, StoredRow]) -> None:
+        """
+        Have it on disk how far logs may write, before they do.
+        """
+        beyond = self.beyond(rows)
+        if beyond:
+            more = {key: Mark(rows[key].name, rows[key].last + RESERVED) for key in beyond}
+            self.write(mark, {**self.logs, **more})
+
+    def beyond(self, rows: Mapping[int, StoredRow]) -> list[int]:
+        """
+        The logs that are to write further than it is on disk.
+        """
+        beyond = []
+        for identity, row in rows.items():
+            known = self.logs.get(identity)
+            if not row.dropped and (known is None or row.last > known.reserved):
+                beyond.append(identity)
+        return beyond
 
     def write(self, mark: bytes, logs: Mapping[int, Mark]) -> None:
         """

@@ -26,7 +26,7 @@ from natsbroker.storage.lmdb.layout import (
     stateKey,
     tallyPrefix,
 )
-from natsbroker.storage.lmdb.writing import LMDBLogWriter
+from natsbroker.storage.lmdb.writing import BLOCKS_A_SLICE, LMDBLogWriter
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import HEAD_SIZE, Encoded, sequenceOf, subjectOf, timestampOf
 
@@ -79,11 +79,13 @@ class LMDBTransaction(ValueTransaction):
         for writer in self.writers.values():
             writer.finish()
 
-    def dropSlice(self, row: LogRow) -> bool:
+    def dropSlice(self, row: LogRow, isFull: bool) -> bool:
         """
         Delete some more of a log that was dropped.
+
+        @param isFull: whether there may be little room for the list of the pages that get free.
         """
-        left = KEYS_A_SLICE
+        left = BLOCKS_A_SLICE if isFull else KEYS_A_SLICE
         for prefix in (blockKey(row.identity, 0)[:9], deadKey(row.identity, 0)[:9]):
             left -= self.deleteSome(prefix, left)
         left -= self.deleteSome(tallyPrefix(row.identity), left)
@@ -168,5 +170,7 @@ class CreateJob(Job):
 
 
 class DropJob(LogJob):
+    frees = True
+
     def applyTo(self, writer: LMDBLogWriter) -> None:
         writer.row.dropped = True

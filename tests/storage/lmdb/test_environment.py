@@ -1,20 +1,113 @@
 """
-Reads in the reactor's thread.
+Room on a full disk, and reads in the reactor's thread.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
+import lmdb
 import pytest
 
-from natsbroker.storage.lmdb.environment import PAUSE, SLOW, Environment, QuickReads
+from natsbroker.storage.lmdb.environment import LARGEST_STEP, PAUSE, SLOW, Environment, QuickReads
+
+VALUE = b"v" * 100_000
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     """An empty database."""
     return Environment(tmp_path / "data.mdb")
+
+
+@pytest.fixture
+def filled(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """A database with some values, on a disk that takes no more."""
+
+    def full(descriptor: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    environment.prepare(100 * len(VALUE))
+    put(environment, range(100))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    return environment
+
+
+def put(environment: Environment, keys: range, value: bytes | None = VALUE) -> None:
+    """Store a value under some keys in one transaction, or delete what is there."""
+    with environment.begin() as txn:
+        for key in keys:
+            if value is None:
+                txn.delete(b"%d" % key)
+            else:
+                txn.put(b"%d" % key, value)
+
+
+def test_reused(filled: Environment) -> None:
+    """When the disk is full, what is deleted makes room; not before LMDB may write there."""
+    weight = LARGEST_STEP
+    with pytest.raises(OSError, match="no space"):
+        filled.prepareNext(weight, frees=False)
+    weight = 20 * len(VALUE)
+    length = filled.path.stat().st_size
+    assert filled.prepareNext(weight, frees=True)
+    put(filled, range(100), None)
+    assert not filled.prepareNext(2 * weight, frees=False)
+    put(filled, range(1), b"")
+    for start in range(0, 60, 20):
+        assert filled.prepareNext(weight, frees=False)
+        put(filled, range(start, start + 20))
+    assert filled.path.stat().st_size == length
+    filled.close()
+
+
+def test_doesNotFit(filled: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit into the file is refused before it is written; the map is as it was when
+    the file can be made longer again."""
+    length = filled.path.stat().st_size
+    assert filled.prepareNext(LARGEST_STEP, frees=True)
+    assert str(filled.full) == "[Errno 28] no space"
+    with pytest.raises(lmdb.MapFullError):
+        put(filled, range(1000, 2000))
+    assert filled.path.stat().st_size == length
+    assert filled.prepareNext(0, frees=True)
+    put(filled, range(10), None)
+    monkeypatch.undo()
+    assert filled.prepareNext(0, frees=False)
+    assert filled.full is None
+    filled.prepare(1000 * len(VALUE))
+    put(filled, range(1000, 2000))
+    filled.close()
+
+
+def test_reserve(filled: Environment) -> None:
+    """What brings something leaves room for what deletes."""
+    assert filled.prepareNext(LARGEST_STEP, frees=True)
+    put(filled, range(50), None)
+    put(filled, range(1), b"")
+    key = 100
+    with pytest.raises(OSError, match="no space"):
+        while filled.prepareNext(len(VALUE), frees=False):
+            put(filled, range(key, key + 1))
+            key += 1
+    assert key > 150
+    for key in range(50, 60):
+        assert filled.prepareNext(0, frees=True)
+        put(filled, range(key, key + 1), None)
+    filled.close()
+
+
+def test_promise(filled: Environment) -> None:
+    """What is free between other pages is not promised to anything."""
+    assert filled.prepareNext(0, frees=True)
+    put(filled, range(100), None)
+    put(filled, range(1), b"")
+    assert filled.prepareNext(50 * len(VALUE), frees=False)
+    assert not filled.promise(50 * len(VALUE))
+    assert filled.promise(0)
+    filled.close()
 
 
 class Clocked:

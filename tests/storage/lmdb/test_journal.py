@@ -418,17 +418,28 @@ def test_syncFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     store.watch(recorder)
 
-    def full(weight: int) -> None:
+    def full(weight: int, frees: bool) -> bool:
         raise OSError(errno.ENOSPC, "no space")
 
     with monkeypatch.context() as context:
-        context.setattr(store._environment, "prepare", full)
+        context.setattr(store._environment, "prepareNext", full)
         reactor.advance(2)
         while not recorder.writing:
             reactor.turn()
     assert recorder.writing == ["stopped: no space is left: [Errno 28] no space"]
     reactor.advance(2)
     reactor.wait(store.logs())
+    assert _isInDatabase(tmp_path / "store", tmp_path / "after")
+    reactor.wait(store.close())
+
+
+def test_noRoom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the database might have no room for later is not left to the journal."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log = reactor.wait(store.open("a"))
+    monkeypatch.setattr(store._environment, "promise", lambda weight: False)
+    reactor.wait(log.append([(b"s", b"", b"x", 0)]))
     assert _isInDatabase(tmp_path / "store", tmp_path / "after")
     reactor.wait(store.close())
 
