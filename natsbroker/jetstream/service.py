@@ -77,7 +77,7 @@ class JetStreamService(Service):
         @param busOf: the bus of an account.
         @param openFiles: opens the store of streams in files.
         @param openMemory: opens the store of streams in memory.
-        @param limits: the limits of the accounts that have JetStream.
+        @param limits: the limits of the accounts that have JetStream at first.
         @param server: the name of this server.
         @param monotonic: seconds of a clock that is never set.
         @param now: the wall clock, in nanoseconds.
@@ -90,7 +90,6 @@ class JetStreamService(Service):
         self._busOf = busOf
         self._openFiles = openFiles
         self._openMemory = openMemory
-        self._limits = limits
         self._serverLimits = serverLimits
         self._server = server
         self._domain = domain
@@ -109,7 +108,9 @@ class JetStreamService(Service):
         self._shared: ClusterLeadership | None = None
         self._locate = locate
         self._channels = channels
-        self._wanted: dict[str, AccountAllowance | None] = {}
+        self._wanted: dict[str, AccountAllowance | None] = {
+            name: AccountAllowance(each) for name, each in limits.items()
+        }
         self._locks: dict[str, DeferredLock] = {}
         self._isOpen = False
         self._watch = StoreWatch()
@@ -158,8 +159,6 @@ class JetStreamService(Service):
             memory = await self._openMemory()
             self._stores.append(memory)
         self._shared = leadership
-        for name, limits in self._limits.items():
-            await self._begin(name, AccountAllowance(limits))
         await self._locateOwners(files)
         for name in list(self._wanted):
             await self._settle(name)
@@ -241,7 +240,7 @@ class JetStreamService(Service):
         """
         Have the accounts looked up that have streams in the store.
         """
-        for owner in sorted({ownerOf(log) for log in await files.logs()} - {"", *self._limits}):
+        for owner in sorted({ownerOf(log) for log in await files.logs()} - {"", *self._wanted}):
             self._locate(owner)
 
     def refusals(self, system: str) -> ApiRefusals:

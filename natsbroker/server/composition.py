@@ -39,7 +39,7 @@ from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
 from natsbroker.server.observers import Observers
-from natsbroker.server.planners import limitsPlanner, sectionsPlanner, tlsPlanner
+from natsbroker.server.planners import limitsPlanner, sectionsPlanner, streamsPlanner, tlsPlanner
 from natsbroker.server.plugins import Plugins, nameOf
 from natsbroker.server.reload import Planner
 from natsbroker.wire.values import Kind
@@ -410,6 +410,7 @@ class BrokerParts:
             limitsPlanner(self.clients),
             tlsPlanner(self.clients, self.listeners, self.pages),
             self.authority.planner(self.clients, self.accounts),
+            streamsPlanner(self.services, lambda: self._host.settings),
             sectionsPlanner(self.services, self._otherKinds),
             *self.links.planners(),
         ]

@@ -79,6 +79,35 @@ def authorizationPlanner(
     return plan
 
 
+def streamsPlanner(services: Mapping[str, IService], inForce: Callable[[], Settings]) -> Planner:
+    """
+    The accounts that have JetStream, and their limits. An account without it keeps its streams in
+    the store, for when it has it again.
+
+    @param inForce: gives the settings before the reload while it is planned.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        old = inForce()
+        if not old.jetstream.enabled:
+            return nothing
+        from natsbroker.jetstream.configured import limitsIn
+        from natsbroker.jetstream.model.limits import AccountAllowance
+
+        service: Any = services["jetstream"]
+        before, after = limitsIn(old), limitsIn(new)
+
+        def apply() -> None:
+            for name in before.keys() | after.keys():
+                limits = after.get(name)
+                if limits != before.get(name):
+                    service.change(name, None if limits is None else AccountAllowance(limits))
+
+        return apply
+
+    return plan
+
+
 def operatorPlanner(context: ClientContext, operators: OperatorService) -> Planner:
     """
     Operator mode, and limits that hold for its users. JWTs are looked up again.

@@ -4,6 +4,7 @@ What of a broker can take new settings, and how: each tried on a whole broker.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -331,6 +332,66 @@ class TestSections:
         host = Host("port: 1\nservices { a { x: 1 } }", services=[Maker("a", Service())]).start()
         with pytest.raises(ReloadError, match="not supported for service"):
             reload(host, text)
+
+
+class TestStreams:
+    """Accounts that have JetStream."""
+
+    def text(self, ofA: str, ofB: str = "") -> str:
+        """A configuration with what two accounts say of JetStream."""
+        users = "users: [{user: %s, password: p}]"
+        return (
+            "jetstream { backend: memory }\n"
+            f"accounts {{ A {{ {ofA}\n {users % 'a'} }}, B {{ {ofB}\n {users % 'b'} }} }}"
+        )
+
+    def asked(self, host: Host, user: str, subject: str, body: str = "") -> dict[str, Any]:
+        """The answer to a request of JetStream's API."""
+        hello = f'CONNECT {{"verbose":false,"user":"{user}","pass":"p"}}\r\nSUB r 1\r\n'
+        client = host.client(hello.encode())
+        request = f"PUB $JS.API.{subject} r {len(body)}\r\n{body}\r\n"
+        answer = client.ask(request.encode())
+        found: dict[str, Any] = json.loads(answer.split(b"\r\n")[1])
+        return found
+
+    def refusal(self, host: Host, user: str) -> str:
+        """Why an account has no JetStream; empty if it has."""
+        return str(self.asked(host, user, "INFO").get("error", {}).get("description", ""))
+
+    def test_comeAndGo(self) -> None:
+        """An account loses JetStream, another one has it; streams are there again with it."""
+        host = Host(self.text("jetstream: enabled")).start()
+        host.settle()
+        created = self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        assert created["did_create"]
+        reload(host, self.text("", "jetstream: enabled"))
+        assert self.refusal(host, "a") == "JetStream not enabled for account"
+        assert self.refusal(host, "b") == ""
+        assert self.asked(host, "b", "STREAM.NAMES")["streams"] is None
+        reload(host, self.text("jetstream: enabled", "jetstream: disabled"))
+        assert self.refusal(host, "b") == "JetStream not enabled for account"
+        assert self.asked(host, "a", "STREAM.NAMES")["streams"] == ["S"]
+
+    def test_limits(self) -> None:
+        """Other limits hold at once, and so does none."""
+        host = Host(self.text("jetstream: {max_file: 1KB}")).start()
+        host.settle()
+        reload(host, self.text("jetstream: {max_file: 3KB, max_streams: 1}"))
+        limits = self.asked(host, "a", "INFO")["limits"]
+        assert (limits["max_storage"], limits["max_streams"]) == (3072, 1)
+        reload(host, self.text("jetstream: enabled"))
+        limits = self.asked(host, "a", "INFO")["limits"]
+        assert (limits["max_storage"], limits["max_streams"]) == (-1, -1)
+
+    def test_removed(self) -> None:
+        """An account that is gone from the file finds its streams when it is there again."""
+        text = self.text("jetstream: enabled")
+        host = Host(text).start()
+        host.settle()
+        self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        reload(host, "jetstream { backend: memory }")
+        reload(host, text)
+        assert self.asked(host, "a", "STREAM.NAMES")["streams"] == ["S"]
 
 
 class TestTLS:
