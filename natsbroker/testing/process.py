@@ -29,9 +29,12 @@ class DidNotStart(Exception):
 
 
 class BrokerProcess:
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], log: Path, folder: tempfile.TemporaryDirectory[str]
+    ) -> None:
         self._process = process
         self._log = log
+        self._folder = folder
         self.port = 0
         self.pid = process.pid
 
@@ -53,6 +56,7 @@ class BrokerProcess:
             return self._process.wait()
         finally:
             self._log.unlink(missing_ok=True)
+            self._folder.cleanup()
 
     def __enter__(self) -> BrokerProcess:
         return self
@@ -65,6 +69,9 @@ def startBroker(
     *arguments: str, environment: dict[str, str] | None = None, patience: float = PATIENCE
 ) -> BrokerProcess:
     """
+    Start a broker. Its folder for temporary files, where JetStream stores without C{store_dir}, is
+    its own and goes with it.
+
     @param environment: what to change in the environment.
     @param patience: how long it may take to be ready, in seconds.
     @raise DidNotStart: if it is not ready then.
@@ -72,17 +79,18 @@ def startBroker(
     number, name = tempfile.mkstemp(prefix="natsbroker-", suffix=".log")
     os.close(number)
     log = Path(name)
+    folder = tempfile.TemporaryDirectory(prefix="natsbroker-", ignore_cleanup_errors=True)
     command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1", *arguments]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, "TMPDIR": folder.name, **(environment or {})},
         text=True,
         errors="replace",
     )
-    broker = BrokerProcess(process, log)
+    broker = BrokerProcess(process, log, folder)
     decided = Event()
     Thread(target=_copy, args=(broker, process.stderr, decided), daemon=True).start()
     decided.wait(patience)

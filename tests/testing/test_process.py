@@ -4,12 +4,16 @@ Tests for L{natsbroker.testing.process}.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
+from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
-from natsbroker.testing.process import DidNotStart, startBroker
+from natsbroker.testing.process import BrokerProcess, DidNotStart, startBroker
 
 
 def test_serves() -> None:
@@ -27,6 +31,25 @@ def test_doesNotStart() -> None:
     """One that cannot start says why."""
     with pytest.raises(DidNotStart, match="no-such-file"):
         startBroker("-c", "no-such-file.conf")
+
+
+def stored(broker: BrokerProcess) -> Path:
+    """The folder in which the streams of a broker are."""
+    [place] = re.findall(r"http monitor on (\S+)", broker.log)
+    with urlopen(f"http://{place}/jsz", timeout=10) as answer:
+        return Path(json.load(answer)["config"]["store_dir"])
+
+
+def test_stores(tmp_path: Path) -> None:
+    """Each broker stores in a folder that goes with it, or in the one that an option names."""
+    options = ("-js", "-m", "-1")
+    with startBroker(*options) as one, startBroker(*options) as other:
+        folders = [stored(one), stored(other)]
+        assert folders[0] != folders[1] and all(each.is_dir() for each in folders)
+    assert not any(each.exists() for each in folders)
+    with startBroker(*options, "-sd", str(tmp_path)) as broker:
+        assert stored(broker) == tmp_path / "jetstream"
+    assert (tmp_path / "jetstream").is_dir()
 
 
 def test_stopsTwice() -> None:
