@@ -180,6 +180,14 @@ class JetStream:
     def isSet(self) -> bool:
         return self != JetStream()
 
+    @property
+    def isTemporary(self) -> bool:
+        """
+        Whether streams in files are in the folder for temporary files, because no other is named.
+        """
+        isNamed = self.store_dir or self.backend_options.get("dir")
+        return self.enabled and self.backend == "lmdb" and not isNamed
+
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:

@@ -67,6 +67,8 @@ def jetStreamService(
         section.setdefault("sync_interval", jetstream.sync_interval)
 
     def openFiles() -> Deferred[IStreamStore]:
+        if jetstream.backend == "lmdb":
+            _log.info('JetStream Store Directory: "{folder}"', folder=section["dir"])
         try:
             opening: Deferred[IStreamStore] = opener.openStore(host, section)
         except ValueError as error:

@@ -37,6 +37,8 @@ SEPARATE_STREAMS = (
     "share a store (jetstream.backend: postgres)"
 )
 
+TEMPORARY_STREAMS = "Temporary storage directory used, data could be lost on system reboot"
+
 _FORESEEN = (BrokerError, StoreError, ValueError, OSError, ConnectError, BindError)
 
 
@@ -94,6 +96,8 @@ def risksIn(settings: Settings) -> Iterator[tuple[str, str]]:
         key = "accounts" if "authorization" not in settings.places else "authorization"
         yield key, "Plaintext passwords detected, use nkeys or bcrypt"
     yield from _calloutRisks(settings)
+    if settings.jetstream.isTemporary:
+        yield "jetstream", TEMPORARY_STREAMS
     if hasSeparateStreams(settings):
         yield "jetstream", SEPARATE_STREAMS
     if settings.max_payload > _LARGE_PAYLOAD:

@@ -5,6 +5,7 @@ From the settings to the service.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,19 @@ from natsbroker.jetstream.configured import (
 )
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.testing.memory import MemoryBroker
+from natsbroker.testing.process import BrokerProcess
 
 
 def test_directory(tmp_path: Path) -> None:
     """Streams are in a folder of their own under C{store_dir}."""
     assert storeDirectory(JetStream(store_dir=str(tmp_path))) == str(tmp_path / "jetstream")
     assert storeDirectory(JetStream()).endswith("natsbroker/jetstream")
+
+
+def test_directoryIsLogged(tmp_path: Path, natsbrokerFactory: Callable[..., BrokerProcess]) -> None:
+    """The log names the folder, which without C{store_dir} the environment decides."""
+    broker = natsbrokerFactory("-js", "-sd", str(tmp_path))
+    assert f'[INF] JetStream Store Directory: "{tmp_path}/jetstream"' in broker.log
 
 
 def test_accounts() -> None:

@@ -77,6 +77,7 @@ class TestRisks:
         "[WRN] Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
         "performance"
     )
+    TEMPORARY = "[WRN] Temporary storage directory used, data could be lost on system reboot"
 
     @pytest.mark.parametrize(
         ("text", "warnings"),
@@ -89,6 +90,12 @@ class TestRisks:
             ("authorization { token: t }", []),
             ("max_payload: 8MB", []),
             ("max_payload: 9MB", [LARGE]),
+            ("jetstream: enabled", [TEMPORARY]),
+            ("jetstream: enabled, store_dir: x", []),
+            ("jetstream { store_dir: x }", []),
+            ("jetstream { backend_options { dir: x } }", []),
+            ("jetstream { backend: memory }", []),
+            ("jetstream { enabled: false }", []),
         ],
     )
     def test_told(self, text: str, warnings: list[str]) -> None:

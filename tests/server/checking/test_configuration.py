@@ -176,8 +176,8 @@ class TestWarnings:
 
     def test_separateStreams(self, folder: Path) -> None:
         """JetStream in a cluster that does not share its streams."""
-        text = f"{CLOSED}, jetstream: true, cluster {{ listen: '127.0.0.1:-1' }}"
-        [line] = found(text)
+        jetstream = "jetstream { store_dir: '.' }"
+        [line] = found(f"{CLOSED}, {jetstream}, cluster {{ listen: '127.0.0.1:-1' }}")
         assert "warning: jetstream: JetStream of this broker is not shared" in line
 
     def test_passwords(self, folder: Path) -> None:
