@@ -89,7 +89,11 @@ def risksIn(settings: Settings) -> Iterator[tuple[str, str]]:
     @return: keys of settings that do not prevent a start, and what is wrong with each.
     """
     certificates = settings.tls is not None and settings.tls.verify_and_map
-    passwords = [user.password for user in settings.users() if user.password or not certificates]
+    passwords = [
+        user.password
+        for user in settings.users()
+        if user.password or not (user.nkey or certificates)
+    ]
     if settings.authorization.user:
         passwords.append(settings.authorization.password)
     if not all(map(isHash, passwords)):

@@ -28,6 +28,8 @@ from natsbroker.server.start import (
 )
 from tests.server.support import logLines, settingsOf
 
+NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
+
 TAKEN = OSError(98, "Address already in use")
 
 
@@ -88,6 +90,9 @@ class TestRisks:
             (f"authorization {{ user: u, password: '$2a$04${'x' * 53}' }}", []),
             ("accounts { A { users: [{user: u, password: p}] } }", [PLAIN]),
             ("authorization { token: t }", []),
+            (f"authorization {{ users: [{{nkey: {NKEY}}}] }}", []),
+            (f"accounts {{ A {{ users: [{{nkey: {NKEY}}}] }} }}", []),
+            (f"authorization {{ users: [{{nkey: {NKEY}}}, {{user: u, password: p}}] }}", [PLAIN]),
             ("max_payload: 8MB", []),
             ("max_payload: 9MB", [LARGE]),
             ("jetstream: enabled", [TEMPORARY]),
