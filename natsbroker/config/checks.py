@@ -14,6 +14,7 @@ from natsbroker.config.addresses import isLoopback
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.links.kinds import KINDS
+from natsbroker.links.settings import advertiseProblems
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 from natsbroker.wire.nkeys import Role, isKey
 
@@ -25,6 +26,7 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
     checker = _Checker(settings, root, findings)
     checker.users()
     checker.systemAccount()
+    checker.advertise()
     if settings.tls is not None and not settings.tls.certs:
         findings.error("a listener needs 'cert_file' and 'key_file'", "tls", root.place("tls"))
     if settings.streaming is not None:
@@ -70,8 +72,19 @@ class _Checker:
             self._error(message, "no_auth_user")
         self._singles(bool(names))
         authorization = settings.authorization
-        if authorization.plugin and authorization.auth_callout is not None:
+        callout = authorization.auth_callout
+        if authorization.plugin and callout is not None:
             self._error("auth_callout does not go with a plugin", "authorization")
+        for name in () if callout is None else callout.allowed_accounts:
+            if name not in settings.accounts:
+                message = f'auth_callout allowed account "{name}" not found in configured accounts'
+                self._error(message, "authorization")
+
+    def advertise(self) -> None:
+        text, name = self._settings.client_advertise, "client_advertise"
+        for _, problem in advertiseProblems(name, text, self._settings.port):
+            message = f"Error setting server INFO with ClientAdvertise value of {text}"
+            self._error(f"{message}, err={problem}", name)
 
     def _singles(self, others: bool) -> None:
         authorization = self._settings.authorization

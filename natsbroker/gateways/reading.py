@@ -116,7 +116,7 @@ def _remoteProblems(place: int, remote: RemoteGateway, gateway: Gateway) -> Iter
     if [each.name for each in gateway.gateways[:place]].count(remote.name):
         yield f'gateway "{remote.name}" is there twice'
     for _, message in (
-        *urlProblems("urls", remote.urls, lambda url: splitRoute(url, "gateway")),
+        *urlProblems("urls", "gateway", remote.urls, lambda url: splitRoute(url, "gateway")),
         *certificateProblems(remote.tls, "gateways"),
     ):
         yield message

@@ -72,7 +72,7 @@ def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
 def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
     if not remote.urls:
         yield "urls", "a remote needs a url"
-    problems = list(urlProblems("urls", remote.urls, splitRemote))
+    problems = list(urlProblems("urls", "leafnode", remote.urls, splitRemote))
     yield from problems
     if not problems and len({splitRemote(url).isWebSocket for url in remote.urls}) > 1:
         yield (

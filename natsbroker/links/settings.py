@@ -6,6 +6,7 @@ of each key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import TLSSettings
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 #: The name of a key that makes no sense, and what is wrong with it.
 Problem = tuple[str, str]
@@ -126,13 +129,21 @@ def negativeProblems(settings: object, names: Iterable[str]) -> Iterator[Problem
 
 
 def urlProblems(
-    name: str, urls: Iterable[str], split: Callable[[str], object]
+    name: str, what: str, urls: Iterable[str], split: Callable[[str], object]
 ) -> Iterator[Problem]:
+    """
+    @param what: what an error calls a URL. It shows one only if that cannot hold a password.
+    """
     for url in urls:
         try:
             split(url)
         except ValueError as error:
             yield name, str(error)
+        else:
+            # nats-server takes C{host:port} for a scheme, and cannot read C{127.0.0.1:port}.
+            if ":" in url.partition("/")[0] and not _SCHEME.match(url):
+                shown = "" if "@" in url else f' ["{url}"]'
+                yield name, f"error parsing {what} url{shown}"
 
 
 def advertiseProblems(name: str, text: str, port: int) -> Iterator[Problem]:
@@ -158,5 +169,7 @@ def advertised(text: str, port: int) -> tuple[str, int]:
         return text[1:-1], port
     if ":" not in text:
         return text, port
+    if ":" in text.rpartition(":")[0] and not text.startswith("["):
+        raise ValueError(f"address {text}: too many colons in address")
     host, given = splitAddress(text)
     return host, given if given > 0 else port

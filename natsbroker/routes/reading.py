@@ -73,7 +73,7 @@ def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
     if cluster.routes and not cluster.port:
         message = "solicited routes require cluster capabilities, e.g. --cluster"
         yield "routes", message
-    yield from urlProblems("routes", cluster.routes, splitRoute)
+    yield from urlProblems("routes", "route", cluster.routes, splitRoute)
     yield from guardProblems(cluster, "a member")
     yield from loginProblems(cluster.user, cluster.password, "routes")
     yield from certificateProblems(cluster.tls, "members")

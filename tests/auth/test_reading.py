@@ -346,7 +346,7 @@ def test_least() -> None:
 def test_most() -> None:
     """All that can be said, under other names of the keys."""
     text = f"issuer: {ACCOUNT}, users: [a], acc: A, key: {CURVE}, allowed_accounts: [A, B]"
-    found = settingsOf(block(text)).authorization.auth_callout
+    found = settingsOf(f"{block(text)}, accounts {{ A {{}}, B {{}} }}").authorization.auth_callout
     assert found == AuthCallout(ACCOUNT, "A", ("a",), CURVE, ("A", "B"))
 
 

@@ -8,12 +8,18 @@ import pytest
 
 from natsbroker.config.addresses import isLoopback
 from natsbroker.config.model import JetStream
+from tests.auth.operator.keys import ACCOUNT
 from tests.config.support import built, complaintsOf, settingsOf
 
 USERS = "authorization { users: [ {user: a} ] }"
+CALLOUT = f"issuer: {ACCOUNT}, auth_users: [a]"
 TLS = "tls { cert_file: cert.pem, key_file: key.pem }"
 
 FINE = [
+    "client_advertise: h",
+    "client_advertise: 'h:1'",
+    "client_advertise: '[::1]:1'",
+    f"accounts: [A]\nauthorization {{ auth_callout {{ {CALLOUT}, allowed_accounts: [A] }} }}",
     f"no_auth_user: a\n{USERS}",
     "no_auth_user: a\naccounts { A { users: [ {user: a} ] } }",
     "system_account: S\naccounts { S {} }",
@@ -48,6 +54,15 @@ MISTAKES = [
     (
         "system_account: S",
         "system_account: error resolving system account: account missing",
+    ),
+    (
+        "client_advertise: 'foo:bar:4222'",
+        "client_advertise: Error setting server INFO with ClientAdvertise value of foo:bar:4222, "
+        "err=address foo:bar:4222: too many colons in address",
+    ),
+    (
+        f"authorization {{ auth_callout {{ {CALLOUT}, allowed_accounts: [A] }} }}",
+        'authorization: auth_callout allowed account "A" not found in configured accounts',
     ),
     (
         "system_account: '$SYS'",

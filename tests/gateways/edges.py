@@ -21,7 +21,7 @@ GATEWAY = """
 """
 
 
-REMOTES = 'gateways: [ {name: A, url: "a:1"}, {name: B, urls: ["127.0.0.1:7001"]} ]'
+REMOTES = 'gateways: [ {name: A, url: "a:1"}, {name: B, urls: ["nats://127.0.0.1:7001"]} ]'
 
 
 class Edge(LinkHost):

@@ -117,7 +117,7 @@ LOCAL = "name: A, listen: '127.0.0.1:1'"
         ),
         (f"{LOCAL}, connect_retries: -1", "value can not be negative"),
         (f"{LOCAL}, interest {{ switch_after: -1 }}", "switch_after can not be negative"),
-        (f"{LOCAL}, advertise: 'a:b:c'", 'could not parse address string "a:b:c"'),
+        (f"{LOCAL}, advertise: 'a:b:c'", "address a:b:c: too many colons in address"),
         ("name: A, listen: '127.0.0.1:70000'", "invalid port 70000"),
     ],
 )

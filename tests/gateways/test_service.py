@@ -92,7 +92,9 @@ class TestDialling:
 
     def test_everyPlace(self) -> None:
         """All places of a cluster are tried before there is a pause."""
-        host = Edge('gateways: [ {name: B, urls: ["127.0.0.1:1", "127.0.0.1:2"]} ]').start()
+        host = Edge(
+            'gateways: [ {name: B, urls: ["nats://127.0.0.1:1", "nats://127.0.0.1:2"]} ]'
+        ).start()
         host.reactor.advance(1.0)
         with logLines() as lines:
             host.refuse()

@@ -22,7 +22,7 @@ from natsbroker.links.settings import (
     negativeProblems,
     urlProblems,
 )
-from natsbroker.routes.settings import Cluster
+from natsbroker.routes.settings import Cluster, splitRoute
 from tests.config.support import readingOf
 
 
@@ -131,9 +131,25 @@ def test_negative() -> None:
 
 def test_urls() -> None:
     """Each text that is no URL is complained of, the others are not."""
-    found = list(urlProblems("urls", ["1", "x", "2", "y"], int))
+    found = list(urlProblems("urls", "number", ["1", "x", "2", "y"], int))
     assert [name for name, _ in found] == ["urls", "urls"]
     assert "'x'" in found[0][1] and "'y'" in found[1][1]
+
+
+@pytest.mark.parametrize(
+    "url, messages",
+    [
+        ("127.0.0.1:4", ['error parsing route url ["127.0.0.1:4"]']),
+        ("[::1]:4", ['error parsing route url ["[::1]:4"]']),
+        ("1:canary@h:4", ["error parsing route url"]),
+        ("h:4", []),
+        ("nats://127.0.0.1:4", []),
+    ],
+)
+def test_urlsWithoutScheme(url: str, messages: list[str]) -> None:
+    """An address alone is no URL for nats-server; passwords are not shown."""
+    expected = [("urls", each) for each in messages]
+    assert list(urlProblems("urls", "route", [url], splitRoute)) == expected
 
 
 @pytest.mark.parametrize(
@@ -142,7 +158,7 @@ def test_urls() -> None:
         ("", []),
         ("h", []),
         ("h:70000", ["invalid port 70000"]),
-        ("a:b:c", ['could not parse address string "a:b:c"']),
+        ("a:b:c", ["address a:b:c: too many colons in address"]),
     ],
 )
 def test_advertiseProblems(text: str, messages: list[str]) -> None:

@@ -103,6 +103,10 @@ def test_tls() -> None:
             "listen: '127.0.0.1:1', routes: ['nats://u:canary@a']",
             "cluster.routes: error parsing route url: it needs a host and a port",
         ),
+        (
+            "listen: '127.0.0.1:1', routes: ['127.0.0.1:4']",
+            'cluster.routes: error parsing route url ["127.0.0.1:4"]',
+        ),
         ("listen: '127.0.0.1:70000'", "cluster.listen: invalid port 70000"),
         ("host: '127.0.0.1', port: -5", "cluster.port: invalid port -5"),
         (
@@ -133,7 +137,7 @@ def test_tls() -> None:
         ("accounts: [A, A]", 'cluster.accounts: found duplicate account name "A"'),
         (
             "cluster_advertise: 'a:b:c'",
-            'cluster.cluster_advertise: could not parse address string "a:b:c"',
+            "cluster.cluster_advertise: address a:b:c: too many colons in address",
         ),
         (
             "permissions { allow_responses: true }",
