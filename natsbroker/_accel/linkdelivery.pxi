@@ -84,13 +84,24 @@ cdef int passOn(
         subscription = <Subscription> PyTuple_GET_ITEM(forward, place)
         if not isAmongKinds(lane.reach, subscription.kind) or subscription.outbox is lane.own:
             continue
-        if lane.cluster and clusterOf(subscription) == lane.cluster:
+        if clusterOf(subscription) == lane.cluster and (
+            lane.cluster or isForeignHub(lane, subscription)
+        ):
             continue
         giveLink(
             subscription, message,
             None, lane.own.batch, originFor(lane, subscription),
         )
     return 0
+
+
+cdef bint isForeignHub(LinkLane lane, Subscription subscription) except -1:
+    """
+    Whether a hub's message is for a hub in another account that imports it.
+    """
+    return lane.leaf == HUB and subscription.kind == HUB and hasattr(
+        subscription.subscriber, "leafnode"
+    )
 
 
 cdef bytes originFor(LinkLane lane, Subscription subscription):

@@ -27,7 +27,7 @@ from natsbroker.accounts.tracing import (
 )
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
 from natsbroker.interfaces import ILinkSubscriber, IPublishFilter, ITracedSubscriber
-from natsbroker.subjects.interestfilter import clusterOf
+from natsbroker.subjects.interestfilter import clusterIn, clusterOf
 from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 
@@ -386,14 +386,31 @@ def mayForward(subscription: hot.Subscription, message: Message) -> bool:
     Whether a link's subscription may have a message: not back to its origin, nor to another
     leafnode of the same cluster.
     """
-    return subscription.subscriber is not message.origin and _mayTake(subscription, message)
+    return _linkBehind(subscription) is not message.origin and _mayTake(subscription, message)
+
+
+def _linkBehind(subscription: hot.Subscription) -> Any:
+    subscriber: Any = subscription.subscriber
+    return getattr(subscriber, "leafnode", subscriber)
 
 
 def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
+    """
+    Leafnodes of one cluster get what was imported for them here from another account. Hubs of ours
+    of one cluster, or without any, do not: they may import in the opposite direction, and messages
+    would go in circles. (Both observed of nats-server.)
+    """
     if subscription.closed:
         return False
-    cluster = clusterOf(subscription.subscriber)
-    return not cluster or cluster != clusterOf(message.origin)
+    subscriber: Any = subscription.subscriber
+    origin: Any = message.origin
+    cluster = clusterOf(subscriber)
+    if subscription.kind != Kind.HUB:
+        return not cluster or cluster != clusterIn(subscriber.grant.account, origin)
+    if cluster or getattr(origin, "kind", None) != Kind.HUB:
+        return not cluster or cluster != clusterOf(origin)
+    account: str = _linkBehind(subscription).grant.account
+    return bool(clusterOf(origin)) or account == origin.grant.account
 
 
 def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:

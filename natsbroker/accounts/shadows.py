@@ -104,25 +104,41 @@ class _ShadowRelay(Relay):
 
 
 @implementer(ILinkSubscriber)
-class _RenamingLink:
+class _ForeignLink:
     """
-    A leafnode as a subscriber of another account, with renamed subjects. There is one for each
-    leafnode and import, so that a message passes once.
+    A leafnode as a subscriber of another account. There is one for each leafnode, so that a message
+    passes once.
 
-    @ivar cluster: see L{natsbroker.subjects.interestfilter}.
+    @ivar leafnode: the leafnode itself, which messages from it do not go back to.
+    @ivar cluster: that of a hub; empty for a spoke, since the members of its cluster do not import
+        for each other what is imported here (see L{natsbroker.accounts.delivery}).
     """
 
-    __slots__ = ("__weakref__", "_link", "_renaming", "cluster", "tracePeer")
+    __slots__ = ("__weakref__", "cluster", "leafnode", "tracePeer")
 
-    def __init__(self, link: ILinkSubscriber, renaming: Renaming) -> None:
-        self._link = link
+    def __init__(self, leafnode: ILinkSubscriber, isHub: bool) -> None:
+        self.leafnode = leafnode
+        self.cluster = clusterOf(leafnode) if isHub else b""
+        self.tracePeer = getattr(leafnode, "tracePeer", None)
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        self.leafnode.forward(message, queues)
+
+
+class _RenamingLink(_ForeignLink):
+    """
+    The same with renamed subjects, for each leafnode and import.
+    """
+
+    __slots__ = ("_renaming",)
+
+    def __init__(self, leafnode: ILinkSubscriber, isHub: bool, renaming: Renaming) -> None:
+        super().__init__(leafnode, isHub)
         self._renaming = renaming
-        self.cluster = clusterOf(link)
-        self.tracePeer = getattr(link, "tracePeer", None)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         renamed = message.readdressed(self._renaming.toOurs(message.subject), message.reply)
-        self._link.forward(renamed.withReplyPrefix(message.via), queues)
+        self.leafnode.forward(renamed.withReplyPrefix(message.via), queues)
 
 
 class _RenamedPermissions:
@@ -144,8 +160,8 @@ class Shadows:
     def __init__(self, importer: AccountCore) -> None:
         self._importer = importer
         self._imports: tuple[ImportedStream, ...] = ()
-        # A renaming link keeps its leafnode, so the key holds for as long as it is here.
-        self._links: WeakValueDictionary[tuple[int, ImportedStream], _RenamingLink] = (
+        # A foreign link keeps its leafnode, so the key holds for as long as it is here.
+        self._links: WeakValueDictionary[tuple[int, ImportedStream | None], _ForeignLink] = (
             WeakValueDictionary()
         )
         self._shadows: dict[hot.Subscription, list[tuple[AccountCore, hot.Subscription]]] = {}
@@ -213,22 +229,25 @@ class Shadows:
         A leafnode is a link in the other account, too: it gets each message once, with the queue
         groups that were chosen for it, and where names stay the same, from the lane.
         """
-        subscriber, outbox = original.subscriber, original.outbox
-        if not imported.renaming.keeps:
-            key = id(subscriber), imported
-            link = self._links.get(key)
-            if link is None:
-                link = self._links[key] = _RenamingLink(subscriber, imported.renaming)
-            subscriber, outbox = link, None
+        leafnode, renaming = original.subscriber, imported.renaming
+        key = id(leafnode), None if renaming.keeps else imported
+        link = self._links.get(key)
+        if link is None:
+            isHub = original.kind == Kind.HUB
+            link = self._links[key] = (
+                _ForeignLink(leafnode, isHub)
+                if renaming.keeps
+                else _RenamingLink(leafnode, isHub, renaming)
+            )
         return hot.Subscription(
             imported.exporter,
             pattern,
             original.queue,
             original.kind,
-            subscriber,
+            link,
             original.tag,
-            outbox,
-            _RenamedPermissions(original, imported.renaming),
+            original.outbox if renaming.keeps else None,
+            _RenamedPermissions(original, renaming),
             original.weight,
         )
 

@@ -29,7 +29,7 @@ from natsbroker.routes.interest import (
     RemoteInterest,
     RoutePermissions,
 )
-from natsbroker.subjects.interestfilter import InterestFilter, clusterOf
+from natsbroker.subjects.interestfilter import InterestFilter, clusterIn
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
 from natsbroker.wire.dialects.linklines import LinkMessage
@@ -90,7 +90,8 @@ class RouteAccount(PeerOrigin):
             return
         outbox.messages += 1
         outbox.messageBytes += len(message.body)
-        origin = clusterOf(message.origin) if self.takesOrigin else b""
+        account = self.grant.account
+        origin = clusterIn(account, message.origin) if self.takesOrigin else b""
         outbox.write(route.messageFrame(self._name, message, queues, outbox.headers, origin))
 
 

@@ -19,6 +19,16 @@ def clusterOf(subscriber: Any) -> bytes:
     return cluster
 
 
+def clusterIn(account: str, origin: Any) -> bytes:
+    """
+    The cluster that receivers in an account are not to be of, if a message has that origin. Empty
+    if it came in another account: members of the cluster do not send each other what is imported
+    here.
+    """
+    cluster = clusterOf(origin)
+    return cluster if cluster and origin.grant.account == account else b""
+
+
 @dataclass(eq=False, slots=True)
 class InterestFilter:
     """

@@ -12,8 +12,9 @@ import pytest
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
-from natsbroker.accounts.delivery import Group, isDeserted, successors
+from natsbroker.accounts.delivery import Group, isDeserted, mayForward, successors
 from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 from tests.support import LinkRecorder, Recorder, Router
 
@@ -21,9 +22,12 @@ from tests.support import LinkRecorder, Recorder, Router
 class Cluster(LinkRecorder):
     """A leafnode, or a member of our cluster that speaks for one."""
 
-    def __init__(self, cluster: bytes) -> None:
+    kind = Kind.HUB
+
+    def __init__(self, cluster: bytes, account: str = "A") -> None:
         super().__init__()
         self.cluster = cluster
+        self.grant = Grant(account)
 
 
 @pytest.fixture
@@ -120,3 +124,30 @@ class TestSuccessors:
         assert self.chosen(account, Kind.HUB, sender) == []
         join(account, Kind.HUB, other)
         assert self.chosen(account, Kind.HUB, sender) == [other]
+
+
+@pytest.mark.parametrize(
+    ("kind", "theirs", "cluster", "origin", "isTaken"),
+    [
+        (Kind.SPOKE, b"E", b"E", "A", False),
+        (Kind.SPOKE, b"E", b"E", "B", True),
+        (Kind.SPOKE, b"E", b"F", "A", True),
+        (Kind.SPOKE, b"", b"", "B", True),
+        (Kind.ROUTE, b"E", b"E", "B", True),
+        (Kind.HUB, b"E", b"E", "B", False),
+        (Kind.HUB, b"E", b"F", "B", True),
+        (Kind.HUB, b"", b"E", "B", True),
+        (Kind.HUB, b"E", b"", "B", True),
+        (Kind.HUB, b"", b"", "A", True),
+        (Kind.HUB, b"", b"", "B", False),
+    ],
+)
+def test_mayForward(
+    account: Account, kind: Kind, theirs: bytes, cluster: bytes, origin: str, isTaken: bool
+) -> None:
+    """
+    Messages that were imported from another account reach the leafnodes of their cluster, but not
+    hubs of theirs.
+    """
+    subscription = join(account, kind, Cluster(cluster))
+    assert mayForward(subscription, Message(b"foo", origin=Cluster(theirs, origin))) == isTaken

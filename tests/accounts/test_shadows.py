@@ -15,6 +15,7 @@ from natsbroker.errors import BrokerError
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 from tests.accounts.hall import Connection
 from tests.accounts.market import Market, Person, subjects
@@ -254,8 +255,13 @@ class LeafRecorder(LinkRecorder):
     A leafnode that writes down the subjects, too.
     """
 
-    cluster = b""
     subscription: Any = None
+
+    def __init__(self, account: str = "B", kind: Kind = Kind.SPOKE, cluster: bytes = b"") -> None:
+        super().__init__()
+        self.grant = Grant(account)
+        self.kind = kind
+        self.cluster = cluster
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         self.got.append((message.subject, queues))
@@ -325,6 +331,32 @@ class TestLeafnodes:
         market["B"].refresh()
         assert market.publish("A", b"a.secret") == 0
         assert market.publish("A", b"a.x") == 1
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    @pytest.mark.parametrize(("theirs", "cluster"), [(b"E", b"E"), (b"", b""), (b"E", b"F")])
+    def test_fromCluster(
+        self, market: Market, kind: Kind, ours: bytes, theirs: bytes, cluster: bytes
+    ) -> None:
+        """
+        A leafnode gets what another one of its cluster publishes in the other account. Of hubs
+        only those of different clusters do.
+        """
+        market.stream("B", "A", b"a.>", ours)
+        leaf, origin = LeafRecorder("B", kind, cluster), LeafRecorder("A", kind, theirs)
+        market["B"].busFor(kind).subscribe(b">", leaf)
+        reached = int(kind is Kind.SPOKE or theirs != cluster)
+        assert market.publish("A", b"a.x", kind=kind, origin=origin) == len(leaf.got) == reached
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    def test_notBack(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """What comes to the other account as a leafnode's request does not go back to it."""
+        market.stream("B", "A", b"a.>", ours)
+        market.service("B", "A", b"a.x", b"ask")
+        leaf, other = LeafRecorder("B", kind, b"E"), LeafRecorder("B", kind, b"F")
+        for each in (leaf, other):
+            market["B"].busFor(kind).subscribe(b">", each)
+        market.publish("B", b"ask", kind=kind, origin=leaf)
+        assert (len(leaf.got), len(other.got)) == (0, 2)
 
     def test_beacon(self, market: Market, kind: Kind) -> None:
         """By what a leafnode tells loops it does not tell them in another account."""

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.routes.modern import RouteAccount
 from natsbroker.subjects.permissions import PermissionSet
+from natsbroker.subjects.renaming import Renaming
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import leaf, route
@@ -220,3 +222,35 @@ def test_streamSubject() -> None:
         assert len(calls) == 1
         assert ear.heard == b"MSG s.a 1 $JS.ACK.S.C.1.2.3.4.5 2\r\nhi\r\n" * 2
         assert sibling.take() == b"LMSG in.2 $JS.ACK.S.C.1.2.3.4.5@s.a 2\r\nhi\r\n"
+
+
+@needsCompiled
+@pytest.mark.parametrize("names", [PURE, COMPILED])
+@pytest.mark.parametrize("ours", [b"ev.>", b"from.ev.>"])
+@pytest.mark.parametrize("isHub", [False, True])
+@pytest.mark.parametrize("clusters", [("E", "E"), ("", ""), ("E", "F")])
+def test_imported(names: Any, ours: bytes, isHub: bool, clusters: tuple[str, str]) -> None:
+    """
+    A leafnode of an account that imports a stream hears another one of its cluster in the exporting
+    account, where the lane has to do with it and where not. Of hubs only one of another cluster
+    does, and nobody hears itself.
+    """
+    with using(names):
+        broker = Broker()
+        accounts = broker.buses.accounts
+        accounts["B"].importStreams([ImportedStream(accounts["A"], Renaming(b"ev.>", ours))])
+        ends = []
+        for account, cluster in zip("AB", clusters, strict=True):
+            broker.decider.answer = Grant(account)
+            more = {"name": account, "cluster": cluster}
+            remote = broker.remote(account=account)
+            ends.append(broker.hub(remote, **more) if isHub else broker.spoke(**more))
+        ends[1].send(b"LS+ >\r\n")
+        ends[0].send(b"LS+ >\r\n")
+        for end in ends:
+            end.take()
+        ends[0].send(b"LMSG ev.1 2\r\nhi\r\n")
+        isHeard = not isHub or clusters[0] != clusters[1]
+        shown = ours.replace(b">", b"1")
+        assert ends[1].take() == (b"LMSG %b 2\r\nhi\r\n" % shown if isHeard else b"")
+        assert ends[0].take() == b""

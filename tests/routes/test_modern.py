@@ -4,11 +4,14 @@ What passes over a route: interest and messages.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILinkSubscriber, IOrigin
 from natsbroker.routes.modern import RouteAccount
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
 from tests.routes.clusters import Node, connect, info
 from tests.server.support import logLines
@@ -318,6 +321,22 @@ class TestMessages:
         assert origin.grant.account == "A" and origin.grant.publish is None
         assert origin.clientInfo(False).server == ""
         assert origin.clientInfo(True).server == "peer"
+
+    @pytest.mark.parametrize(
+        ("account", "line"), [("A", b"LMSG E A foo 0 2"), ("B", b"RMSG A foo 2")]
+    )
+    def test_cluster(self, account: str, line: bytes) -> None:
+        """
+        A message names the cluster of the leafnode that it is from, but not in another account:
+        members may give it to leafnodes of that cluster.
+        """
+        node = Node()
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\n")
+        wire.take()
+        leaf = SimpleNamespace(cluster=b"E", grant=Grant(account))
+        node.publish(b"foo", origin=leaf)
+        assert wire.lines() == [line, b"hi"]
 
 
 class TestEnd:

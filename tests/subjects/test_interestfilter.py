@@ -4,11 +4,12 @@ The subscriptions that a filter selects.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from natsbroker.subjects.interestfilter import InterestFilter, clusterOf
+from natsbroker.subjects.interestfilter import InterestFilter, clusterIn, clusterOf
 from natsbroker.subjects.subscription import Subscription
 
 
@@ -28,6 +29,12 @@ def subscription(kind: int, subscriber: Any = None, pattern: bytes = b"foo") -> 
 def test_clusterOf() -> None:
     """Most subscribers are behind no leafnode."""
     assert (clusterOf(None), clusterOf(object()), clusterOf(Subscriber(b"C"))) == (b"", b"", b"C")
+
+
+def test_clusterIn() -> None:
+    """A leafnode's cluster counts in the leafnode's own account."""
+    leaf = SimpleNamespace(cluster=b"C", grant=SimpleNamespace(account="A"))
+    assert (clusterIn("A", leaf), clusterIn("B", leaf), clusterIn("A", None)) == (b"C", b"", b"")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """
-What a hub's account imports as a stream, its leafnodes hear.
+What a hub's account imports, its leafnodes have.
 """
 
 from __future__ import annotations
@@ -46,6 +46,67 @@ def test_heard(hub: Flavour, spoke: Flavour, tmp_path: Path) -> None:
             publisher.publish(b"s.a", b"%d" % number)
         for ear in ears:
             assert listener.take(ear, 10) == [b"%d" % number for number in range(10)]
+        assert above.complaints() + below.complaints() == []
+        for client in (listener, publisher):
+            client.close()
+    finally:
+        below.stop()
+        above.stop()
+
+
+#: The exporter and the importer, in the hub and as the leafnode has them.
+BOTH = """
+    E { users: [ {user: e, password: e} ], exports: [ {stream: "s.>"}, {service: "svc"} ] }
+    J {
+        users: [ {user: j, password: j} ]
+        imports: [
+            {stream: {account: E, subject: "s.>"}, to: "t.>"}
+            {service: {account: E, subject: "svc"}, to: "ask"}
+        ]
+    }
+"""
+NEITHER = "E { users: [ {user: e, password: e} ] }, J { users: [ {user: j, password: j} ] }"
+OPPOSITE = """
+    E {
+        users: [ {user: e, password: e} ]
+        imports: [ {stream: {account: J, subject: "t.>"}, to: "s.>"} ]
+    }
+    J { users: [ {user: j, password: j} ], exports: [ {stream: "t.>"} ] }
+"""
+
+PAIRS = [(REAL, REAL), (OURS_FAST, REAL), (REAL, OURS_FAST), (OURS_PURE, OURS_FAST)]
+
+
+@pytest.mark.parametrize("cluster", ["", 'cluster { name: EDGE, listen: "127.0.0.1:-1" }'])
+@pytest.mark.parametrize("accounts", [NEITHER, OPPOSITE], ids=["neither", "opposite"])
+@pytest.mark.parametrize(("hub", "spoke"), PAIRS, ids=lambda each: each.name)
+def test_bothAccounts(
+    hub: Flavour, spoke: Flavour, accounts: str, cluster: str, tmp_path: Path
+) -> None:
+    """
+    A server with a leafnode connection in both accounts hears in one what it publishes in the
+    other, once, and its requests are answered; also if its imports are opposite to the hub's.
+    """
+    above = Broker(hub, tmp_path, "hub", accounts=BOTH).start()
+    urls = [(user, f"nats-leaf://{user}:{user}@127.0.0.1:{above.leafPort}") for user in "ej"]
+    remotes = [f'{{url: "{url}", account: {user.upper()}}}' for user, url in urls]
+    more = f"remotes: [ {', '.join(remotes)} ]"
+    below = Broker(spoke, tmp_path, "spoke", more, False, top=cluster, accounts=accounts)
+    try:
+        below.start()
+        listener, publisher = Client(below, "j"), Client(below, "e")
+        ears = [listener.subscribe(b"t.>"), listener.subscribe(b"t.a", b"q")]
+        requests, answers = publisher.subscribe(b"svc"), listener.subscribe(b"answer")
+        _settled(listener, publisher, ears)
+        for number in range(10):
+            publisher.publish(b"s.a", b"%d" % number)
+        for ear in ears:
+            assert listener.take(ear, 10) == [b"%d" % number for number in range(10)]
+            assert listener.arrived(ear) == []
+        listener.publish(b"ask", b"?", b"answer")
+        ((reply, _, body),) = publisher.messages(requests, 1)
+        publisher.publish(reply, body)
+        assert listener.take(answers, 1) == [b"?"]
         assert above.complaints() + below.complaints() == []
         for client in (listener, publisher):
             client.close()
