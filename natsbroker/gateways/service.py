@@ -156,7 +156,7 @@ class GatewayService(LinkService[str]):
         kind = "implicit" if remote.isImplicit else "explicit"
         self._diallers.dial(
             remote.name,
-            f'{kind} gateway "{remote.name}"',
+            f'to {kind} gateway "{remote.name}"',
             backoffTerms(self._settings, self.block, not remote.isImplicit),
             lambda: ensureDeferred(self._reach(remote)),
             after,

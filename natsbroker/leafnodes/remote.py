@@ -42,6 +42,9 @@ class LeafRemote:
         self._name = next((each.host for each in configured if not isAddress(each.host)), "")
         self._login = next((each for each in configured if each.user), None)
 
+    def __str__(self) -> str:
+        return f'as leafnode to remote server "{self.current}"'
+
     @property
     def urls(self) -> list[RemoteURL]:
         return list(self._urls)

@@ -165,7 +165,7 @@ class LeafnodeService(LinkService[LeafRemote]):
             jitter=pause,
             reports=self._settings.connect_error_reports,
         )
-        self._diallers.dial(remote, "leafnode remote", terms, lambda: self._connect(remote), after)
+        self._diallers.dial(remote, remote, terms, lambda: self._connect(remote), after)
 
     def _connect(self, remote: LeafRemote) -> Deferred[Any]:
         url = remote.next()

@@ -57,7 +57,8 @@ class Dialler:
     """
     The attempts to reach one peer. It is used once.
 
-    @ivar what: names the peer in the log.
+    @ivar what: what follows "trying to connect" in the log, as text at that time: the address of
+        the next attempt may be another.
     @ivar over: called once with whether the peer answered; not after L{stop}.
     """
 
@@ -65,7 +66,7 @@ class Dialler:
     random: Random
     terms: DialTerms
     connect: Callable[[], Deferred[Any]]
-    what: str
+    what: object
     over: Callable[[bool], None]
     attempts: int = field(default=0, init=False)
     _call: Any = field(default=None, init=False)
@@ -119,7 +120,7 @@ class Dialler:
         attempts, reports = self.attempts, self.terms.reports
         log = _log.error if attempts == 1 or attempts % reports == 0 else _log.debug
         log(
-            "Error trying to connect to {what} (attempt {attempt}): {why}",
+            "Error trying to connect {what} (attempt {attempt}): {why}",
             what=self.what,
             attempt=attempts,
             why=failure.getErrorMessage(),
@@ -155,7 +156,7 @@ class Diallers(Generic[Key]):
     def dial(
         self,
         key: Key,
-        what: str,
+        what: object,
         terms: DialTerms,
         connect: Callable[[], Deferred[Any]],
         after: float,

@@ -132,7 +132,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
     def _dial(self, target: RouteTarget, after: float) -> None:
         self._diallers.dial(
             (target.host, target.port, target.account),
-            f"route {target}",
+            f"to route {target}",
             backoffTerms(self._settings, self.block, target.isConfigured),
             lambda: self._connect(target),
             after,

@@ -40,6 +40,15 @@ def test_turns() -> None:
     assert [single.next() for _ in range(2)] == [A, A]
 
 
+def test_named() -> None:
+    """The log names the address that was dialled, without the login."""
+    target = remote(A, B)
+    names = [f'as leafnode to remote server "{each}"' for each in ("a.example:1", "10.0.0.2:2")]
+    for name in names:
+        target.next()
+        assert str(target) == name
+
+
 def test_shuffled() -> None:
     """The order is another one each time, unless it matters."""
     firsts = {remote(A, B, C, shuffled=True, seed=seed).next() for seed in range(20)}

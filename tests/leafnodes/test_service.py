@@ -107,7 +107,8 @@ class TestSpoke:
         host = Leafy(SPOKE).start()
         with logLines() as lines:
             host.refuse()
-        assert any("Error trying to connect to leafnode remote" in line for line in lines)
+        where = 'Error trying to connect as leafnode to remote server "10.0.0.1:7422" (attempt 1): '
+        assert any(where in line for line in lines)
         host.wait(0.5)
         assert len(host.dialled()) == 1
         host.wait(2.0)

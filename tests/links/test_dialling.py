@@ -34,7 +34,7 @@ class Dialled:
         self.attempts: list[Deferred[Any]] = []
         self.outcomes: list[bool] = []
         self.dialler = Dialler(
-            self.clock, Random(1), terms, self.connect, "route h:1", self.outcomes.append
+            self.clock, Random(1), terms, self.connect, "to route h:1", self.outcomes.append
         )
 
     def connect(self) -> Deferred[Any]:
@@ -167,7 +167,7 @@ class Dialling:
             assert name not in self.diallers
             self.outcomes.append((name, isReached))
 
-        self.diallers.dial(name, name, DialTerms(retries=1), connect, after, over)
+        self.diallers.dial(name, f"to {name}", DialTerms(retries=1), connect, after, over)
 
     def dialled(self, seconds: float = 0.0) -> list[str]:
         """Who has been dialled when some time has passed."""

@@ -39,7 +39,6 @@ class Broker(LinkedServer):
     EXPECTED = (
         *LinkedServer.EXPECTED,
         "Error trying to connect as leafnode",  # what the test has stopped, or not started yet
-        "Error trying to connect to leafnode",
     )
 
     def __init__(
