@@ -43,7 +43,8 @@ class ConnectionFacts(NamedTuple):
     @ivar type: C{nats}, C{websocket} or C{mqtt}; empty for a leafnode.
     @ivar lastActivity: when it last sent anything but PONG.
     @ivar name: what it calls itself; as C{lang} and C{version}, any text.
-    @ivar user: the name that the authorizer gave it; never a secret.
+    @ivar user: the name that the authorizer gave it, or that it came with if it was refused; never
+        a secret.
     @ivar nameTag: as C{issuer}, C{tags} and C{jwt}, see L{Grant}.
     @ivar details: of a connection that has ended: its subscriptions, or the first of them.
     @ivar kind: C{Client} or C{Leafnode}.

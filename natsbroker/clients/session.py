@@ -403,17 +403,19 @@ class ClientSession(ClientOperations):
         return atEnd(self.facts(), self.subscriptions)
 
     def _closing(self, error: errors.WireError) -> None:
+        facts = self.factsAtEnd()
         if self.grant is None:
             grant = self._admission.crowded
             account, user = "", claimedUser(self.options)
             if grant is not None:
                 account, user = grant.account, grant.user
+            facts = facts._replace(user=user)
             refused = ClientRefused(self.cid, self.peer.host, error.reason, account, user)
             said = self._admission.refusal
             if said is not None and said.asked:
                 refused = replace(refused, asked=said.asked, why=str(said))
             self.context.notify(refused)
-        self._last = self.factsAtEnd()
+        self._last = facts
         if self.subscriptions is not None:
             self.subscriptions.clear()
 

@@ -14,6 +14,8 @@ from natsbroker import errors
 from natsbroker.errors import logText
 from natsbroker.wire.grants import Grant
 
+_REDACTED = "[REDACTED]"
+
 
 def inQuotes(text: str | bytes) -> str:
     return f'"{logText(text)}"'
@@ -60,24 +62,27 @@ def authenticationFailure(options: Mapping[str, Any]) -> str:
 def claimedUser(options: Mapping[str, Any]) -> str:
     """
     @param options: of CONNECT.
-    @return: who a connection says it is; empty for a login without a name. Never a secret.
+    @return: who a connection says it is, as nats-server shows it; empty for a login without a name
+        or token. Never a secret.
     """
     key = str(options.get("nkey") or "")
-    return key if key.startswith("U") else str(options.get("user") or "")[:256]
+    if key.startswith("U"):
+        return key
+    return str(options.get("user") or "")[:256] or (_REDACTED if options.get("auth_token") else "")
 
 
 def _publicKey(key: str) -> str:
     """
     Somebody may have sent the secret key by mistake.
     """
-    return key if key.startswith("U") else "[REDACTED]"
+    return key if key.startswith("U") else _REDACTED
 
 
 _WHO: dict[str, Callable[[str], str]] = {
     "nkey": lambda key: f"Nkey {inQuotes(_publicKey(key))}",
     "user": lambda name: f"User {inQuotes(name)}",
     "jwt": lambda token: 'JWT User ""',
-    "auth_token": lambda token: 'Token "[REDACTED]"',
+    "auth_token": lambda token: f"Token {inQuotes(_REDACTED)}",
 }
 
 _PUBLISHING = {errors.PUBLISH_DENIED: "Subject", errors.REPLY_DENIED: "Reply"}

@@ -186,18 +186,31 @@ class TestConnectionRow:
         assert (row["authorized_user"], row["name_tag"]) == ("b", "$G")
         assert "account" not in row
 
-    def test_refusedUserIsNotShown(self) -> None:
-        """Who was not let in was nobody: what he claimed to be may be a mistyped secret."""
+    @pytest.mark.parametrize(
+        ("login", "shown"),
+        [
+            (b'"user":"evil","pass":"canary"', "evil"),
+            (b'"user":"evil","auth_token":"canary"', "evil"),
+            (b'"user":"evil","nkey":"UKEY","sig":"canary"', "UKEY"),
+            (b'"nkey":"SUcanary"', None),
+            (b'"auth_token":"canary"', "[REDACTED]"),
+            (b'"jwt":"canary"', None),
+            (b'"pass":"canary"', None),
+        ],
+    )
+    def test_refusedUser(self, login: bytes, shown: str | None) -> None:
+        """Who was not let in has the name that it came with, and no secret, as with nats-server."""
         stage = Stage(required=True)
         stage.world.authorizer.answer = lambda hello: None
         wire = stage.world.dial()
-        wire.ask(b'CONNECT {"user":"canary","pass":"canary","auth_token":"canary"}\r\n')
+        wire.ask(b"CONNECT {%b}\r\n" % login)
         stage.world.advance(2)
         assert wire.closed
         row = rowOfGone(stage, ALL)
         assert row["reason"] == "Authentication Failure"
         assert "canary" not in str(row)
-        assert "authorized_user" not in row
+        assert (row.get("authorized_user"), row.get("account")) == (shown, None)
+        assert "authorized_user" not in rowOfGone(stage, Detail())
 
     def test_subscriptions(self) -> None:
         """Subscriptions are shown by subject or in detail; without any there is no list."""
