@@ -7,14 +7,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from string import ascii_lowercase, ascii_uppercase, digits
-from typing import Any
+from typing import Any, NamedTuple
 
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.subjects.transforms import SubjectTransform
+from natsbroker.wire.values import Message
 
 _DIGITS = (digits + ascii_uppercase + ascii_lowercase).encode()
 _SECOND = 1_000_000_000
+
+
+class OriginDelivery(NamedTuple):
+    """
+    What the reply subject of a delivered message says.
+
+    @ivar sequence: in the origin.
+    @ivar number: of the delivery.
+    @ivar timestamp: when the origin stored the message, in nanoseconds since 1970.
+    @ivar pending: messages that follow.
+    @ivar subject: the message's in the origin.
+    """
+
+    sequence: int
+    number: int
+    timestamp: int
+    pending: int
+    subject: bytes
+
+
+def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
+    """
+    Read the reply subject of a delivery. In a domain it has two tokens more, and may have one
+    behind.
+
+    @return: C{None} if it is none.
+    """
+    tokens = reply.split(b".")
+    if tokens[:2] != [b"$JS", b"ACK"] or len(tokens) not in (9, 11, 12):
+        return None
+    place = 5 if len(tokens) == 9 else 7
+    words = tokens[place : place + 4]
+    if not all(each.isdigit() for each in words):
+        return None
+    sequence, number, timestamp, pending = map(int, words)
+    return OriginDelivery(sequence, number, timestamp, pending, subject)
 
 
 def shortHash(text: str) -> str:
@@ -122,3 +159,22 @@ def sourcingConsumer(
         "sourcing": True,
         "metadata": metadata,
     }
+
+
+def sinceReset(messages: list[Message]) -> list[Message]:
+    """
+    What a consumer has delivered since its deliveries were numbered from 1.
+    """
+    for place in reversed(range(len(messages))):
+        delivery = deliveryOf(messages[place].reply)
+        if delivery is not None and delivery.number == 1:
+            return messages[place:]
+    return []
+
+
+def isAcknowledged(answer: Any) -> bool:
+    """
+    Whether a consumer takes the answers to its flow control requests for acknowledgements.
+    """
+    config = answer.get("config")
+    return isinstance(config, dict) and config.get("ack_policy") == "flow_control"

@@ -4,40 +4,17 @@ A mirror: a copy of another stream, with its sequences and times.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from twisted.logger import Logger
+from typing import Any
 
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import withoutExpectations
-from natsbroker.jetstream.streams.origins import OriginDelivery, OriginReader
-
-_log = Logger(namespace="natsbroker.jetstream")
+from natsbroker.jetstream.streams.origins import OriginReader, ReadMessage
 
 _HEADERS = b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"
-
-
-class MirroredMessage(NamedTuple):
-    """
-    The origin of one message.
-
-    @ivar refusals: how many messages of the mirror had been refused before.
-    """
-
-    reader: MirrorReader
-    refusals: int
-    delivery: OriginDelivery
-
-    @property
-    def isWithdrawn(self) -> bool:
-        return self.refusals != self.reader.refusals
-
-    def refused(self, error: JetStreamError) -> None:
-        self.reader.goBack(self.delivery, error)
 
 
 class MirrorReader(OriginReader):
@@ -47,13 +24,11 @@ class MirrorReader(OriginReader):
     Where the configuration of the mirror has more than that to say, what it takes is published to
     it, with its sequence and its time. A message that it refuses, because it is full perhaps, is
     read again until it takes it.
-
-    @ivar refusals: how many messages the mirror has refused.
     """
 
     kind = "MIRROR"
     letter = "M"
-    noun = "mirror"
+    noun = mark = "mirror"
     unreadable = errors.MIRROR_CONSUMER_REQUIRES_ACK_FC
 
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
@@ -65,8 +40,6 @@ class MirrorReader(OriginReader):
         self._records: list[Record] = []
         self._storing = 0
         self._isVerbatim: bool | None = None  # Of this turn; C{None} before its first message.
-        self.refusals = 0
-        self._warned = ""
 
     @property
     def isStoring(self) -> bool:
@@ -98,7 +71,7 @@ class MirrorReader(OriginReader):
             self._isVerbatim = self.stream.publisher.isVerbatim()
         if not self._isVerbatim:
             self._taken = delivery.sequence
-            message = MirroredMessage(self, self.refusals, delivery)
+            message = ReadMessage(self, self.refusals, delivery.sequence - 1, delivery)
             self.stream.publisher.takeFrom(message, subject, headers, payload)
             return
         log, sequence = self.stream.log, delivery.sequence
@@ -116,23 +89,6 @@ class MirrorReader(OriginReader):
             stored = len(headers).to_bytes(4, "big") + headers
         self._entries.append((subject, stored, payload, delivery.timestamp))
         self._records.append(Record(sequence, delivery.timestamp, subject, headers, payload))
-
-    def goBack(self, delivery: OriginDelivery, error: JetStreamError) -> None:
-        """
-        Read a message again later, and what follows it, because the stream has refused it.
-        """
-        self.refusals += 1
-        self.sequence = delivery.sequence - 1
-        self.lag = delivery.pending + 1
-        self.failed()
-        if error.description != self._warned:
-            self._warned = error.description
-            _log.warn(
-                "Error processing inbound mirror message for '{account}' > '{name}': {error}",
-                account=self.stream.account.name,
-                name=self.stream.name,
-                error=error.description,
-            )
 
     def flush(self) -> None:
         if self._isVerbatim:

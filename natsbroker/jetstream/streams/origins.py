@@ -25,7 +25,15 @@ from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
-from natsbroker.jetstream.model.sourceconsumers import mirrorHash, sourcingConsumer, transformsOf
+from natsbroker.jetstream.model.sourceconsumers import (
+    OriginDelivery,
+    deliveryOf,
+    isAcknowledged,
+    mirrorHash,
+    sinceReset,
+    sourcingConsumer,
+    transformsOf,
+)
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.streaming.deadlines import Deadline
@@ -49,40 +57,26 @@ _UNKNOWN_REQUESTS = (errors.INVALID_JSON.err_code, errors.REQUIRED_API_LEVEL.err
 """With these errors older servers refuse the requests of mirrors and sources."""
 
 
-class OriginDelivery(NamedTuple):
+class ReadMessage(NamedTuple):
     """
-    What the reply subject of a delivered message says.
+    A message that a reader has taken.
 
-    @ivar sequence: in the origin.
-    @ivar number: of the delivery.
-    @ivar timestamp: when the origin stored the message, in nanoseconds since 1970.
-    @ivar pending: messages that follow.
-    @ivar subject: the message's in the origin.
+    @ivar refusals: how many messages the stream had refused from the reader before.
+    @ivar before: the last sequence of the origin that was taken before.
+    @ivar delivery: see L{natsbroker.jetstream.streams.publishanswers.ISourced}.
     """
 
-    sequence: int
-    number: int
-    timestamp: int
-    pending: int
-    subject: bytes
+    reader: OriginReader
+    refusals: int
+    before: int
+    delivery: OriginDelivery | None
 
+    @property
+    def isWithdrawn(self) -> bool:
+        return self.refusals != self.reader.refusals
 
-def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
-    """
-    Read the reply subject of a delivery. In a domain it has two tokens more, and may have one
-    behind.
-
-    @return: C{None} if it is none.
-    """
-    tokens = reply.split(b".")
-    if tokens[:2] != [b"$JS", b"ACK"] or len(tokens) not in (9, 11, 12):
-        return None
-    place = 5 if len(tokens) == 9 else 7
-    words = tokens[place : place + 4]
-    if not all(each.isdigit() for each in words):
-        return None
-    sequence, number, timestamp, pending = map(int, words)
-    return OriginDelivery(sequence, number, timestamp, pending, subject)
+    def refused(self, error: JetStreamError) -> None:
+        self.reader.goBack(self.before, error)
 
 
 @implementer(IBatchSubscriber)
@@ -92,15 +86,18 @@ class OriginReader:
 
     @cvar kind: the noun in the name of the consumer.
     @cvar letter: in the deliver subject.
-    @cvar noun: in the metadata of the consumer.
+    @cvar noun: in the log.
+    @cvar mark: in the metadata of the consumer.
     @cvar unreadable: the error of a named consumer that is of another kind.
     @ivar sequence: the last sequence of the origin that was taken; 0 for none.
     @ivar lag: messages that the origin has and this stream does not have yet.
+    @ivar refusals: how many messages the stream has refused.
     """
 
     kind = ""
     letter = ""
     noun = ""
+    mark = ""
     unreadable: ErrorRow
 
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
@@ -108,6 +105,8 @@ class OriginReader:
         self.source = source
         self.sequence = 0
         self.lag = 0
+        self.refusals = 0
+        self._warned = ""
         self._transforms = transformsOf(source)
         self._seen: int | None = None
         self._heard = 0.0
@@ -239,6 +238,27 @@ class OriginReader:
         """
         self._schedule(0.0)
 
+    def goBack(self, sequence: int, error: JetStreamError) -> None:
+        """
+        Read again what follows a sequence of the origin, because the stream has refused it. A
+        reason is logged once; that the stream is full is none to log.
+        """
+        self.refusals += 1
+        self.sequence = sequence
+        self.lag += 1
+        self.again()
+        isFull = error.err_code == errors.STREAM_STORE_FAILED.err_code
+        if not isFull and error.description != self._warned:
+            self._warned = error.description
+            _log.warn(
+                'Error processing inbound {noun} "{origin}" for {account} > {name}: {error}',
+                noun=self.noun,
+                origin=self.source.name,
+                account=self.stream.account.name,
+                name=self.stream.name,
+                error=error.description,
+            )
+
     def failed(self, error: JetStreamError | None = None) -> None:
         """
         Make a new consumer, later with each failure.
@@ -334,7 +354,7 @@ class OriginReader:
         metadata = {"acc": account.name, "stream": self.stream.name}
         if account.domain:
             metadata["domain"] = account.domain
-        named = {f"_nats.{self.noun}.{key}": each for key, each in metadata.items()}
+        named = {f"_nats.{self.mark}.{key}": each for key, each in metadata.items()}
         return sourcingConsumer(self.source, self._name, target, position, named)
 
     def _listen(self) -> None:
@@ -392,7 +412,7 @@ class OriginReader:
                 return
             self.failed(JetStreamError(code, cause, error.get("description", "")))
             return
-        if self.source.consumer is not None and not _isAcknowledged(answer):
+        if self.source.consumer is not None and not isAcknowledged(answer):
             self.failed(self.unreadable())
             return
         self._failures = 0
@@ -402,7 +422,7 @@ class OriginReader:
             self._isPlain = True
         self._heard = self.stream.account.deadlines.now()
         self.answerHeaders(message.headers)
-        early, self._early = _sinceReset(self._early or []), None
+        early, self._early = sinceReset(self._early or []), None
         if not early:
             self.lag = pending
             self.begins(before)
@@ -474,22 +494,3 @@ class OriginReader:
 
 def _newReply() -> bytes:
     return f"$JSC.R.{randomToken(_RANDOM, 8)}".encode()
-
-
-def _sinceReset(messages: list[Message]) -> list[Message]:
-    """
-    What a consumer has delivered since its deliveries were numbered from 1.
-    """
-    for place in reversed(range(len(messages))):
-        delivery = deliveryOf(messages[place].reply)
-        if delivery is not None and delivery.number == 1:
-            return messages[place:]
-    return []
-
-
-def _isAcknowledged(answer: Any) -> bool:
-    """
-    Whether a consumer takes the answers to its flow control requests for acknowledgements.
-    """
-    config = answer.get("config")
-    return isinstance(config, dict) and config.get("ack_policy") == "flow_control"

@@ -24,6 +24,7 @@ from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.schedules.checks import ScheduleChecks
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
@@ -31,7 +32,6 @@ from natsbroker.jetstream.streams.counters import CounterPlace, CounterTotals, i
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.origins import OriginDelivery
 from natsbroker.jetstream.streams.publishanswers import (
     DUPLICATE,
     ONLY_STORED,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from twisted.python.failure import Failure
 
@@ -15,10 +15,8 @@ from natsbroker.accounts.tracing import disabled
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
 from natsbroker.wire.values import Message
-
-if TYPE_CHECKING:
-    from natsbroker.jetstream.streams.origins import OriginDelivery
 
 ONLY_STORED = -1
 """The place of an answer that is not sent if the entries cannot be stored."""

@@ -5,26 +5,21 @@ where each comes from. After a restart the newest such header says where to go o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from twisted.logger import Logger
+from typing import Any
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
-from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.sourceconsumers import sourceHash, sourceWords
+from natsbroker.jetstream.model.sourceconsumers import OriginDelivery, sourceHash, sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import (
     MessageHeaders,
     withoutExpectations,
     withoutHeader,
 )
-from natsbroker.jetstream.streams.origins import OriginDelivery, OriginReader
+from natsbroker.jetstream.streams.origins import OriginReader, ReadMessage
 from natsbroker.jetstream.streams.reading import SLICE
-
-_log = Logger(namespace="natsbroker.jetstream")
 
 HEADER = b"Nats-Stream-Source"
 
@@ -40,39 +35,16 @@ def withSource(headers: bytes, value: bytes) -> bytes:
     return b"%b%b: %b\r\n\r\n" % (block[:-2], HEADER, value)
 
 
-class SourcedMessage(NamedTuple):
-    """
-    The origin of one message.
-
-    @ivar refusals: how many messages of the source had been refused before.
-    @ivar before: the last sequence of the origin that was taken before.
-    @ivar delivery: C{None}: the stream gives it another sequence.
-    """
-
-    reader: SourceReader
-    refusals: int
-    before: int
-    delivery: None = None
-
-    @property
-    def isWithdrawn(self) -> bool:
-        return self.refusals != self.reader.refusals
-
-    def refused(self, error: JetStreamError) -> None:
-        self.reader.goBack(self.before, error)
-
-
 class SourceReader(OriginReader):
     """
     Publishes what the origin has to the stream. A message that the stream refuses, because it is
     full perhaps, is read again, until the stream takes it.
-
-    @ivar refusals: how many messages the stream has refused.
     """
 
     kind = "SRC"
     letter = "S"
-    noun = "src"
+    noun = "source"
+    mark = "src"
     unreadable = errors.SOURCE_CONSUMER_REQUIRES_ACK_FC
 
     def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
@@ -80,8 +52,6 @@ class SourceReader(OriginReader):
         self._words = [each.encode() for each in sourceWords(source)]
         self._identity = b""
         self._hasTaken = self._isNew = False
-        self.refusals = 0
-        self._warned = ""
 
     def requestHeaders(self) -> bytes:
         return b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: %b\r\n\r\n" % (
@@ -158,27 +128,8 @@ class SourceReader(OriginReader):
             words.append(self._identity)
         block = withSource(headers, b" ".join(words))
         self._hasTaken = True
-        origin = SourcedMessage(self, self.refusals, self.sequence)
+        origin = ReadMessage(self, self.refusals, self.sequence, None)
         self.stream.publisher.takeFrom(origin, subject, block, payload)
-
-    def goBack(self, sequence: int, error: JetStreamError) -> None:
-        """
-        Read again what follows a sequence of the origin, because the stream has refused it.
-        """
-        self.refusals += 1
-        self.sequence = sequence
-        self.lag += 1
-        self.again()
-        isFull = error.err_code == errors.STREAM_STORE_FAILED.err_code
-        if not isFull and error.description != self._warned:
-            self._warned = error.description
-            _log.warn(
-                'Error processing inbound source "{origin}" for {account} > {name}: {error}',
-                origin=self.source.name,
-                account=self.stream.account.name,
-                name=self.stream.name,
-                error=error.description,
-            )
 
     def flush(self) -> None:
         if self._hasTaken:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from natsbroker.jetstream.model.sourceconsumers import (
+    OriginDelivery,
+    deliveryOf,
     filtersOfSource,
     mirrorHash,
     shortHash,
@@ -108,3 +110,20 @@ def test_consumer(source: StreamSource, position: int, expected: dict[str, Any])
     assert expected.items() <= config.items()
     assert config["name"] == "N"
     assert config["deliver_subject"] == "$JS.S.x"
+
+
+class TestDelivery:
+    """The reply subjects of deliveries."""
+
+    @pytest.mark.parametrize(
+        "reply",
+        [b"$JS.ACK.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5.t"],
+    )
+    def test_read(self, reply: bytes) -> None:
+        """In a domain there are more tokens."""
+        assert deliveryOf(reply, b"o") == OriginDelivery(7, 3, 99, 5, b"o")
+
+    @pytest.mark.parametrize("reply", [b"", b"_INBOX.1", b"$JS.ACK.S.C.1.x.3.99.5"])
+    def test_other(self, reply: bytes) -> None:
+        """Anything else is no delivery."""
+        assert deliveryOf(reply) is None

@@ -11,7 +11,6 @@ import pytest
 
 from natsbroker.jetstream.model.sourceconsumers import mirrorHash
 from natsbroker.jetstream.model.streamconfig import StreamSource
-from natsbroker.jetstream.streams.origins import OriginDelivery, deliveryOf
 from natsbroker.wire.values import Message
 from tests.jetstream.support import SECOND, Inbox, Stage
 
@@ -209,20 +208,3 @@ class TestControl:
         origin.answer()
         origin.deliver(1, 1, 6)
         assert made.intake.mirrorInfo()["lag"] == 6
-
-
-class TestDelivery:
-    """The reply subjects of deliveries."""
-
-    @pytest.mark.parametrize(
-        "reply",
-        [b"$JS.ACK.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5", b"$JS.ACK.d.h.S.C.1.7.3.99.5.t"],
-    )
-    def test_read(self, reply: bytes) -> None:
-        """In a domain there are more tokens."""
-        assert deliveryOf(reply, b"o") == OriginDelivery(7, 3, 99, 5, b"o")
-
-    @pytest.mark.parametrize("reply", [b"", b"_INBOX.1", b"$JS.ACK.S.C.1.x.3.99.5"])
-    def test_other(self, reply: bytes) -> None:
-        """Anything else is no delivery."""
-        assert deliveryOf(reply) is None
