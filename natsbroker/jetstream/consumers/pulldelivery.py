@@ -21,6 +21,9 @@ from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 
 _NEVER = float("inf")
 
+_EXAMINED = 16
+"""How many of the waiting requests are looked at, on average, for each that finds no room."""
+
 
 class PullDeliverer(ConsumerDeliverer):
     """
@@ -37,6 +40,7 @@ class PullDeliverer(ConsumerDeliverer):
         self.waiting = WaitingRequests(config.max_waiting or 512, isPrioritized)
         self.group = PriorityGroup(config, self._newPin, core.account.now)
         self._pinnedGroup = ""
+        self._unexamined = 0
 
     def _newPin(self) -> str:
         return randomToken(self.core.random, 22)
@@ -63,7 +67,7 @@ class PullDeliverer(ConsumerDeliverer):
         except PullRefused as refused:
             self._refuse(reply, str(refused).encode())
             return
-        if self.waiting.isFull and self.examine() >= self.waiting.limit:
+        if not self._hasRoom():
             # A client with heartbeats notices their absence. An error would make it ask at once.
             if not request.heartbeat:
                 self._refuse(reply, b"409 Exceeded MaxWaiting")
@@ -85,6 +89,19 @@ class PullDeliverer(ConsumerDeliverer):
             raise PullRefused("423 Nats-Pin-Id mismatch")
         if self.group.isFromPinned(request) and request.terms is not None:
             self._startPinTimer(request.terms.group)
+
+    def _hasRoom(self) -> bool:
+        """
+        Whether one more request may wait, when those that their clients have left are gone. To look
+        for these takes the longer the more wait; where many do, a part of the requests that find no
+        room are refused without.
+        """
+        if self.waiting.isFull and self._unexamined:
+            self._unexamined -= 1
+            return False
+        isFull = self.waiting.isFull and self.examine() >= self.waiting.limit
+        self._unexamined = self.waiting.limit // _EXAMINED if isFull else 0
+        return not isFull
 
     def _checkPending(self, request: PullRequest) -> None:
         """

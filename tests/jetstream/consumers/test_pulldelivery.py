@@ -259,6 +259,17 @@ class TestRefusals:
         stage.publish(1)
         assert inbox.texts() == ["409 Exceeded MaxWaiting", "1"]
 
+    def test_looksNowAndThen(self, stage: ConsumerStage) -> None:
+        """Where many wait, they are looked at for a part of those that find no room."""
+        stage.consumer(max_waiting=64)
+        waiting, late = stage.inbox(), stage.inbox()
+        for _ in range(65):
+            stage.pull(waiting)
+        waiting.close()
+        for _ in range(5):
+            stage.pull(late)
+        assert late.texts() == ["409 Exceeded MaxWaiting"] * 4
+
     def test_pushConsumer(self, stage: ConsumerStage) -> None:
         """A push consumer takes no requests."""
         stage.consumer(deliver_subject="d")
