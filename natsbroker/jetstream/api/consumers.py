@@ -217,6 +217,7 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
         sequence = await consumer.reset(parseReset(request.body) or None)
     except ResetRefused as refused:
         raise errors.CONSUMER_INVALID_RESET(err=refused) from refused
+    account.run(stream.interestLost())
     result = {**await shownConsumer(consumer), **consumer.begun, "reset_seq": sequence}
     return HeadedResult(result, headers) if headers else result
 

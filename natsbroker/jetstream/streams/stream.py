@@ -466,8 +466,8 @@ class Stream(StreamRecords):
 
     async def interestLost(self) -> None:
         """
-        A consumer is deleted or has other filters. With interest retention, messages that only it
-        needed go.
+        A consumer is deleted, is reset or has other filters. With interest retention, messages that
+        only it needed go.
         """
         if self.config.retention is RetentionPolicy.INTEREST and not self.isDeleted:
             await self.releaseUnneeded(self.last)

@@ -163,7 +163,10 @@ def _some(random: Random, pool: dict[str, tuple[Any, ...]], counts: list[int]) -
 
 
 def _streamConfig(random: Random, name: str) -> dict[str, Any]:
-    return {"name": name, "subjects": [f"{name}.>"], **_some(random, _STREAM, [0, 1, 2, 3, 4])}
+    config = {"name": name, "subjects": [f"{name}.>"], **_some(random, _STREAM, [0, 1, 2, 3, 4])}
+    if random.random() < 0.3:  # What consumers do not want and what they settle goes.
+        config["retention"] = random.choice(("interest", "interest", "workqueue"))
+    return config
 
 
 def setUp(random: Random) -> list[Operation]:
@@ -251,6 +254,7 @@ def _streamRequest(random: Random, stream: str) -> Ask:
                 {"last_by_subj": f"{stream}.{random.choice(('x', 'y', '>', '*'))}"},
                 {"next_by_subj": f"{stream}.{random.choice(('x', 'y', '>'))}", "seq": 3},
                 {"next_by_subj": f"{stream}.*"},
+                {"next_by_subj": f"{stream}.>", "seq": random.randrange(12)},
                 {"start_time": "2024-01-01T00:00:00Z"},
                 {"start_time": "2044-01-01T00:00:00Z"},
                 {"seq": 2, "no_hdr": True},

@@ -109,6 +109,19 @@ def test_reset() -> None:
     assert stage.ask("CONSUMER.RESET.S.x") is None
 
 
+@pytest.mark.parametrize(("retention", "left"), [("interest", 1), ("workqueue", 3)])
+def test_resetForward(retention: str, left: int) -> None:
+    """With interest retention, what a reset has passed over goes."""
+    stage = ApiStage()
+    stage.make(retention=retention)
+    consumer(stage, "c", ack_policy="explicit")
+    for _ in range(3):
+        stage.publish(b"s.a")
+    stage.ask("CONSUMER.RESET.S.c", {"seq": 3})
+    stage.settle()
+    assert stage.ask("STREAM.INFO.S")["state"]["messages"] == left
+
+
 def test_answersPrecedeDeliveries() -> None:
     """The answers to creating and resetting a push consumer are of before its deliveries."""
     stage = ApiStage()
