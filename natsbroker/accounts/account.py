@@ -154,8 +154,8 @@ class Account(AccountCore):
 
     def close(self) -> None:
         """
-        End all subscriptions, those of services too: the garbage collector does not see who they
-        belong to.
+        End all subscriptions, those of services too. The garbage collector does not visit compiled
+        subscriptions, so those that are left would keep the account.
         """
         self.responses.close()
         self.gateways.close()

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,19 @@ def fill(path: Path, leave: int = 0) -> None:
         except OSError:
             pass
         file.truncate(max(0, file.tell() - leave))
+
+
+def execute(story: Callable[[Path], None]) -> None:
+    """
+    Play a story in the directory that the command line names. If it ends early, also by an
+    interrupt, the process ends, because the store's threads would go on.
+    """
+    try:
+        story(Path(sys.argv[1]))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def fails(reactor: PumpedReactor, deferred: Any) -> None:
@@ -168,9 +182,4 @@ def readAll(reactor: PumpedReactor, log: Any) -> list[Any]:
 
 if __name__ == "__main__":
     os.umask(0o077)
-    try:
-        main(Path(sys.argv[1]))
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)  # The store's threads would go on.
+    execute(main)

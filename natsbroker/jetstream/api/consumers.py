@@ -214,10 +214,12 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
         return None
     headers = _identityOf(stream, request) if IDENTITY in request.message.headers else b""
     try:
-        sequence = await consumer.reset(parseReset(request.body) or None)
+        asked = parseReset(request.body) or None
+        sequence = await consumer.reset(asked)
     except ResetRefused as refused:
         raise errors.CONSUMER_INVALID_RESET(err=refused) from refused
-    account.run(stream.interestLost())
+    if asked is not None:
+        account.run(stream.interestLost())
     result = {**await shownConsumer(consumer), **consumer.begun, "reset_seq": sequence}
     return HeadedResult(result, headers) if headers else result
 

@@ -5,6 +5,8 @@ What a hub's account imports, its leafnodes have.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,18 +38,10 @@ def test_heard(hub: Flavour, spoke: Flavour, tmp_path: Path) -> None:
     url = f"nats-leaf://j:j@127.0.0.1:{above.leafPort}"
     remotes = f'remotes: [ {{url: "{url}", account: J}} ]'
     below = Broker(spoke, tmp_path, "spoke", remotes, False, accounts=SPOKE)
-    try:
-        below.start()
-        listener, publisher = Client(below, "j"), Client(above, "e")
+    with _linked(above, below, above) as (listener, publisher):
         ears = [listener.subscribe(b"t.>"), listener.subscribe(b"t.a", b"q")]
         listener.flush()
         _hears(listener, publisher, ears)
-        assert above.complaints() + below.complaints() == []
-        for client in (listener, publisher):
-            client.close()
-    finally:
-        below.stop()
-        above.stop()
 
 
 #: The exporter and the importer, in the hub and as the leafnode has them.
@@ -88,9 +82,7 @@ def test_bothAccounts(
     remotes = [f'{{url: "{url}", account: {user.upper()}}}' for user, url in urls]
     more = f"remotes: [ {', '.join(remotes)} ]"
     below = Broker(spoke, tmp_path, "spoke", more, False, top=cluster, accounts=accounts)
-    try:
-        below.start()
-        listener, publisher = Client(below, "j"), Client(below, "e")
+    with _linked(above, below, below) as (listener, publisher):
         ears = [listener.subscribe(b"t.>"), listener.subscribe(b"t.a", b"q")]
         requests, answers = publisher.subscribe(b"svc"), listener.subscribe(b"answer")
         _hears(listener, publisher, ears)
@@ -99,6 +91,16 @@ def test_bothAccounts(
         ((reply, _, body),) = publisher.messages(requests, 1)
         publisher.publish(reply, body)
         assert listener.take(answers, 1) == [b"?"]
+
+
+@contextmanager
+def _linked(above: Broker, below: Broker, source: Broker) -> Iterator[tuple[Client, Client]]:
+    """Start the leafnode; give a listener there and a publisher at the source. No server may
+    complain, and both are stopped."""
+    try:
+        below.start()
+        listener, publisher = Client(below, "j"), Client(source, "e")
+        yield listener, publisher
         assert above.complaints() + below.complaints() == []
         for client in (listener, publisher):
             client.close()

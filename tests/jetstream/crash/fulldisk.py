@@ -6,15 +6,12 @@ directory is the root of a file system of a few megabytes. It prints C{fine}, or
 from __future__ import annotations
 
 import json
-import os
-import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 from tests.jetstream.crash.place import Place
 from tests.jetstream.crash.worked import contentsOf
-from tests.storage.fulldisk import fill
+from tests.storage.fulldisk import execute, fill
 
 
 def _published(place: Place, count: int) -> list[dict[str, Any]]:
@@ -66,9 +63,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1]))
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)  # The store's threads would go on.
+    execute(main)

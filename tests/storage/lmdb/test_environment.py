@@ -36,7 +36,7 @@ def filled(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Environ
 
 
 def put(environment: Environment, keys: range, value: bytes | None = VALUE) -> None:
-    """Store a value under some keys in one transaction, or delete what is there."""
+    """Store a value under some keys in one transaction, or delete the keys."""
     with environment.begin() as txn:
         for key in keys:
             if value is None:
