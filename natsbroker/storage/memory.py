@@ -48,7 +48,8 @@ from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
 from natsbroker.storage.sortedsubjects import SortedSubjects
 from natsbroker.storage.watching import StoreHealth
 from natsbroker.subjects.grammar import hasWildcard
-from natsbroker.subjects.verdicts import SubjectVerdicts, subjectTest
+from natsbroker.subjects.searching import PatternSearch
+from natsbroker.subjects.verdicts import SubjectVerdicts
 
 SCANNED = 4096
 """How many records one call looks at in search of subjects, and how many subjects one turn does."""
@@ -310,17 +311,17 @@ class MemoryLog(StoredLog):
             isThere = pattern > after and pattern in rows.bySubject
             return {pattern: rows.tally(pattern)} if isThere else {}
         tallies: SubjectTallies = {}
-        isWanted, start = subjectTest(pattern), beginning(pattern)
-        while some := list(islice(rows.subjects.behind(after, start), SCANNED)):
-            for subject in filter(isWanted, some):
+        search = PatternSearch(pattern)
+        place = max(after + b"\0", beginning(pattern)) if after else beginning(pattern)
+        while True:
+            some, place = rows.subjects.find(search, place, SCANNED)
+            for subject in some:
                 tallies[subject] = rows.tally(subject)
                 if len(tallies) == limit:
                     return tallies
-            if len(some) < SCANNED:
-                break
-            after = some[-1]
+            if not place:
+                return tallies
             yield self._turn()
-        return tallies
 
     def countSubjects(self) -> Deferred[int]:
         if self.closed is not None:

@@ -8,6 +8,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from itertools import islice
 
+from natsbroker.subjects.searching import NEAR, PatternSearch
+
 LONGEST = 2048
 """How many subjects are in one of several lists."""
 
@@ -42,16 +44,35 @@ class SortedSubjects:
         if not part and len(self._lists) > 1:
             del self._lists[place]
 
-    def behind(self, subject: bytes, beginning: bytes) -> Iterator[bytes]:
+    def find(self, search: PatternSearch, start: bytes, most: int) -> tuple[list[bytes], bytes]:
         """
-        The subjects behind one that begin with some bytes.
+        The subjects at or behind a place that a pattern matches.
+
+        @param most: how many subjects are looked at, matching or not.
+        @return: with the place to go on at; empty if that was all.
         """
-        start = max(subject + b"\0", beginning) if subject else beginning
+        found: list[bytes] = []
+        step = NEAR
+        while most > 0:
+            looked = list(islice(self._since(start), min(step, most) + 1))
+            if not looked:
+                return found, b""
+            isEnd = len(looked) <= min(step, most)
+            ahead = b"" if isEnd else looked.pop()
+            found += search.select(looked)
+            start = search.following(looked[-1])
+            if isEnd or not start:
+                return found, b""
+            most -= len(looked)
+            step = NEAR if start > ahead else step * 2
+        return found, start
+
+    def _since(self, start: bytes) -> Iterator[bytes]:
+        """
+        The subjects at or behind a place.
+        """
         place = self._place(start)
         index = bisect_left(self._lists[place], start)
         while place < len(self._lists):
-            for each in islice(self._lists[place], index, None):
-                if not each.startswith(beginning):
-                    return
-                yield each
+            yield from islice(self._lists[place], index, None)
             place, index = place + 1, 0

@@ -1,0 +1,45 @@
+"""
+Searching subjects in byte order.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.searching import PatternSearch
+
+#: Beside letters what is before and behind the full stop in byte order, and literal wildcards.
+TOKENS = st.sampled_from([b"a", b"b", b"a-", b"a!", b"a0", b"b/", b"ab", b"*", b">", b""])
+SUBJECTS = st.lists(TOKENS, min_size=1, max_size=5).map(b".".join)
+PATTERNS = st.builds(
+    lambda tokens, isOpen: b".".join([*tokens, b">"] if isOpen or not tokens else tokens),
+    st.lists(st.sampled_from([b"a", b"b", b"a-", b"ab", b"*", b"*"]), max_size=4),
+    st.booleans(),
+)
+
+
+@given(PATTERNS, st.sets(SUBJECTS, max_size=40))
+def test_nothingMissed(pattern: bytes, subjects: set[bytes]) -> None:
+    """Every match is selected, and none is passed over on the way to it."""
+    search = PatternSearch(pattern)
+    ordered = sorted(subjects)
+    expected = [each for each in ordered if matches(pattern, each)]
+    assert search.select(ordered) == expected
+    for subject in ordered:
+        place = search.following(subject)
+        assert place == b"" or place > subject
+        behind = [each for each in expected if each > subject]
+        assert [each for each in behind if place and each >= place] == behind
+
+
+def test_passesOver() -> None:
+    """What cannot match is passed over as a whole."""
+    search = PatternSearch(b"a.*.nope")
+    assert search.following(b"a.1.b.5") == b"a.1.nope"
+    assert search.following(b"a.1.nope") == b"a.1/"
+    assert search.following(b"a.1.x") == b"a.1/"
+    assert search.following(b"b.1") == b""
+    assert PatternSearch(b"a.*.b.c.>").following(b"a.1.a") == b"a.1.b.c."
+    assert PatternSearch(b"*.b").following(b"a.c") == b"a/"
