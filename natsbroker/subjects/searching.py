@@ -32,9 +32,9 @@ class PatternSearch:
         self._part = max((self._literalAt(each) for each in self._afterWildcards()), key=len)
 
     def _afterWildcards(self) -> list[int]:
-        return [
-            place + 1 for place, token in enumerate(self._tokens) if token == b"*"
-        ] or [len(self._tokens)]
+        return [place + 1 for place, token in enumerate(self._tokens) if token == b"*"] or [
+            len(self._tokens)
+        ]
 
     def _literalAt(self, place: int) -> bytes:
         """

@@ -24,7 +24,8 @@ from natsbroker.storage.lmdb.reading import (
     tallyIn,
 )
 from natsbroker.storage.records import sequenceOf, subjectOf
-from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.searching import PatternSearch
 
 
 class RecordsAhead:
@@ -142,19 +143,19 @@ class RecordsAhead:
         self._index()
         low = tallyKey(0, after) if after else b""
         high = tallyKey(0, following) if following else b""
-        found = self._added if hasWildcard(pattern) else {pattern} & self._added.keys()
+        if hasWildcard(pattern):
+            found = PatternSearch(pattern).select(list(self._added))
+        else:
+            found = [pattern] if pattern in self._added else []
         return [
-            each
-            for each in found
-            if low < (key := tallyKey(0, each)) and (not high or key <= high)
-            if matches(pattern, each)
+            each for each in found if low < (key := tallyKey(0, each)) and (not high or key <= high)
         ]
 
 
 _NONE: frozenset[int] = frozenset()
 
-TALLIES = 2000
-"""How many tallies are looked at in one go."""
+TALLIES = 4096
+"""How many subjects are looked at in one go."""
 
 AHEAD = 1 << 18
 """How many bytes of blocks are fetched at a time."""

@@ -66,6 +66,13 @@ def tallyKey(identity: int, subject: bytes) -> bytes:
     return tallyPrefix(identity) + subject
 
 
+def subjectIn(key: bytes) -> bytes:
+    """
+    The subject in the key of a tally; empty if the key has not all of it.
+    """
+    return b"" if len(key) > _IDENTITY.size + LONGEST_SUBJECT_KEY else key[_IDENTITY.size :]
+
+
 def statePrefix(space: str) -> bytes:
     name = space.encode("utf-8")
     return b"S" + bytes((len(name),)) + name

@@ -28,12 +28,13 @@ from natsbroker.storage.lmdb.layout import (
     lastOfTally,
     rowKey,
     sequenceOf,
+    subjectIn,
     tallyKey,
     tallyPrefix,
 )
 from natsbroker.storage.records import Damaged
 from natsbroker.subjects.grammar import hasWildcard
-from natsbroker.subjects.verdicts import subjectTest
+from natsbroker.subjects.searching import NEAR, PatternSearch
 
 MARGIN = 1 << 20
 """How many bytes of blocks are fetched beyond what may be needed, where records are tiny."""
@@ -250,22 +251,47 @@ def fetchTallies(
         if not hasWildcard(pattern):
             return tallyIn(txn, identity, pattern, after)
         last = _lastIn(txn, identity)
-        prefix = tallyPrefix(identity)
-        literal = prefix + beginning(pattern)[:WHOLE_KEY]
+        literal = tallyPrefix(identity) + beginning(pattern)[:WHOLE_KEY]
         found: list[Tally] = []
-        isWanted = subjectTest(pattern)
+        search = PatternSearch(pattern)
+        step = left = NEAR
         with txn.cursor() as cursor:
             start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
             more = cursor.set_range(start)
             while more and cursor.key().startswith(literal):
-                tally = wholeTally(cursor.key(), cursor.value())
-                if tally is not None and isWanted(tally.subject):
+                subject, tally = _selected(search, cursor)
+                if tally is not None:
                     found.append(tally)
                 most -= 1
-                if tally is not None and (most <= 0 or len(found) >= limit):
-                    return TallyPage(found, tally.subject, last)
+                left -= 1
+                if subject and (most <= 0 or len(found) >= limit):
+                    return TallyPage(found, subject, last)
                 more = cursor.next()
+                # Of longer subjects, the order of the keys is not that of the subjects.
+                if left <= 0 and more and 0 < len(subject) <= LONGEST_SUBJECT_KEY:
+                    place = search.following(subject)
+                    if not place:
+                        break
+                    step *= 2
+                    if (key := tallyPrefix(identity) + place[:WHOLE_KEY]) > cursor.key():
+                        more, step = cursor.set_range(key), NEAR
+                    left = step
     return TallyPage(found, b"", last)
+
+
+def _selected(search: PatternSearch, cursor: lmdb.Cursor[bytes]) -> tuple[bytes, Tally | None]:
+    """
+    The subject that a cursor points to, empty if it is not known, and its tally if it is wanted.
+    """
+    key = cursor.key()
+    subject = subjectIn(key)
+    if subject:
+        isWanted = bool(search.select((subject,)))
+        return subject, wholeTally(key, cursor.value()) if isWanted else None
+    tally = wholeTally(key, cursor.value())
+    if tally is None:
+        return b"", None
+    return tally.subject, tally if search.select((tally.subject,)) else None
 
 
 def fetchEdges(environment: Environment, identity: int) -> list[bytes]:

@@ -29,7 +29,8 @@ from natsbroker.storage.postgres.reading import (
 from natsbroker.storage.postgres.schema import PostgresLogRow
 from natsbroker.storage.records import encodeBatch
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
-from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.searching import PatternSearch
+from natsbroker.subjects.verdicts import SubjectVerdicts
 
 LARGEST = 512 << 20
 """How large a record may be: PostgreSQL takes no row of 1 GiB."""
@@ -112,7 +113,7 @@ class PostgresLog(OwnedLog):
         found = yield self._owner.fetch(
             fetchTallies,
             self._span(),
-            lambda subject: subject > after and matches(pattern, subject),
+            PatternSearch(pattern),
             beginning(pattern)[:INDEXED_WHOLE],
             after,
             limit,
@@ -125,14 +126,14 @@ class PostgresLog(OwnedLog):
     ) -> Generator[Deferred[Any], Any, Matching]:
         if self.closed is not None:
             raise self.closed
-        wanted = list(patterns)
+        wanted = SubjectVerdicts(patterns)
         span = self._span(sequence)
         if span.first > span.last:
             return Matching([], span.last + 1)
         found: Page = yield self._owner.fetch(
             fetchMatching,
             span,
-            lambda subject: any(matches(each, subject) for each in wanted),
+            wanted.__getitem__,
             limit,
             maxBytes,
         )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from natsbroker.storage.exports import Page
 from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, checksum, subjectKey
 from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
+from natsbroker.subjects.searching import NEAR, PatternSearch
 
 LOOKED_AT = 8192
 """How many records one call looks at in search of subjects."""
@@ -192,7 +193,7 @@ def _wholeSubject(connection: Connection, identity: int, key: bytes) -> bytes:
 def fetchTallies(
     connection: Connection,
     span: Span,
-    wanted: Callable[[bytes], bool],
+    search: PatternSearch,
     prefix: bytes,
     after: bytes,
     limit: int,
@@ -204,21 +205,29 @@ def fetchTallies(
     """
     found: list[tuple[bytes, tuple[int, int, int]]] = []
     start = max(subjectKey(after) + b"\0", prefix) if after else prefix
+    step = NEAR
     while True:
-        keys = distinctSubjects(connection, span.identity, start, SUBJECTS_AT_ONCE)
+        keys = distinctSubjects(connection, span.identity, start, step + 1)
+        isEnd = len(keys) <= step or not keys[-1].startswith(prefix)
+        ahead = keys.pop() if len(keys) > step else b""
         chosen = {}
         for key in keys:
             if key.startswith(prefix):
                 subject = _wholeSubject(connection, span.identity, key)
-                if wanted(subject):
+                if subject > after and search.select((subject,)):
                     chosen[key] = subject
         tallies = _tallies(connection, span, list(chosen)) if chosen else {}
         found += [(chosen[key], tallies[key]) for key in chosen if key in tallies]
         if limit and len(found) >= limit:
             return found[:limit]
-        if len(keys) < SUBJECTS_AT_ONCE or not keys[-1].startswith(prefix):
+        place = ahead
+        # Of longer subjects, only the beginning is known.
+        if not isEnd and len(keys[-1]) < LONGEST_KEY:
+            place = search.following(keys[-1])[:INDEXED_WHOLE]
+        if isEnd or not place:
             return found
-        start = keys[-1] + b"\0"
+        step = NEAR if place > ahead else min(2 * step, SUBJECTS_AT_ONCE)
+        start = max(place, ahead)
 
 
 def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[bytes, bytes, int]]:

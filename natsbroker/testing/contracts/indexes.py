@@ -12,6 +12,7 @@ from typing import Any
 
 from natsbroker.interfaces import ICountedLog
 from natsbroker.interfaces.records import Columns, Record, Retention
+from natsbroker.subjects.grammar import matches
 from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 
 __all__ = ["ExportContract", "SubjectContract"]
@@ -64,6 +65,21 @@ class SubjectContract(StoreHarness):
             self.assertLessEqual(len(page), 40)
             found += page
         self.assertEqual(found, names)
+
+    def test_patterns(self) -> None:
+        """Patterns with wildcards match what they should, among subjects of every shape."""
+        random = Random(7)
+        tokens = [b"a", b"b", b"a-", b"a0", b"nope", b"x" * 300, b"y" * 500]
+        subjects = {
+            b".".join(random.choices(tokens, (5, 5, 2, 2, 1, 1, 1), k=random.randrange(1, 5)))
+            for _ in range(400)
+        }
+        log = self.log([entry(b"", each) for each in subjects])
+        for _ in range(40):
+            wanted = random.choices([*tokens, b"*"], (5, 5, 2, 2, 5, 1, 1, 12), k=3)
+            pattern = b".".join(wanted[: random.randrange(1, 4)] + [b">"] * random.randrange(2))
+            expected = sorted(each for each in subjects if matches(pattern, each))
+            self.assertEqual(sorted(self.tallies(log, pattern)), expected)
 
     def test_talliesFollowDeletes(self) -> None:
         """Deleting, discarding and retention change the tallies."""

@@ -16,7 +16,7 @@ from natsbroker import hot
 from natsbroker.storage.blocks import build, chunks, packDead
 from natsbroker.storage.envelopes import wrap, wrapTwice
 from natsbroker.storage.lmdb.layout import Tally, blockKey, deadKey, tallyKey
-from natsbroker.storage.lmdb.reading import findRecord, lastIn
+from natsbroker.storage.lmdb.reading import fetchTallies, findRecord, lastIn
 from natsbroker.storage.records import encodeBatch
 from tests.support import COMPILED, Names, needsCompiled, onEach, using
 
@@ -41,7 +41,7 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        self.env: Any = lmdb.Environment(str(path), subdir=False, map_size=1 << 22, sync=False)
+        self.env: Any = lmdb.Environment(str(path), subdir=False, map_size=1 << 24, sync=False)
         self.records: dict[tuple[int, int], bytes] = {}
         self.firsts: dict[tuple[int, int], int] = {}
         for identity in IDENTITIES:
@@ -151,3 +151,28 @@ def test_damagedBlock(database: Database, monkeypatch: pytest.MonkeyPatch) -> No
             quick = [database.find(9, each) for each in wanted]
             monkeypatch.setattr(hot, "findRecord", None)
             assert quick == [database.find(9, each) for each in wanted]
+
+
+class _Reading:
+    """An environment that is only read."""
+
+    def __init__(self, env: Any) -> None:
+        self.reading = env.begin
+
+
+@pytest.mark.parametrize(("pattern", "most"), [(b"a.*.nope", 800), (b"a.*.7", 1200)])
+def test_sparsePattern(database: Database, pattern: bytes, most: int) -> None:
+    """Few of many subjects are looked at in search of those that a pattern matches."""
+    with database.env.begin(write=True) as txn:
+        for area in range(10):
+            for device in range(2000):
+                subject = b"a.%02d.%d" % (area, device)
+                tally = Tally(subject)
+                tally.add([1], 1)
+                key = tallyKey(7, subject)
+                txn.put(key, wrap(MARK, b"T", 1, key, tally.pack()))
+    environment: Any = _Reading(database.env)
+    page = fetchTallies(environment, 7, pattern, b"", 1000, most)
+    assert page.following == b""
+    expected = [b"a.%02d.7" % area for area in range(10)] if pattern.endswith(b"7") else []
+    assert [each.subject for each in page.tallies] == expected
