@@ -17,7 +17,12 @@ from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage, St
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.streams.publishanswers import Arrived, PublishAnswers
+from natsbroker.jetstream.streams.publishanswers import (
+    ONLY_STORED,
+    Arrived,
+    PublishAnswers,
+    refusalPlace,
+)
 
 SUFFIX = b".$FI"
 
@@ -91,11 +96,12 @@ class FastOutput(Protocol):
         @return: its sequence.
         """
 
-    def answer(self, reply: bytes, answer: bytes, ifStored: bool = False) -> None:
+    def answer(self, reply: bytes, answer: bytes, place: int = 0) -> None:
         """
         Answer when everything before is durable.
 
-        @param ifStored: do not answer if what is being appended cannot be stored.
+        @param place: L{ONLY_STORED}, L{OR_FAILURE<natsbroker.jetstream.streams.publishanswers>},
+            or 0 to answer also if that cannot be stored.
         """
 
 
@@ -268,7 +274,7 @@ class FastBatches(OpenBatches[_FastBatch]):
             return
         self._forget(place.batchId)
         tail = b',"duplicate": true' + _tailOf(place.batchId, place.number)
-        self._output.answer(reply, self._answers.stored(sequence, tail), ifStored=True)
+        self._output.answer(reply, self._answers.stored(sequence, tail), ONLY_STORED)
 
     def _refuse(
         self, place: FastPlace, batch: _FastBatch, error: JetStreamError, reply: bytes
@@ -277,7 +283,7 @@ class FastBatches(OpenBatches[_FastBatch]):
             self._forget(place.batchId)
             raise error
         shown = {"type": "err", "seq": place.number, "error": error.toJSON()}
-        self._output.answer(reply, _json(shown))
+        self._output.answer(reply, _json(shown), refusalPlace(error))
         if place.goesOn and not place.isCommit:
             return
         batch.last -= 1
@@ -291,7 +297,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         """
         self._forget(batchId)
         answer = self._answers.stored(batch.sequence, _tailOf(batchId, batch.last))
-        self._output.answer(reply, answer, ifStored=True)
+        self._output.answer(reply, answer, ONLY_STORED)
 
     def _advance(self, batch: _FastBatch, reply: bytes) -> bool:
         isDue = batch.advance(max(len(self._batches), 1))
@@ -301,7 +307,7 @@ class FastBatches(OpenBatches[_FastBatch]):
 
     def _acknowledge(self, batch: _FastBatch, number: int, reply: bytes) -> None:
         shown = {"type": "ack", "seq": number, "msgs": batch.window}
-        self._output.answer(reply, _json(shown), ifStored=number > 0)
+        self._output.answer(reply, _json(shown), ONLY_STORED if number else 0)
 
     def _reportGap(self, expected: int, number: int, reply: bytes) -> None:
         self._output.answer(reply, _json({"type": "gap", "last_seq": expected, "seq": number}))

@@ -92,6 +92,15 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
             checked[-1] = last._replace(headers=headers)
         return checked
 
+    def stagedWith(self, message: Arrived) -> list[Arrived]:
+        """
+        The messages that are stored with one, if it commits a batch; only that one otherwise.
+        """
+        if b"Nats-Batch-Commit" not in message.headers:
+            return [message]
+        batch = self._batches.get(MessageHeaders(message.headers).get(b"Nats-Batch-Id"))
+        return [message] if batch is None else [*batch.messages, message]
+
     def _keep(self, batchId: bytes, batch: _AtomicBatch, message: Arrived) -> None:
         size = len(message.subject) + len(message.headers) + len(message.payload)
         if not self._budget.allows(size):

@@ -1,11 +1,21 @@
 """
-The messages that wait because a check of the first of them needs to look into the log.
+The messages that wait because a check of one of them needs to look into the log.
+
+One look-up is under way at a time, and only what could change its answer, or must not be stored
+before the message that asks, waits for it:
+
+  - messages of the same publisher, so that the sequences of a connection's messages to a stream
+    rise in the order in which it sent them. What comes over a link has the link as its publisher,
+    and what the broker sends or reads from other streams has one together;
+  - messages with a subject that the look-up counts.
+
+All others are judged at once: they have no order with a message that is not acknowledged.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -21,14 +31,39 @@ from natsbroker.jetstream.streams.subjectstates import (
     SubjectUnknown,
 )
 from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.verdicts import SubjectVerdicts
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+MOST_WAITING = 10_000
+"""The most messages of a stream that wait, as in nats-server."""
+
+MOST_BYTES = 128 << 20
+"""The most bytes of them."""
+
+
+class _LookUp:
+    """
+    What one message needs to know.
+
+    @ivar subjects: whose states it asked for: a message on another subject changes none of them.
+    @ivar held: publishers whose next message waits because of its subject.
+    @ivar cleared: how often the states of subjects were forgotten before.
+    """
+
+    def __init__(self, cleared: int) -> None:
+        self.subjects = SubjectVerdicts(())
+        self.held: list[object] = []
+        self.cleared = cleared
+
+    def asks(self, subject: bytes) -> None:
+        self.subjects = SubjectVerdicts((*self.subjects.patterns, subject))
+
 
 class JudgementQueue:
     """
-    Judges messages in the order of their arrival, while some wait for the log.
+    Judges messages, those of one publisher in the order of their arrival.
     """
 
     def __init__(
@@ -36,71 +71,117 @@ class JudgementQueue:
         stream: PublishedStream,
         subjects: SubjectStates,
         judge: Callable[[Arrived], None],
+        subjectsOf: Callable[[Arrived], Sequence[bytes] | None],
         refuse: Callable[[bytes, JetStreamError], None],
         flush: Callable[[], None],
     ) -> None:
         """
         @param judge: checks a message and puts it into the batch.
+        @param subjectsOf: gives the subjects of what is stored with a message; C{None} if they are
+            not known before it is judged.
         @param refuse: answers the publisher of a message.
         @param flush: appends the batch.
         """
         self._stream = stream
         self._subjects = subjects
         self._judge = judge
+        self._subjectsOf = subjectsOf
         self._refuse = refuse
         self._flush = flush
-        self._waiting: deque[Arrived] | None = None
-        self._drained: list[Deferred[None]] = []
+        # What waits, by publisher, with the barriers behind it.
+        self._lanes: dict[object, deque[Arrived | Deferred[None]]] = {}
+        # Publishers whose next message waits for a look-up of its own.
+        self._asking: deque[object] = deque()
+        self._current: _LookUp | None = None
+        self._isWorking = False
+        self._isClosed = False
+        self._messages = 0
+        self._bytes = 0
 
     @property
     def isWaiting(self) -> bool:
         """
-        Whether a look-up is under way.
+        Whether messages wait.
         """
-        return self._waiting is not None
+        return bool(self._lanes)
+
+    @property
+    def isOwnWaiting(self) -> bool:
+        """
+        Whether messages wait that the stream makes itself or reads from others.
+        """
+        return None in self._lanes
 
     def close(self) -> None:
         """
         Forget what waits.
         """
-        self._waiting = None
+        self._isClosed = True
+        self._lanes.clear()
+        self._asking.clear()
+        self._current = None
 
-    def whenDrained(self) -> Deferred[None]:
+    def whenOwnJudged(self) -> Deferred[None]:
         """
-        Wait until no message waits any more.
+        Wait until the messages are judged that the stream made itself or read from others before.
         """
         waiting: Deferred[None] = Deferred()
-        self._drained.append(waiting)
+        self._lanes[None].append(waiting)
         return waiting
 
     def take(self, published: Arrived) -> None:
         """
-        Judge a message, now or behind those that wait.
+        Judge a message, now or when it has waited for what it must not overtake.
         """
-        if self._waiting is None:
-            self._tryTo(published)
-        else:
-            self._waiting.append(published)
+        publisher = published.publisher
+        if publisher in self._lanes:
+            self._wait(published)
+        elif self._current is not None and self._changes(published, self._current):
+            if self._wait(published):
+                self._current.held.append(publisher)
+        elif self._tryTo(published) is not None and self._wait(published):
+            self._ask(publisher)
 
-    def _tryTo(self, published: Arrived) -> bool:
+    def _changes(self, published: Arrived, lookUp: _LookUp) -> bool:
         """
-        @return: whether the next message can be taken: this one does not wait for a look-up.
+        Whether a message may change what a look-up finds.
+        """
+        subjects = self._subjectsOf(published)
+        return subjects is None or any(lookUp.subjects[each] for each in subjects)
+
+    def _wait(self, published: Arrived) -> bool:
+        """
+        Put a message behind those of its publisher. If too many wait, it is refused, except one
+        that the stream makes itself or has read.
+
+        @return: whether it waits.
+        """
+        size = _sizeOf(published)
+        isFull = self._messages >= MOST_WAITING or self._bytes + size > MOST_BYTES
+        if isFull and not published.isSourced:
+            self._refused(published, errors.STREAM_TOO_MANY_REQUESTS())
+            return False
+        self._messages += 1
+        self._bytes += size
+        self._lanes.setdefault(published.publisher, deque()).append(published)
+        return True
+
+    def _tryTo(self, published: Arrived) -> SubjectUnknown | None:
+        """
+        @return: what must be looked up first; C{None} if the message is done with.
         """
         if published.origin is not None and published.origin.isWithdrawn:
-            return True
+            return None
         try:
             self._judge(published)
         except JetStreamError as error:
             self._refused(published, error)
         except SubjectUnknown as missing:
-            self._waiting = deque([published])
-            self._flush()
-            self._stream.account.run(self._lookUp(missing))
-            return False
+            return missing
         else:
             if published.trace is not None:
                 published.trace.stored(published.subject)
-        return True
+        return None
 
     def _refused(self, published: Arrived, error: JetStreamError) -> None:
         if published.trace is not None:
@@ -110,62 +191,110 @@ class JudgementQueue:
         else:
             self._refuse(published.reply, error)
 
+    def _ask(self, publisher: object) -> None:
+        """
+        Have the next message of a publisher wait for its turn to look something up.
+        """
+        self._asking.append(publisher)
+        if not self._isWorking:
+            self._stream.account.run(self._work())
+
     @inlineCallbacks
-    def _lookUp(self, missing: SubjectUnknown) -> Generator[Deferred[Any], Any, None]:
+    def _work(self) -> Generator[Deferred[Any], Any, None]:
         """
-        Find the state of a subject, then judge what waits.
+        Look up what messages wait for, one after the other, and judge them.
         """
-        stream, subject = self._stream, missing.subject
-        try:
+        self._isWorking = True
+        while self._asking:
+            publisher = self._asking.popleft()
+            first = self._lanes[publisher][0]
+            lookUp = _LookUp(self._subjects.cleared)
+            while not isinstance(first, Deferred) and (missing := self._tryTo(first)) is not None:
+                lookUp.asks(missing.subject)
+                self._current = lookUp
+                self._flush()
+                try:
+                    state = yield self._find(missing)
+                except StoreError as error:
+                    if not self._isClosed:
+                        self._refused(first, errors.STREAM_STORE_FAILED(err=str(error)))
+                    break
+                if self._isClosed:
+                    break
+                self._subjects.found(missing.subject, state)
+            self._current = None
+            self._forget(lookUp)
+            self._next(publisher)
+            for each in (publisher, *lookUp.held):
+                self._drain(each)
+            self._flush()
+        self._isWorking = False
+
+    @inlineCallbacks
+    def _find(self, missing: SubjectUnknown) -> Generator[Deferred[Any], Any, SubjectState]:
+        """
+        Look for the state of a subject, or of all that a pattern matches, in the log.
+        """
+        stream = self._stream
+        while True:
             yield stream.quiet()
             yield stream.log.append([])
-            count = last = 0
+            cleared, count, last = self._subjects.cleared, 0, 0
 
             def note(tallies: SubjectTallies) -> None:
                 nonlocal count, last
                 count += sum(each.count for each in tallies.values())
                 last = max(last, *(each.last for each in tallies.values()))
 
-            yield stream.eachTally((subject,), note)
-            if missing.found is not None:
-                missing.found((yield stream.get(last)))
-        except StoreError as error:
-            self._failWaiting(str(error))
-            return
-        self._subjects.found(subject, SubjectState(count, last))
-        self._judgeAll(self._takeWaiting(), subject)
-        if self._waiting is None:
-            self._flush()
-            self._judged()
+            yield stream.eachTally((missing.subject,), note)
+            record = None
+            if missing.found is not None or cleared != self._subjects.cleared:
+                record = yield stream.get(last)
+            # A message that has gone meanwhile may have been looked at after one that went later.
+            if record is not None or not last or cleared == self._subjects.cleared:
+                break
+        if missing.found is not None:
+            missing.found(record)
+        return SubjectState(count, last)
 
-    def _takeWaiting(self) -> deque[Arrived]:
-        waiting, self._waiting = self._waiting or deque(), None
-        return waiting
+    def _forget(self, lookUp: _LookUp) -> None:
+        """
+        Forget what holds for one message only: what is known of patterns, and of any subject if
+        messages were removed during the look-up.
+        """
+        isOld = lookUp.cleared != self._subjects.cleared
+        for each in lookUp.subjects.patterns:
+            if isOld or hasWildcard(each):
+                self._subjects.forget(each)
 
-    def _judgeAll(self, waiting: deque[Arrived], subject: bytes) -> None:
+    def _next(self, publisher: object) -> Arrived | Deferred[None] | None:
         """
-        Judge messages that waited for the state of a subject, or of a pattern, which holds for the
-        first of them only.
+        Take what waits first of a publisher; C{None} if nothing does.
         """
-        while waiting:
-            if not self._tryTo(waiting.popleft()):
-                if self._waiting is not None:
-                    self._waiting.extend(waiting)
+        waiting = self._lanes.get(publisher)
+        if waiting is None:
+            return None
+        first = waiting.popleft()
+        if not waiting:
+            del self._lanes[publisher]
+        if not isinstance(first, Deferred):
+            self._messages -= 1
+            self._bytes -= _sizeOf(first)
+        return first
+
+    def _drain(self, publisher: object) -> None:
+        """
+        Judge the messages of a publisher until one needs a look-up.
+        """
+        while waiting := self._lanes.get(publisher):
+            first = waiting[0]
+            if not isinstance(first, Deferred) and self._tryTo(first) is not None:
+                self._ask(publisher)
                 return
-            if hasWildcard(subject):
-                self._subjects.forget(subject)
+            self._next(publisher)
+            if isinstance(first, Deferred):
+                first.callback(None)
 
-    def _failWaiting(self, text: str) -> None:
-        error = errors.STREAM_STORE_FAILED(err=text)
-        for published in self._takeWaiting():
-            self._refused(published, error)
-        self._flush()
-        self._judged()
 
-    def _judged(self) -> None:
-        """
-        Nothing waits for a look-up any more.
-        """
-        waiting, self._drained = self._drained, []
-        for each in waiting:
-            each.callback(None)
+def _sizeOf(published: Arrived) -> int:
+    return len(published.subject) + len(published.headers) + len(published.payload)

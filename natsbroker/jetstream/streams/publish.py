@@ -1,15 +1,14 @@
 """
 Publishing to a stream: the checks in nats-server's order, the append, the acknowledgements.
 
-What one turn brings is appended as one batch. A check that needs to look into the log makes the
-messages behind it wait (L{JudgementQueue}), so that they are judged in the order of their arrival.
+What one turn brings is appended as one batch. A check that needs to look into the log makes those
+messages wait that must not overtake it (L{JudgementQueue}).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from random import randrange
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -34,11 +33,14 @@ from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.publishanswers import (
     DUPLICATE,
-    ONLY_STORED,
+    NAMES_LAST,
+    OR_FAILURE,
     Arrived,
     ISourced,
     PublishAnswers,
     StreamBatch,
+    answersOfFailed,
+    refusalPlace,
     refuseAll,
     storeFailed,
     tracedIn,
@@ -47,8 +49,8 @@ from natsbroker.jetstream.streams.publishchecks import PublishChecks, Rollups, i
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.storageuse import StreamAppends
+from natsbroker.jetstream.streams.storedsubjects import StoredSubjects
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
-from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.values import Message, Run
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -73,6 +75,7 @@ class StreamPublisher:
         self.steps = PublishSteps(stream, self.duplicates, self.subjects)
         self._schedules = ScheduleChecks(stream)
         self._counters = CounterTotals()
+        self._renamed = StoredSubjects()
         checks = BatchChecks(
             stream, self._checks, self._schedules, self.duplicates, self._counters, self._usage
         )
@@ -80,7 +83,14 @@ class StreamPublisher:
         self._fast = FastBatches(stream, self, checks, self._prepared, self._nextSequence)
         self._use = self._checks.room
         self._batch: StreamBatch | None = None
-        self._judging = JudgementQueue(stream, self.subjects, self._judge, self._refuse, self.flush)
+        self._judging = JudgementQueue(
+            stream,
+            self.subjects,
+            self._judge,
+            lambda each: self._renamed.ofAll(self._atomic.stagedWith(each)),
+            self._refuse,
+            self.flush,
+        )
         self._appends = StreamAppends(stream)
         self._isClosed = False
         self.configured()
@@ -92,18 +102,17 @@ class StreamPublisher:
         config = self._stream.config
         self.duplicates.window = config.duplicate_window
         self._answers = PublishAnswers(config.name, self._account.domain)
-        transform = config.subject_transform
-        self._transform = (
-            None
-            if transform is None or not transform.dest
-            else SubjectTransform((transform.src or ">").encode(), transform.dest.encode())
-        )
+        self._renamed.configured(config)
         self._republisher = republisherOf(self._stream, self.subjects)
         if not config.allow_batched:
             self._fast.close()
         self._isLimited = isLimited(config)
         self._keepsNothing = config.retention is RetentionPolicy.INTEREST
-        isPlain = transform is None and self._republisher is None and not self._keepsNothing
+        isPlain = (
+            config.subject_transform is None
+            and self._republisher is None
+            and not self._keepsNothing
+        )
         isPlain = isPlain and not (self._isLimited or config.sealed or config.allow_msg_counter)
         self._isVerbatim = isPlain and config.max_msg_size < 0 and not config.allow_rollup_hdrs
         self.steps.configured(isPlain)
@@ -128,22 +137,24 @@ class StreamPublisher:
     @property
     def isBusy(self) -> bool:
         """
-        Whether something that was taken is not durable yet.
+        Whether something that was judged, or that the stream has made or read, is not durable yet.
         """
-        return self._appends.count > 0 or self._judging.isWaiting
+        return self._appends.count > 0 or self._judging.isOwnWaiting
 
     def barrier(self) -> Deferred[Any]:
         """
-        Wait until everything that was taken before is durable.
+        Wait until everything is durable that was judged before, or that the stream has made or
+        read. What a publisher sent and still waits for a look-up comes later.
         """
-        if self._judging.isWaiting:
-            return self._judging.whenDrained().addCallback(lambda _: self.barrier())
+        if self._judging.isOwnWaiting:
+            return self._judging.whenOwnJudged().addCallback(lambda _: self.barrier())
         if not self._appends.count:
             return succeed(None)
         return self._stream.written()
 
     def deliver(self, message: Message, tag: Any) -> None:
-        self.take(message.subject, message.reply, message.headers, message.payload)
+        content = message.headers, message.payload
+        self.take(message.subject, message.reply, *content, message.origin)
         self.flush()
 
     def deliverTraced(self, message: Message) -> None:
@@ -163,7 +174,7 @@ class StreamPublisher:
             if run < len(runs):
                 each = runs[run][0]
                 body, skip = each.bodies[place], each.headerLength
-                self.take(each.subject, each.reply, body[:skip], body[skip:])
+                self.take(each.subject, each.reply, body[:skip], body[skip:], each.origin)
                 place += 1
                 if place == len(each.bodies):
                     run, place = run + 1, 0
@@ -174,12 +185,14 @@ class StreamPublisher:
         Not called: the subscription has no maximum.
         """
 
-    def take(self, subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+    def take(
+        self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, publisher: object = None
+    ) -> None:
         """
         Take a message; L{flush} stores it with the others.
         """
         if not self._isClosed:
-            self._judging.take(Arrived(subject, reply, headers, payload))
+            self._judging.take(Arrived(subject, reply, headers, payload, publisher=publisher))
 
     def takeFrom(self, origin: ISourced, subject: bytes, headers: bytes, payload: bytes) -> None:
         """
@@ -212,7 +225,7 @@ class StreamPublisher:
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced, condition, last, trace, origin = published
+        subject, reply, headers, payload, isSourced, condition, last, trace, origin = published[:9]
         if condition and self._checks.lastOf(condition) != last:
             return
         config = self._stream.config
@@ -226,8 +239,7 @@ class StreamPublisher:
         if known is not None and not isSourced and known.get(b"Nats-Batch-Id"):
             self._judgeAtomic(published, known)
             return
-        if not condition or condition != subject:
-            subject = self._transformed(subject)
+        subject = self._renamed.of(published)
         if config.sealed:
             raise errors.STREAM_SEALED()
         self._checks.checkSize(len(headers), len(payload))
@@ -285,13 +297,8 @@ class StreamPublisher:
         if origin is not None:
             self._opened().origins.append(origin)
 
-    def _transformed(self, subject: bytes) -> bytes:
-        if self._transform is None:
-            return subject
-        return self._transform.apply(subject, randrange) or subject
-
     def _prepared(self, subject: bytes) -> bytes:
-        subject = self._transformed(subject)
+        subject = self._renamed.transformed(subject)
         if self._republisher is not None:
             self._republisher.prepare(subject)
         return subject
@@ -437,18 +444,8 @@ class StreamPublisher:
             self._account.run(stream.remove([batch.first + each for each in batch.unwanted]))
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
-        if self._stream.config.no_ack:
-            return
-        bus, answers = self._account.bus, self._answers
-        for reply, answer, place, tail, count in batch.answers:
-            if tail is DUPLICATE and first + place > self._stream.log.bounds().last:
-                error = errors.STREAM_STORE_FAILED(err="the first copy was not stored")
-                self._answer(reply, answers.error(error))
-            elif count > 1:
-                bus.publishBatch(reply, answers.storedMany(first + place, count))
-            else:
-                stored = answers.stored(first + place, tail) if answer is None else answer
-                bus.publishInternal(reply, stored)
+        if not self._stream.config.no_ack:
+            self._answers.send(self._account.bus, batch, first, self._stream.log.bounds)
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> None:
         """
@@ -461,25 +458,26 @@ class StreamPublisher:
         self.forget()
         refuseAll(batch.origins, error)
         text = self._answers.error(error)
-        for reply, answer, place, _, count in batch.answers:
-            for _ in range(count if answer is None or place != ONLY_STORED else 0):
-                self._answer(reply, text if answer is None else answer)
+        for reply, answer in answersOfFailed(batch, text):
+            self._answer(reply, answer)
         for reply, failed in batch.failures:
             failed()
             self._answer(reply, text)
 
     def _refuse(self, reply: bytes, error: JetStreamError) -> None:
-        self.answer(reply, self._answers.error(error))
+        self.answer(reply, self._answers.error(error), refusalPlace(error))
 
-    def answer(self, reply: bytes, answer: bytes, ifStored: bool = False) -> None:
+    def answer(self, reply: bytes, answer: bytes, place: int = 0) -> None:
         """
         Answer when everything before is durable.
 
-        @param ifStored: do not answer if what is being appended cannot be stored.
+        @param place: L{ONLY_STORED}, L{OR_FAILURE}, or 0 to answer also if that cannot be stored.
         """
         if reply:
-            place = ONLY_STORED if ifStored else 0
-            self._opened().answers.append((reply, answer, place, b"", 1))
+            batch, tail = self._opened(), b""
+            if place == OR_FAILURE:
+                place, tail = len(batch.entries) - 1, NAMES_LAST
+            batch.answers.append((reply, answer, place, tail, 1))
 
     def _answerDuplicate(self, reply: bytes, sequence: int) -> None:
         """

@@ -5,14 +5,15 @@ What publishers to a stream receive, byte for byte as nats-server writes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from twisted.python.failure import Failure
 
 from natsbroker import hot
 from natsbroker.accounts.tracing import disabled
-from natsbroker.interfaces.records import Entry, Record
+from natsbroker.interfaces import IMessageBus
+from natsbroker.interfaces.records import Entry, LogBounds, Record
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
@@ -21,9 +22,18 @@ from natsbroker.wire.values import Message
 ONLY_STORED = -1
 """The place of an answer that is not sent if the entries cannot be stored."""
 
+OR_FAILURE = -2
+"""The place of a refusal that names what may not be durable yet: if that cannot be stored, the
+publisher receives the failure instead."""
+
 DUPLICATE = b',"duplicate": true'
 """What the answer to a message that was stored before has behind the sequence. The blank is
 nats-server's."""
+
+
+NAMES_LAST = b",names last"
+"""What such a refusal has in the place of what follows a sequence; its place is that of the last
+message before it."""
 
 
 class PublishAnswers:
@@ -58,6 +68,26 @@ class PublishAnswers:
     def error(self, error: JetStreamError) -> bytes:
         shown = json.dumps(error.toJSON(), ensure_ascii=False, separators=(",", ":"))
         return f'{{"error":{shown},"stream":{self._name},"seq":0}}'.encode()
+
+    def send(
+        self, bus: IMessageBus, batch: StreamBatch, first: int, bounds: Callable[[], LogBounds]
+    ) -> None:
+        """
+        Send the answers of a batch.
+
+        @param first: the sequence of its first entry.
+        @param bounds: gives what is durable.
+        """
+        for reply, answer, place, tail, count in batch.answers:
+            isUnsure = tail is DUPLICATE or tail is NAMES_LAST
+            if isUnsure and first + place > bounds().last:
+                error = errors.STREAM_STORE_FAILED(err="the message before was not stored")
+                bus.publishInternal(reply, self.error(error))
+            elif count > 1:
+                bus.publishBatch(reply, self.storedMany(first + place, count))
+            else:
+                stored = self.stored(first + place, tail) if answer is None else answer
+                bus.publishInternal(reply, stored)
 
 
 #: The texts in traces by the error's cause, where these are not the description with the cause.
@@ -154,6 +184,8 @@ class Arrived(NamedTuple):
     @ivar trace: what becomes of a message that is traced; C{None} for others.
     @ivar origin: of a message that was taken from a source or a mirror's origin; C{None} for
         others.
+    @ivar publisher: the connection that it came over; C{None} for those that the broker makes or
+        reads itself.
     """
 
     subject: bytes
@@ -165,6 +197,7 @@ class Arrived(NamedTuple):
     last: int = 0
     trace: StreamTrace | None = None
     origin: ISourced | None = None
+    publisher: object = None
 
 
 def tracedIn(stream: str, message: Message) -> Arrived:
@@ -172,7 +205,8 @@ def tracedIn(stream: str, message: Message) -> Arrived:
     @param message: one with a trace. The copy that is stored is not traced where it is delivered.
     """
     copy, trace = disabled(message), StreamTrace(stream, message.trace)
-    return Arrived(copy.subject, copy.reply, copy.headers, copy.payload, trace=trace)
+    body = copy.headers, copy.payload
+    return Arrived(copy.subject, copy.reply, *body, trace=trace, publisher=message.origin)
 
 
 class StreamBatch:
@@ -232,6 +266,31 @@ class StreamBatch:
                 self.entries, self.first
             )
         ]
+
+
+def answersOfFailed(batch: StreamBatch, text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """
+    The answers of a batch that could not be stored, with their reply subjects.
+
+    @param text: the failure.
+    """
+    for reply, answer, place, tail, count in batch.answers:
+        if answer is None or tail is NAMES_LAST:
+            for _ in range(count):
+                yield reply, text
+        elif place != ONLY_STORED:
+            yield reply, answer
+
+
+#: What is wrong with a message that expects another last sequence or message id.
+_NAMES_LAST = frozenset({10070, 10071})
+
+
+def refusalPlace(error: JetStreamError) -> int:
+    """
+    The place of the answer with an error in a batch.
+    """
+    return OR_FAILURE if error.err_code in _NAMES_LAST else 0
 
 
 def storeFailed(failure: Failure) -> JetStreamError:

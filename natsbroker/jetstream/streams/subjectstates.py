@@ -48,11 +48,13 @@ class SubjectStates:
 
     @ivar known: the states by subject.
     @ivar isUsed: whether any subject was asked for.
+    @ivar cleared: how often everything was forgotten.
     """
 
     def __init__(self) -> None:
         self.known: OrderedDict[bytes, SubjectState] = OrderedDict()
         self.isUsed = False
+        self.cleared = 0
 
     def find(self, subject: bytes, countsToo: bool = False) -> SubjectState:
         """
@@ -99,4 +101,5 @@ class SubjectStates:
         self.known.pop(subject, None)
 
     def clear(self) -> None:
+        self.cleared += 1
         self.known.clear()

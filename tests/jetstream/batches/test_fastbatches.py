@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from twisted.internet.defer import fail
+from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFull
 from natsbroker.jetstream.batches import fastbatches
@@ -262,6 +262,20 @@ def test_storeIsFull(stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPat
         assert publisher.ask(2, 1) == [10077]
     assert publisher.ask(3, 1) == [10208]
     assert stream.last == 1
+
+
+def test_refusedByNothing(stage: Stage, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal names no sequence of a message that could not be stored."""
+    publisher = Publisher(stage)
+    publisher.ask(1, 0)
+    appending: Deferred[Any] = Deferred()
+    with monkeypatch.context() as patch:
+        patch.setattr(stream.log, "append", lambda _: appending)
+        stage.send(b"s.a")
+        publisher.send(2, 1, Nats_Expected_Last_Sequence="1")
+        stage.settle()
+        appending.errback(StoreFull("full"))
+    assert publisher.answers() == [10077]
 
 
 def test_interest(stage: Stage) -> None:

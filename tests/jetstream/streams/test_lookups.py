@@ -5,16 +5,284 @@ Messages that wait for a look-up.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
-from tests.jetstream.support import Stage
+from natsbroker.jetstream.model.streamconfig import SubjectTransformConfig
+from natsbroker.jetstream.streams import lookups
+from natsbroker.subjects.grammar import matches
+from natsbroker.wire.headers import Headers
+from natsbroker.wire.values import Message
+from tests.jetstream.support import Inbox, Stage
+
+LAST = "Nats-Expected-Last-Subject-Sequence"
+OF = "Nats-Expected-Last-Subject-Sequence-Subject"
+
+
+class Gate:
+    """
+    A log whose searches for subjects are answered when the test says so, with what was there when
+    they began.
+    """
+
+    def __init__(self, log: Any) -> None:
+        self.log = log
+        self.asked: list[tuple[Deferred[None], bytes]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.log, name)
+
+    def subjects(self, pattern: bytes, after: bytes = b"", limit: int = 0) -> Deferred[Any]:
+        opened: Deferred[None] = Deferred()
+        self.asked.append((opened, pattern))
+        found = self.log.subjects(pattern, after, limit)
+        return opened.addCallback(lambda _: found)
+
+
+class Publishers:
+    """
+    Several connections that publish to one stream, whose log has a gate.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        self.stage = Stage()
+        self.stream = self.stage.stream(**config)
+        self.stream.log = self.gate = Gate(self.stream.log)
+        self.inboxes: list[Inbox] = []
+
+    def send(self, publisher: object, subject: bytes, **headers: str) -> Inbox:
+        """Publish, with headers whose names have underscores for dashes."""
+        reply = b"_INBOX.%d" % len(self.inboxes)
+        self.inboxes.append(self.stage.inbox(reply))
+        block = Headers({name.replace("_", "-"): value for name, value in headers.items()}).block()
+        block = block if headers else b""
+        self.stage.bus.publish(Message(subject, block, reply, len(block), publisher))
+        self.stage.settle()
+        return self.inboxes[-1]
+
+    def expect(self, publisher: object, subject: bytes, last: int, pattern: str) -> Inbox:
+        """Publish what expects a last sequence of a pattern."""
+        return self.send(publisher, subject, **{LAST: str(last), OF: pattern})
+
+    def open(self) -> bytes:
+        """Answer the next search; returns its pattern."""
+        opened, pattern = self.gate.asked.pop(0)
+        opened.callback(None)
+        self.stage.settle()
+        return pattern
+
+
+def sequenceOf(inbox: Inbox) -> int | None:
+    """The sequence that was acknowledged; C{None} before."""
+    payloads = inbox.payloads
+    return json.loads(payloads[0])["seq"] if payloads else None
+
+
+class TestWhoWaits:
+    """A look-up holds back only what must not overtake it."""
+
+    def test_others(self) -> None:
+        """Another publisher's message on another subject does not wait, nor does an info."""
+        here = Publishers()
+        asking = here.expect("A", b"s.x", 0, "s.*.nope")
+        assert sequenceOf(here.send("B", b"s.y")) == 1
+        assert here.stream.isSettled
+        assert sequenceOf(asking) is None
+        assert here.open() == b"s.*.nope"
+        assert sequenceOf(asking) == 2
+
+    def test_same(self) -> None:
+        """Messages of the same publisher are stored in their order."""
+        here = Publishers()
+        asking = here.expect("A", b"s.x", 0, "s.*.nope")
+        behind = here.send("A", b"s.y")
+        assert sequenceOf(here.send("B", b"s.z")) == 1
+        here.open()
+        assert (sequenceOf(asking), sequenceOf(behind)) == (2, 3)
+
+    def test_counted(self) -> None:
+        """A message that the look-up counts waits, and what its publisher sends afterwards."""
+        here = Publishers()
+        asking = here.expect("A", b"s.x", 0, "s.*.nope")
+        held, behind = here.send("B", b"s.1.nope"), here.send("B", b"s.y")
+        here.open()
+        assert [sequenceOf(each) for each in (asking, held, behind)] == [1, 2, 3]
+
+    def test_turns(self) -> None:
+        """Look-ups take turns; what one has held back is stored before the next begins."""
+        here = Publishers()
+        first = here.expect("A", b"s.x", 0, "s.*.nope")
+        second = here.expect("B", b"s.x", 0, "s.*.nope")
+        held = here.send("C", b"s.1.nope")
+        here.open()
+        assert (sequenceOf(first), sequenceOf(held)) == (1, 2)
+        here.open()
+        assert here.stage.errorOf(second.payloads[0]) == (10071, "wrong last sequence: 2")
+
+    def test_lookUpsWait(self) -> None:
+        """Of one publisher, one message at a time asks."""
+        here = Publishers()
+        here.expect("A", b"s.x", 0, "s.*.a")
+        here.expect("A", b"s.x", 0, "s.*.b")
+        assert [pattern for _, pattern in here.gate.asked] == [b"s.*.a"]
+        here.open()
+        assert here.open() == b"s.*.b"
+        assert here.stream.messages == 2
+
+    def test_atomicBatch(self) -> None:
+        """The commit of a batch waits if a message of the batch is counted."""
+        here = Publishers(allow_atomic=True)
+        asking = here.expect("A", b"s.x", 0, "s.*.nope")
+        batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1"}
+        here.send("B", b"s.1.nope", **batch)
+        batch["Nats_Batch_Sequence"] = "2"
+        commit = here.send("B", b"s.y", **batch, Nats_Batch_Commit="1")
+        assert commit.got == []
+        here.open()
+        assert (sequenceOf(asking), sequenceOf(commit)) == (1, 3)
+
+    def test_askingBatch(self) -> None:
+        """Until an atomic batch is judged, all that it asked for stays as it is."""
+        here = Publishers(allow_atomic=True)
+        batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", LAST: "0", OF: "s.*.a"}
+        here.send("A", b"s.x", **batch)
+        batch |= {"Nats_Batch_Sequence": "2", OF: "s.*.b"}
+        commit = here.send("A", b"s.y", **batch, Nats_Batch_Commit="1")
+        assert here.open() == b"s.*.a"
+        held = here.send("B", b"s.1.a")
+        assert held.got == []
+        assert here.open() == b"s.*.b"
+        assert (sequenceOf(commit), sequenceOf(held)) == (2, 3)
+
+    def test_fastBatch(self) -> None:
+        """A message of a fast batch waits as others do."""
+        here = Publishers(allow_batched=True)
+        asking = here.expect("A", b"s.x", 0, "s.*.nope")
+        inbox = here.stage.inbox(b"F.>")
+        reply = b"F.b.10.ok.1.2.$FI"
+        here.stage.bus.publish(Message(b"s.1.nope", b"", reply, origin="B"))
+        here.stage.settle()
+        assert (inbox.got, here.stream.messages) == ([], 0)
+        here.open()
+        assert sequenceOf(asking) == 1
+        assert json.loads(inbox.payloads[-1])["seq"] == 2
+
+    def test_transform(self) -> None:
+        """The subject counts under which a message is stored."""
+        transform = SubjectTransformConfig("s.in.*", "s.{{wildcard(1)}}.nope")
+        here = Publishers(subject_transform=transform)
+        asking = here.expect("A", b"s.x", 0, "s.*.nope")
+        held, other = here.send("B", b"s.in.1"), here.send("C", b"s.y")
+        assert (sequenceOf(held), sequenceOf(other)) == (None, 1)
+        here.open()
+        assert (sequenceOf(asking), sequenceOf(held)) == (2, 3)
+
+    def test_tooMany(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Only so much waits; more is refused as nats-server does when it has too much to do."""
+        monkeypatch.setattr(lookups, "MOST_WAITING", 2)
+        here = Publishers()
+        asking, held = here.expect("A", b"s.x", 0, "s.*.nope"), here.send("A", b"s.y")
+        refused = here.send("A", b"s.z")
+        assert here.stage.errorOf(refused.payloads[0]) == (10167, "too many requests")
+        assert sequenceOf(here.send("B", b"s.z")) == 1
+        here.open()
+        assert (sequenceOf(asking), sequenceOf(held)) == (2, 3)
+
+
+def test_removedMeanwhile() -> None:
+    """A message that is removed during a look-up does not count, and is not found later."""
+    here = Publishers()
+    for each in (b"s.1.a", b"s.2.a"):
+        here.send("B", each)
+    asking = here.expect("A", b"s.x", 1, "s.*.a")
+    here.stage.wait(here.stream.remove([2]))
+    here.open()
+    here.open()
+    assert sequenceOf(asking) == 3
+
+
+PATTERNS = ("s.*.a", "s.1.*", "s.2.b", "s.>", "s.*.none")
+SUBJECTS = tuple(b"s.%d.%c" % (area, kind) for area in (1, 2) for kind in b"ab")
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(
+                st.sampled_from("ABC"),
+                st.sampled_from(SUBJECTS),
+                st.sampled_from(("", *PATTERNS)),
+                st.integers(0, 3),
+            ),
+            st.just(None),
+        ),
+        max_size=40,
+    )
+)
+def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
+    """
+    What is stored had the last sequence that it expects, in the order of each publisher; what is
+    refused names one that was the last between its publication and the answer.
+    """
+    here = Publishers()
+    stored: list[bytes] = []
+    waiting: list[tuple[str, bytes, str, int, int, Inbox]] = []
+    sequences: dict[str, list[int]] = {each: [] for each in "ABC"}
+
+    def lasts(pattern: str, since: int) -> Iterator[int]:
+        for count in range(since, len(stored) + 1):
+            known = enumerate(stored[:count], 1)
+            yield max((at for at, each in known if matches(pattern.encode(), each)), default=0)
+
+    def look() -> None:
+        found = here.stage.wait(here.stream.read((), 1, 1000))
+        stored[:] = [each.subject for each in found.records]
+        for each in list(waiting):
+            publisher, subject, pattern, last, since, inbox = each
+            if not inbox.got:
+                continue
+            waiting.remove(each)
+            answer = json.loads(inbox.got[0].payload)
+            if "error" in answer:
+                named = int(answer["error"]["description"].rpartition(" ")[2])
+                assert named != last
+                assert named in list(lasts(pattern, since))
+                continue
+            sequences[publisher].append(answer["seq"])
+            assert stored[answer["seq"] - 1] == subject
+            if pattern:
+                before = list(lasts(pattern, 0))
+                assert before[answer["seq"] - 1] == last
+
+    for step in steps:
+        if step is None:
+            if here.gate.asked:
+                here.open()
+        else:
+            publisher, subject, pattern, back = step
+            last = max(next(lasts(pattern, len(stored))) - back, 0) if pattern else 0
+            since = len(stored)
+            if pattern:
+                inbox = here.expect(publisher, subject, last, pattern)
+            else:
+                inbox = here.send(publisher, subject)
+            waiting.append((*step[:3], last, since, inbox))
+        look()
+    while here.gate.asked:
+        here.open()
+        look()
+    assert waiting == []
+    assert all(each == sorted(each) for each in sequences.values())
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages behind one that waits are stored after it, and a barrier waits for all."""
+    """Messages of the broker behind one that waits are stored after it; a barrier waits for all."""
     stage = Stage()
     stream = stage.stream()
     stage.publish(b"s.a")
@@ -37,7 +305,7 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything that waits is refused when the log cannot be asked."""
+    """A message is refused when the log cannot be asked, and the next one is judged."""
     stage = Stage()
     stream = stage.stream()
     with monkeypatch.context() as patch:

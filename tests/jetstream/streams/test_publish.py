@@ -4,10 +4,13 @@ Publishing to a stream.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import pytest
 from twisted.internet.defer import Deferred
 
-from natsbroker.interfaces.records import LeaseLost
+from natsbroker.interfaces.records import Entry, LeaseLost
 from natsbroker.jetstream.model.streamconfig import (
     DiscardPolicy,
     RetentionPolicy,
@@ -222,6 +225,44 @@ class TestLimits:
             stage.send(b"s.a", b"1", b"_INBOX.x", Nats_Msg_Id="x")
             stage.settle()
         assert inbox.got == []
+        first.errback(LeaseLost("gone"))
+        if isBarrierBroken:
+            barrier.errback(LeaseLost("gone"))
+        else:
+            barrier.callback(range(0))
+        numbers = [stage.errorOf(each)[0] for each in inbox.payloads]
+        assert numbers == [10077, 10077]
+
+    @pytest.mark.parametrize("isBarrierBroken", [True, False])
+    @pytest.mark.parametrize(
+        "expected",
+        [{"Last_Subject_Sequence": "1"}, {"Last_Sequence": "1"}, {"Last_Msg_Id": "other"}],
+    )
+    def test_refusedByNothing(self, expected: dict[str, str], isBarrierBroken: bool) -> None:
+        """A refusal names no sequence, and no id, of a message that could not be stored."""
+        stage = Stage()
+        stream = stage.stream()
+        stage.publish(b"s.a", b"0")
+        first: Deferred[range] = Deferred()
+        barrier: Deferred[range] = Deferred()
+        inbox = stage.inbox(b"_INBOX.x")
+        stage.send(b"s.a", b"0", b"_INBOX.x", Nats_Expected_Last_Subject_Sequence="1")
+        stage.settle()
+        assert json.loads(inbox.payloads[0])["seq"] == 2
+        appends = iter((first, barrier))
+
+        def append(batch: Sequence[Entry]) -> Deferred[range]:
+            stream.log.nextSequence += len(batch)
+            return next(appends)
+
+        stream.log.append = append
+        stage.send(b"s.a", b"1", b"_INBOX.x", Nats_Msg_Id="x")
+        stage.settle()
+        headers = {f"Nats_Expected_{name}": value for name, value in expected.items()}
+        stage.send(b"s.a", b"2", b"_INBOX.x", **headers)
+        stage.settle()
+        assert inbox.got == []
+        stream.log.nextSequence -= 1
         first.errback(LeaseLost("gone"))
         if isBarrierBroken:
             barrier.errback(LeaseLost("gone"))
