@@ -15,6 +15,7 @@ from natsbroker.interfaces import IAckSubscriber, ISubscription
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.ackhandler import ConsumerAckHandler
 from natsbroker.jetstream.consumers.core import ConsumerCore, filtersOf
+from natsbroker.jetstream.consumers.inactivity import ConsumerInactivity
 from natsbroker.jetstream.consumers.pulldelivery import PullDeliverer
 from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
@@ -84,9 +85,12 @@ class Consumer:
         self._push: PushDeliverer | None = None
         self._deliverer: PullDeliverer | PushDeliverer
         if config.deliver_subject:
-            self._deliverer = self._push = PushDeliverer(self.core, self._bound)
+            self._deliverer = self._push = PushDeliverer(
+                self.core, lambda isBound: self._inactivity.bound()
+            )
         else:
             self._deliverer = self._pull = PullDeliverer(self.core)
+        self._inactivity = ConsumerInactivity(self.core, self._deliverer, self._end)
         self._acks = ConsumerAckHandler(self.core, self._requested)
 
     @property
@@ -146,7 +150,7 @@ class Consumer:
         core.isServing = True
         core.lastActive = core.monotonic()
         self._pausedUntil()
-        self._watchActivity()
+        self._inactivity.watch()
         self._noteBegun()
         self._deliverer.begin()
 
@@ -209,6 +213,7 @@ class Consumer:
                 self._flowAnswered(message)
         if hadAcks:
             self._acks.finish()
+            self._inactivity.settled()
             self.core.pump()
 
     def subscriptionEnded(self, tag: Any) -> None:
@@ -289,6 +294,7 @@ class Consumer:
                 core.gone(each, isPurge)
         core.goneBefore(before, isPurge)
         core.writer.touched()
+        self._inactivity.settled()
         if core.isServing and len(pending) < count:
             core.pump()  # There is room for others.
 
@@ -309,7 +315,7 @@ class Consumer:
         if filtersOf(config) != filters:
             core.cursor.refilter(filtersOf(config))
             self.stream.consumers.refiltered(self, filters)
-        self._watchActivity()
+        self._inactivity.watch()
         core.pump()
         return self.refresh()
 
@@ -396,41 +402,10 @@ class Consumer:
         else:
             raise ResetRefused("not allowed")
 
-    # Inactivity.
-
-    def _bound(self, isBound: bool) -> None:
+    def _end(self) -> None:
         """
-        The deliver subject gained or lost its interest.
+        End the consumer, since nobody uses it.
         """
-        core = self.core
-        core.lastActive = core.monotonic()
-        if isBound:
-            core.timers.clear(self._inactive)
-        else:
-            self._watchActivity()
-
-    def _watchActivity(self) -> None:
-        core = self.core
-        threshold = core.config.inactive_threshold
-        if threshold <= 0 or (self._push is not None and self._push.isBound):
-            core.timers.clear(self._inactive)
-        elif core.isServing:
-            core.timers.set(self._inactive, core.lastActive + threshold / 1e9)
-
-    def _inactive(self) -> None:
-        """
-        End the consumer, unless a client uses it or may be working on its messages.
-        """
-        core, now = self.core, self.core.monotonic()
-        threshold = core.config.inactive_threshold / 1e9
-        if self._pull is not None:
-            last = core.lastActive
-            if self._pull.waiting and self._pull.examine():
-                last = now
-            last = max(last, core.pending.lastDue())
-            if last + threshold > now + 1e-9:
-                core.timers.set(self._inactive, last + threshold)
-                return
         self.stop("deleted")
         self.stream.consumerEnded(self)
 
