@@ -35,6 +35,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.interestfilter import InterestFilter
+from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from natsbroker.wire.values import Kind, Message
 
 
@@ -98,6 +99,8 @@ class Account(AccountCore):
             self._shadows.removed(subscription)
         if self.responses.pending:
             self.responses.pending.interestLost(subscription.pattern, self.matcher.match)
+        if subscription.kind >= FIRST_LINK_KIND:
+            self.delivery.withdrawn.ended(subscription.pattern)
         # Remembered answers may keep the subscription for a while, but not who it was for.
         subscription.owner = subscription.subscriber = subscription.outbox = None
         if type(subscription.tag) is not bytes:  # The sid: a client finds it by that.
@@ -264,6 +267,20 @@ class GatewayBus(Bus):
         @param link: one for each account and connection.
         """
         return self._account.gateways.open(link, table)
+
+    @property
+    def hasPulled(self) -> bool:
+        """
+        As in L{GatewayTargets<natsbroker.accounts.gateways.GatewayTargets>}.
+        """
+        return self._account.gateways.hasPulled
+
+    def interestLost(self, pattern: bytes) -> None:
+        """
+        Note that another cluster has withdrawn interest.
+        """
+        self._account.gateways.interestLost(pattern)
+        self._account.delivery.withdrawn.ended(pattern)
 
     def isWanted(self, subject: bytes) -> bool:
         """

@@ -25,6 +25,7 @@ from natsbroker.accounts.tracing import (
     SERVICE,
     SUBSCRIPTION_DENIED,
 )
+from natsbroker.accounts.withdrawn import WithdrawnResponses
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
 from natsbroker.interfaces import ILinkSubscriber, IPublishFilter, ITracedSubscriber
 from natsbroker.subjects.interestfilter import clusterIn, clusterOf
@@ -53,6 +54,7 @@ _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 class Delivery:
     """
     @ivar account: the name of the account, for traces.
+    @ivar withdrawn: the responses that services of this broker do not give anything to.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Delivery:
     ) -> None:
         self.filters: list[IPublishFilter] = []
         self.account = ""
+        self.withdrawn = WithdrawnResponses()
         self._batch = batch
         self._random = random
         self._matcher = matcher
@@ -108,6 +111,8 @@ class Delivery:
                 return 0
             filtered.trace = message.trace
             message = filtered
+        if kind is Kind.INTERNAL and message.subject in self.withdrawn:
+            return 0
         gateways = self._gateways
         if message.via:
             gateways.asked(message)
@@ -210,6 +215,8 @@ class Delivery:
         return delivered
 
     def hasInterest(self, kind: Kind, subject: bytes, hops: int = 0) -> bool:
+        if kind is Kind.INTERNAL and subject in self.withdrawn:
+            return False
         matches = self._matcher.match(subject)
         local = list(matches.plain)
         far = list(matches.links)

@@ -18,6 +18,7 @@ from zope.interface import Attribute, implementer
 from natsbroker import hot
 from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.replies import GatewayReplyMap, RecentSubscriptions
+from natsbroker.accounts.withdrawn import isPull
 from natsbroker.interfaces import IInterestTable, ILinkSubscriber, IOutboxLink, ISubjectRouter
 from natsbroker.wire.mapped import NEW, OLD, prefixOf
 from natsbroker.wire.values import Kind, Message
@@ -168,6 +169,8 @@ class GatewayTargets:
     """
     @ivar replies: the replies that return to where their requests came from; C{None} before the
         first.
+    @ivar hasPulled: whether messages of streams were asked for in other clusters, which then must
+        learn when a reply subject has lost its interest.
     """
 
     def __init__(
@@ -182,6 +185,7 @@ class GatewayTargets:
         self.owner = owner
         self.interest = interest
         self.replies: GatewayReplyMap | None = None
+        self.hasPulled = False
         self._clock = clock
         self._failed = failed
         self._router = router
@@ -257,6 +261,7 @@ class GatewayTargets:
                 if prefix.startswith(output.link.answers):
                     yield output.plain
             return
+        self.hasPulled = self.hasPulled or isPull(subject)
         served: set[bytes] = set()
         for output in self._outputs:
             try:
@@ -286,6 +291,13 @@ class GatewayTargets:
             self._replyMark = mark
             self.replies = GatewayReplyMap(self._clock, self.changed)
         self.replies.add(message.reply, message.via)
+
+    def interestLost(self, pattern: bytes) -> None:
+        """
+        Another cluster has withdrawn its interest: replies to it need not be returned.
+        """
+        if self.replies:
+            self.replies.forget(pattern)
 
     def returned(self, message: Message) -> Message | None:
         """

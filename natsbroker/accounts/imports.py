@@ -21,6 +21,7 @@ from natsbroker.accounts.relays import (
 )
 from natsbroker.accounts.settings import STREAM, ServiceExport
 from natsbroker.accounts.tracing import MessageTrace, disabled, text, withTraceHeader
+from natsbroker.accounts.withdrawn import isPull
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
@@ -81,7 +82,7 @@ class ImportedService(ImportHop, Relay):
         isDelivered = trace is None or not trace.isOnly
         if isDelivered and reply and not reply.startswith(ACKNOWLEDGEMENT):
             answer = exporter.responses.expect(
-                self._importer.responses, reply, self, origin, trigger
+                self._importer.responses, reply, self, origin, trigger, isPull(subject)
             )
             reply = answer.subject
         elif not reply and latency is not None and trigger is not None:

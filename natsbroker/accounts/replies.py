@@ -17,6 +17,7 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 
 from natsbroker import hot
+from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.wire.values import Kind
 
 #: The longest time that interest takes to other clusters, in seconds.
@@ -24,6 +25,9 @@ PERIOD = 2.0
 
 #: Wildcard shapes are capped where subscriptions are made: here there may be as many.
 _SHAPES = 1 << 16
+
+#: How many reply subjects at most are compared with a pattern that has lost its interest.
+_MOST_COMPARED = 1024
 
 
 class _Aging:
@@ -122,6 +126,22 @@ class GatewayReplyMap:
         if isNews:
             self._changed(reply)
         self._aging.start()
+
+    def forget(self, pattern: bytes) -> None:
+        """
+        Forget reply subjects that have lost their interest, which had arrived before. Where there
+        are very many, a pattern with wildcards is not compared with them.
+        """
+        if not hasWildcard(pattern):
+            replies = [pattern] if pattern in self else []
+        elif len(self._young) + len(self._old) <= _MOST_COMPARED:
+            replies = [each for each in {**self._old, **self._young} if matches(pattern, each)]
+        else:
+            return
+        for reply in replies:
+            self._young.pop(reply, None)
+            self._old.pop(reply, None)
+            self._changed(reply)
 
     def viaOf(self, subject: bytes) -> bytes:
         return self._young.get(subject) or self._old.get(subject, b"")

@@ -15,8 +15,16 @@ from typing import Any
 
 from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.latency import Headers, answered, tell, unanswered
-from natsbroker.accounts.relays import ImportHop, ImportPath, Relay, originOf, relaySubscription
+from natsbroker.accounts.relays import (
+    MOST_HOPS,
+    ImportHop,
+    ImportPath,
+    Relay,
+    originOf,
+    relaySubscription,
+)
 from natsbroker.accounts.settings import SINGLETON, ServiceExport
+from natsbroker.accounts.withdrawn import RESPONSE
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import Kind, Message
@@ -31,6 +39,14 @@ _PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
 _MOST_COMPARED = 1024
 
 
+def _onward(kind: Kind) -> Kind:
+    """
+    The kind of origin that an answer has in the account that asked: one that came over a route may
+    be wanted behind another.
+    """
+    return Kind.INTERNAL if kind is Kind.ROUTE else kind
+
+
 @dataclass(eq=False, slots=True)
 class Response(ImportHop):
     """
@@ -41,6 +57,7 @@ class Response(ImportHop):
     @ivar since: when the request came, or its last response.
     @ivar origin: the client that asked (an C{IOrigin}), or C{None}.
     @ivar trigger: the headers that caused a measurement; C{None} without or after it.
+    @ivar isPulled: whether it is stored messages that were pulled, which are given away with it.
     """
 
     subject: bytes
@@ -49,6 +66,7 @@ class Response(ImportHop):
     since: float
     origin: Any
     trigger: Headers | None
+    isPulled: bool
 
 
 class Responses(Relay):
@@ -83,7 +101,7 @@ class Responses(Relay):
         return bool(self._prefix)
 
     def _open(self) -> None:
-        self._prefix = b"_R_.%b." % self._drawn()
+        self._prefix = b"%b%b." % (RESPONSE, self._drawn())
         self.account.attach(relaySubscription(self.account, self._prefix + b">", self))
 
     def expect(
@@ -93,6 +111,7 @@ class Responses(Relay):
         hop: ImportHop,
         origin: Any = None,
         trigger: Headers | None = None,
+        isPulled: bool = False,
     ) -> Response:
         if not self._prefix:
             self._open()
@@ -100,7 +119,9 @@ class Responses(Relay):
             self._forget(next(iter(self._owed.values())))
         subject = self._fresh(trigger is not None)
         now = self.account.clock.seconds()
-        response = Response(hop.export, hop.share, subject, requestor, reply, now, origin, trigger)
+        response = Response(
+            hop.export, hop.share, subject, requestor, reply, now, origin, trigger, isPulled
+        )
         self._owed[subject] = response
         self._byExport.setdefault(id(response.export), {})[subject] = response
         self._watch(response.export)
@@ -109,11 +130,13 @@ class Responses(Relay):
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
         """
-        For the service a response always has a receiver.
+        For the services of clients a response always has a receiver. Those of the broker must know:
+        what nobody receives is not delivered.
         """
+        isSure = kind is not Kind.INTERNAL
         response = self._owed.get(message.subject)
         if response is None or (path is not None and path.refuses(response.export)):
-            return True
+            return isSure
         requestor, reply = response.requestor, message.reply
         # What acknowledges to JetStream would no longer do so under another name.
         if reply and not reply.startswith(ACKNOWLEDGEMENT):
@@ -121,19 +144,22 @@ class Responses(Relay):
         self._measured(response, message)
         answer = message.readdressed(requestor.account.mapped(response.reply), reply)
         hops = () if path is None else path.hops
-        # An answer that came over a route may be wanted behind another.
-        sender = Kind.INTERNAL if kind is Kind.ROUTE else kind
         onward = ImportPath((*hops, response), None)
-        reached = requestor.account.delivery.publish(sender, answer, onward)
+        reached = requestor.account.delivery.publish(_onward(kind), answer, onward)
         isLast = response.export.response_type == SINGLETON or not message.body
         if isLast or not reached:
             self._forget(response)
         elif response.subject in self._owed:
             self._again(response)
-        return True
+        return isSure or reached > 0
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
-        return subject in self._owed
+        response = self._owed.get(subject)
+        if response is None or hops >= MOST_HOPS:
+            return False
+        account = response.requestor.account
+        subject = account.mapped(response.reply)
+        return account.delivery.hasInterest(_onward(kind), subject, hops + 1)
 
     def close(self) -> None:
         for timer in self._timers.values():
@@ -145,6 +171,17 @@ class Responses(Relay):
     def giveUp(self, response: Response, status: int) -> None:
         if self._forget(response):
             self._tell(response, status)
+            if response.isPulled and self.account.interest:
+                self._withdraw(response)
+
+    def _withdraw(self, response: Response) -> None:
+        """
+        Show other brokers, which know all responses by one subscription, that this one has no
+        receiver: a subscription to it comes and goes. See L{natsbroker.accounts.withdrawn}.
+        """
+        subscription = relaySubscription(self.account, response.subject, self)
+        self.account.attach(subscription)
+        self.account.detach(subscription)
 
     def _forget(self, response: Response) -> bool:
         if self._owed.pop(response.subject, None) is None:

@@ -15,7 +15,8 @@ from typing import Any
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.interfaces import IInterestWatcher, IMessageBus
+from natsbroker.accounts.account import GatewayBus
+from natsbroker.interfaces import IInterestWatcher
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.wire.dialects.gateway import accountLine, commandLine
@@ -64,8 +65,10 @@ class GatewayAdvertiser:
     _isListed: bool = field(default=False, init=False)
     _untold: dict[bytes, None] | None = field(default=None, init=False)
     _stop: Callable[[], None] | None = field(default=None, init=False)
+    _bus: GatewayBus = field(init=False)
 
-    def begin(self, bus: IMessageBus) -> None:
+    def begin(self, bus: GatewayBus) -> None:
+        self._bus = bus
         self._stop = bus.watchInterest(self, CLUSTER, True, self._listed)
 
     def end(self) -> None:
@@ -125,11 +128,14 @@ class GatewayAdvertiser:
         elif switches(len(self.refused)):
             self.sendAll(now)
         else:
-            if len(self.refused) >= self.mostRefused:
-                del self.refused[next(iter(self.refused))]
-            self.refused[subject] = None
-            self.say(lostLine(self.account, subject, b""))
+            self._refuse(subject)
         return True
+
+    def _refuse(self, subject: bytes) -> None:
+        if len(self.refused) >= self.mostRefused:
+            del self.refused[next(iter(self.refused))]
+        self.refused[subject] = None
+        self.say(lostLine(self.account, subject, b""))
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
         if self.isRefused:
@@ -171,6 +177,9 @@ class GatewayAdvertiser:
             del self._untold[pattern]
         elif self.isAll:
             self.say(lostLine(self.account, pattern, b""))
+        elif self._bus.hasPulled and not hasWildcard(pattern) and not self._bus.isWanted(pattern):
+            # It may be the inbox of a pull request, which would take a message of a stream.
+            self._refuse(pattern)
 
     @property
     def _mode(self) -> str:

@@ -175,6 +175,9 @@ class OutboundTraffic:
         self._change(
             account, lambda table: self._policy.lost(table, pattern, queue), pattern, queue
         )
+        opened = self._open.get(account)
+        if opened is not None and not queue:
+            opened.bus.interestLost(pattern)
 
     def commanded(self, document: ServerDocument) -> bool:
         """
