@@ -340,6 +340,16 @@ class TestReplies:
         assert hall.say(b"r") == 2
         assert (far.take(), third.take()) == (b"", b"RMSG A r 1\r\nx\r\n")
 
+    @pytest.mark.parametrize("subject", [b"$JS.API.CONSUMER.MSG.NEXT.S.c", b"$JS.API.INFO"])
+    def test_pulled(self, hall: Hall, subject: bytes) -> None:
+        """An account knows whether it has asked other clusters for messages of streams."""
+        gateways = hall.account.gateways
+        hall.say(subject)
+        assert not gateways.hasPulled
+        hall.gate.openGateway(Far(hall), wanting(subject))
+        hall.say(subject)
+        assert gateways.hasPulled is (b"NEXT" in subject)
+
     def test_debtToHub(self, hall: Hall) -> None:
         """A leafnode leads answers back through its hub, and not to those who hear everything."""
         hub, everything = LinkRecorder(), Recorder()

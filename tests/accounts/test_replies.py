@@ -101,3 +101,22 @@ class TestDebts:
         debts.add(b"r", b"1")
         debts.close()
         assert not debts
+
+    def test_forgotten(self, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A reply that has lost its interest is not known any more."""
+        changed: list[bytes] = []
+        debts = GatewayReplyMap(clock, changed.append)
+        for each in (b"r.1", b"r.2", b"s"):
+            debts.add(each, b"_GR_.c.s.")
+        clock.advance(PERIOD)
+        debts.add(b"r.3", b"_GR_.c.s.")
+        changed.clear()
+        debts.forget(b"r.1")
+        debts.forget(b"x")
+        assert (b"r.1" in debts, b"r.2" in debts, changed) == (False, True, [b"r.1"])
+        debts.forget(b"r.*")
+        assert (len(debts), changed) == (1, [b"r.1", b"r.2", b"r.3"])
+        monkeypatch.setattr("natsbroker.accounts.replies._MOST_COMPARED", 0)
+        debts.forget(b">")
+        assert debts.viaOf(b"s") == b"_GR_.c.s."
+        debts.close()

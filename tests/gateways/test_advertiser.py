@@ -129,6 +129,28 @@ def test_subjects() -> None:
     assert told.take() == [b"RS- A a.1\r\n"]
 
 
+def test_afterPulls() -> None:
+    """
+    Where messages of streams were asked for, a reply subject is refused when nothing wants it any
+    more: the inbox of a client that is gone would take one with it.
+    """
+    told = Told()
+    told.subscribe(b"other")
+    told.subscribe(b"inbox.0").cancel()
+    assert told.take() == []
+    told.account.gateways.hasPulled = True
+    twice = [told.subscribe(b"inbox.1"), told.subscribe(b"inbox.*")]
+    told.subscribe(b"inbox.2").cancel()
+    twice[0].cancel()
+    assert told.take() == []
+    twice[1].cancel()
+    told.subscribe(b"inbox.1").cancel()
+    again = told.subscribe(b"inbox.1")
+    assert told.take() == [b"RS- A inbox.1\r\n", b"RS+ A inbox.1\r\n"]
+    again.cancel()
+    assert told.take() == [b"RS- A inbox.1\r\n"]
+
+
 def test_switch() -> None:
     """After too many refusals everything is sent, in nats-server's lines; then every change."""
     told = Told(switchAfter=2)

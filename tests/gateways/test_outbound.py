@@ -231,6 +231,17 @@ class TestReplies:
         assert wire.take() == b"RMSG A %br 1\r\nx\r\n" % THEIRS.prefix
         assert other.take() == b""
 
+    def test_notWanted(self) -> None:
+        """An answer that the other cluster has said it does not want is not sent back."""
+        town = Town()
+        wire = town.leaving()
+        town.bus(Kind.GATEWAY).publish(Message(b"a", b"", b"r", via=THEIRS.prefix))
+        wire.say(b"RS+ A r", b"RS- A r")
+        services = town.bus(Kind.INTERNAL)
+        assert not services.hasInterest(b"r")
+        assert services.publish(Message(b"r")) == 0
+        assert wire.take() == b""
+
 
 def test_headers() -> None:
     """A peer without headers gets the payload."""
