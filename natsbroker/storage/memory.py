@@ -7,6 +7,7 @@ appended is not copied: the bytes objects are kept.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -175,6 +176,7 @@ class MemoryLog(StoredLog):
         self.nextSequence = 1
         self._rows = _Records()
         self._lastTime = 0
+        self._sweeps = 0
 
     @property
     def size(self) -> int:
@@ -227,9 +229,31 @@ class MemoryLog(StoredLog):
             self._aging.want(self, self.enforce)
         else:
             self._aging.forget(self)
+        self._sweeps += 1
         if retention.perSubject:
-            self._enforcePerSubject(list(self._rows.bySubject))
+            self._sweep(self._sweeps)
         self.enforce()
+
+    @inlineCallbacks
+    def _sweep(self, number: int) -> Generator[Deferred[None], None, None]:
+        """
+        Enforce the limit of each subject, in several turns if much is to be looked at. What comes
+        meanwhile is within it.
+
+        @param number: of the limits: a later sweep takes the place of this one.
+        """
+        looked = 0
+        for subject in list(self._rows.bySubject):
+            while True:
+                removed = self._enforcePerSubject((subject,), SCANNED - looked)
+                looked += removed + 1
+                if looked >= SCANNED:
+                    looked = 0
+                    yield self._turn()
+                    if self.closed is not None or number != self._sweeps:
+                        return
+                if not removed:
+                    break
 
     def enforce(self) -> None:
         policy, rows = self.policy, self._rows
@@ -242,14 +266,19 @@ class MemoryLog(StoredLog):
                 break
             rows.remove(oldest.sequence)
 
-    def _enforcePerSubject(self, subjects: Collection[bytes]) -> None:
-        limit = self._holdFloor()
+    def _enforcePerSubject(self, subjects: Collection[bytes], most: int = sys.maxsize) -> int:
+        """
+        @param most: how many records are removed of each subject.
+        @return: how many were removed.
+        """
+        limit, removed = self._holdFloor(), 0
         for subject in subjects:
             sequences = self._rows.bySubject.get(subject, {})
             excess = len(sequences) - self.policy.retention.perSubject
-            for sequence in list(islice(sequences, max(excess, 0))):
+            for sequence in list(islice(sequences, min(max(excess, 0), most))):
                 if sequence < limit:
-                    self._rows.remove(sequence)
+                    removed += self._rows.remove(sequence)
+        return removed
 
     def _holdFloor(self) -> int:
         """

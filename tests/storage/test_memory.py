@@ -6,12 +6,13 @@ What the contracts do not cover, its limit, is tested here.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from natsbroker.interfaces.records import StoreFull
+from natsbroker.interfaces.records import Retention, StoreFull
 from natsbroker.storage.memory import SCANNED, MemoryStore
 from natsbroker.testing.contracts.stores import (
     ExportContract,
@@ -65,8 +66,6 @@ class MemoryStoreTests(
         """Nothing is left in the reactor when the store is closed."""
         log: Any = self.log()
         self.wait(log.append([entry(b"x")]))
-        from natsbroker.interfaces.records import Retention
-
         log.retain(Retention(age=1))
         assert len(self.clock.getDelayedCalls()) == 1
         log.retain(Retention(count=1))
@@ -89,6 +88,38 @@ class MemoryStoreTests(
         assert list(self.wait(log.subjects(b">"))) == sorted(
             {names[-1], b"s.00000.1", b"s.99999.1"}
         )
+
+    def test_sweep(self) -> None:
+        """A limit for each subject is enforced in several turns where there is much to remove."""
+        log = self.wait(self.makeStore().open("log"))
+        names = [b"s.%d" % (each % SCANNED) for each in range(2 * SCANNED)]
+        self.wait(log.append([entry(b"", each) for each in [*names, *[b"many"] * 3 * SCANNED]]))
+        counts, turn = [log.bounds().count], log._turn
+
+        def counted() -> Any:
+            counts.append(log.bounds().count)
+            return turn()
+
+        log._turn = counted
+        log.retain(Retention(perSubject=1))
+        assert log.bounds().count > SCANNED + 1
+        self.clock.advance(0)
+        counts.append(log.bounds().count)
+        assert counts[-1] == SCANNED + 1
+        assert max(a - b for a, b in pairwise(counts)) <= SCANNED
+        self.wait(log.append([entry(b"", b"s.0")]))
+        assert log.bounds().count == SCANNED + 1
+
+    def test_sweepEnds(self) -> None:
+        """Other limits take the place of those that are being enforced."""
+        log = self.wait(self.makeStore().open("log"))
+        self.wait(log.append([entry(b"", b"many")] * 3 * SCANNED))
+        log.retain(Retention(perSubject=1))
+        log.retain(Retention())
+        count = log.bounds().count
+        for _ in range(3):
+            self.clock.advance(0)
+        assert log.bounds().count == count > SCANNED
 
     def test_times(self) -> None:
         """The record of a time is found among others that are gone."""

@@ -270,12 +270,38 @@ class StreamRecords:
         """
         The first message at or after a sequence whose subject matches a pattern.
         """
-        while sequence <= self.last:
-            found = yield self.read((pattern,), max(sequence, 1), 1)
-            if found.records:
-                return cast(Record, found.records[0])
-            sequence = found.next
-        return None
+        sequence = max(sequence, 1)
+        if sequence > self.last:
+            return None
+        found: Matching = yield self.read((pattern,), sequence, 1)
+        if not found.records and found.next <= self.last:
+            # There may be few, or none, among very many messages.
+            extent = yield self._extent((pattern,), found.next)
+            sequence = extent.start
+            while not found.records and sequence < extent.stop:
+                found = yield self.read((pattern,), sequence, 1)
+                sequence = found.next
+        return found.records[0] if found.records else None
+
+    @inlineCallbacks
+    def _extent(
+        self, filters: Sequence[bytes], sequence: int
+    ) -> Generator[Deferred[Any], Any, range]:
+        """
+        The sequences from the first to the last message at or after a sequence whose subject
+        matches one of the filters, as far as the tallies of subjects say.
+        """
+        first, last = self.last + 1, 0
+
+        def note(tallies: SubjectTallies) -> None:
+            nonlocal first, last
+            for tally in tallies.values():
+                if tally.last >= sequence:
+                    first = min(first, max(tally.first, sequence))
+                    last = max(last, tally.last)
+
+        yield self.eachTally(filters, note)
+        return range(first, last + 1)
 
     @inlineCallbacks
     def count(
@@ -428,6 +454,9 @@ class StreamRecords:
         """
         sequences: list[int] = []
         sequence = max(self.first, 1)
+        if pattern != b">":
+            extent = yield self._extent((pattern,), sequence)
+            sequence, stop = extent.start, min(stop, extent.stop)
         while sequence < stop:
             found = yield self.read((pattern,), sequence, SLICE, 1 << 24)
             sequences += [each.sequence for each in found.records if each.sequence < stop]

@@ -87,7 +87,7 @@ def sequenceOf(inbox: Inbox) -> int | None:
 class TestWhoWaits:
     """A look-up holds back only what must not overtake it."""
 
-    def test_others(self) -> None:
+    def test_unconcerned(self) -> None:
         """Another publisher's message on another subject does not wait, nor does an info."""
         here = Publishers()
         asking = here.expect("A", b"s.x", 0, "s.*.nope")

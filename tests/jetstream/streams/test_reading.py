@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import alsoProvides
 
 from natsbroker.interfaces import IShortcutLog
+from natsbroker.interfaces.records import Entry
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.streams import reading
 from natsbroker.jetstream.streams import stream as streams
@@ -21,7 +22,7 @@ from natsbroker.jetstream.streams.reading import GAP, SortedRuns
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.storage import memory
 from natsbroker.streaming.deadlines import Deadlines
-from tests.jetstream.support import Stage, filled
+from tests.jetstream.support import Stage, WorkCounter, filled
 from tests.storage.encodings import encodedBlock
 from tests.support import COMPILED
 
@@ -47,6 +48,22 @@ def test_read() -> None:
     assert following is not None and following.sequence == 4
     assert stage.wait(stream.lastPerSubject((b"s.*",))) == [4, 5]
     assert stage.wait(stream.countSubjects()) == 2
+
+
+@pytest.mark.parametrize("pattern", [b"s.*.nope", b"s.*.late"])
+def test_sparse(pattern: bytes) -> None:
+    """In search of few messages, or none, most of those that do not match are not read."""
+    stage = Stage()
+    stream = stage.stream()
+    entries: list[Entry] = [(b"s.%d.x" % (each % 10), b"", b"", 1) for each in range(30_000)]
+    stage.wait(stream.log.append([*entries, (b"s.3.late", b"", b"", 1)]))
+    stream.log = counter = WorkCounter(stream.log)
+    found = stage.wait(stream.nextMatching(pattern, 1))
+    sequences = stage.wait(stream.sequencesOf(pattern, stream.last + 1))
+    isThere = pattern.endswith(b"late")
+    assert (found and found.sequence) == (30_001 if isThere else None)
+    assert sequences == ([30_001] if isThere else [])
+    assert counter.work < 5000
 
 
 def test_readEncoded(monkeypatch: pytest.MonkeyPatch) -> None:
