@@ -8,7 +8,8 @@ happens in the threads as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import lmdb
@@ -253,45 +254,59 @@ def fetchTallies(
         last = _lastIn(txn, identity)
         literal = tallyPrefix(identity) + beginning(pattern)[:WHOLE_KEY]
         found: list[Tally] = []
-        search = PatternSearch(pattern)
-        step = left = NEAR
+        search, step = PatternSearch(pattern), NEAR
+        start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
         with txn.cursor() as cursor:
-            start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
-            more = cursor.set_range(start)
-            while more and cursor.key().startswith(literal):
-                subject, tally = _selected(search, cursor)
-                if tally is not None:
-                    found.append(tally)
-                most -= 1
-                left -= 1
-                if subject and (most <= 0 or len(found) >= limit):
+            while start and cursor.set_range(start):
+                number = max(min(step, most), 1)
+                keys = list(islice(cursor.iternext(keys=True, values=False), number + 1))
+                ahead = keys.pop() if len(keys) > number else b""
+                if not (ahead or keys[-1]).startswith(literal):
+                    keys, ahead = [each for each in keys if each.startswith(literal)], b""
+                found += _wanted(txn, search, keys)
+                if len(found) >= limit:
+                    return TallyPage(found[:limit], found[limit - 1].subject, last)
+                most -= len(keys)
+                subject = _subjectAt(txn, keys[-1]) if ahead else b""
+                if most <= 0 and subject:
                     return TallyPage(found, subject, last)
-                more = cursor.next()
+                start = ahead
                 # Of longer subjects, the order of the keys is not that of the subjects.
-                if left <= 0 and more and 0 < len(subject) <= LONGEST_SUBJECT_KEY:
+                if 0 < len(subject) <= LONGEST_SUBJECT_KEY:
                     place = search.following(subject)
-                    if not place:
-                        break
-                    step *= 2
-                    if (key := tallyPrefix(identity) + place[:WHOLE_KEY]) > cursor.key():
-                        more, step = cursor.set_range(key), NEAR
-                    left = step
+                    passed = tallyPrefix(identity) + place[:WHOLE_KEY] if place else b""
+                    start = max(ahead, passed) if place else b""
+                step = NEAR if start > ahead else step * 2
     return TallyPage(found, b"", last)
 
 
-def _selected(search: PatternSearch, cursor: lmdb.Cursor[bytes]) -> tuple[bytes, Tally | None]:
+def _wanted(
+    txn: lmdb.Transaction[bytes], search: PatternSearch, keys: Sequence[bytes]
+) -> Iterator[Tally]:
     """
-    The subject that a cursor points to, empty if it is not known, and its tally if it is wanted.
+    The tallies under some keys whose subjects match.
     """
-    key = cursor.key()
+    subjects = list(filter(None, map(subjectIn, keys)))
+    chosen = set(search.select(subjects))
+    if not chosen and len(subjects) == len(keys):
+        return
+    for key in keys:
+        subject = subjectIn(key)
+        if not subject or subject in chosen:
+            tally = wholeTally(key, bytes(txn.get(key) or b""))
+            if tally is not None and (subject or search.select((tally.subject,))):
+                yield tally
+
+
+def _subjectAt(txn: lmdb.Transaction[bytes], key: bytes) -> bytes:
+    """
+    The subject of a tally; empty if it is not known.
+    """
     subject = subjectIn(key)
     if subject:
-        isWanted = bool(search.select((subject,)))
-        return subject, wholeTally(key, cursor.value()) if isWanted else None
-    tally = wholeTally(key, cursor.value())
-    if tally is None:
-        return b"", None
-    return tally.subject, tally if search.select((tally.subject,)) else None
+        return subject
+    tally = wholeTally(key, bytes(txn.get(key) or b""))
+    return b"" if tally is None else tally.subject
 
 
 def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
