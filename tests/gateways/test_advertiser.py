@@ -49,7 +49,8 @@ class Told:
 
     def begin(self) -> None:
         """Tell what there is."""
-        self.advertiser.begin(self.account.busFor(Kind.GATEWAY))
+        gate: Any = self.account.busFor(Kind.GATEWAY)
+        self.advertiser.begin(gate)
 
     def subscribe(self, pattern: bytes, queue: bytes = b"") -> Any:
         """Make a subscription in the account."""

@@ -110,15 +110,16 @@ class PostgresLog(OwnedLog):
     ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
         if self.closed is not None:
             raise self.closed
-        found = yield self._owner.fetch(
-            fetchTallies,
-            self._span(),
-            PatternSearch(pattern),
-            beginning(pattern)[:INDEXED_WHOLE],
-            after,
-            limit,
-        )
-        return {subject: SubjectTally(*tally) for subject, tally in found}
+        found: dict[bytes, SubjectTally] = {}
+        search, prefix = PatternSearch(pattern), beginning(pattern)[:INDEXED_WHOLE]
+        while True:
+            most = limit - len(found) if limit else 0
+            tallies, after = yield self._owner.fetch(
+                fetchTallies, self._span(), search, prefix, after, most
+            )
+            found |= {subject: SubjectTally(*tally) for subject, tally in tallies}
+            if not after or (limit and len(found) >= limit):
+                return found
 
     @inlineCallbacks
     def readMatching(

@@ -15,7 +15,7 @@ from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
 from natsbroker.subjects.searching import NEAR, PatternSearch
 
 LOOKED_AT = 8192
-"""How many records one call looks at in search of subjects."""
+"""How many records, or subjects, one call looks at in search of subjects."""
 
 MOST_AT_ONCE = 4096
 """How many records one statement gives."""
@@ -190,6 +190,15 @@ def _wholeSubject(connection: Connection, identity: int, key: bytes) -> bytes:
     return b"" if row is None else bytes(row[0])
 
 
+class SubjectPage(NamedTuple):
+    """
+    @ivar following: the subject to go on behind; empty if that was all.
+    """
+
+    tallies: list[tuple[bytes, tuple[int, int, int]]]
+    following: bytes
+
+
 def fetchTallies(
     connection: Connection,
     span: Span,
@@ -197,15 +206,17 @@ def fetchTallies(
     prefix: bytes,
     after: bytes,
     limit: int,
-) -> list[tuple[bytes, tuple[int, int, int]]]:
+) -> SubjectPage:
     """
+    Tallies of subjects that match. It ends when much was looked at, so that others have a turn.
+
     @param prefix: how they all begin, up to the length that is indexed whole.
     @param after: only subjects behind this one.
     @param limit: the most to return; 0 for all.
     """
     found: list[tuple[bytes, tuple[int, int, int]]] = []
     start = max(subjectKey(after) + b"\0", prefix) if after else prefix
-    step = NEAR
+    step, looked = NEAR, 0
     while True:
         keys = distinctSubjects(connection, span.identity, start, step + 1)
         isEnd = len(keys) <= step or not keys[-1].startswith(prefix)
@@ -219,13 +230,17 @@ def fetchTallies(
         tallies = _tallies(connection, span, list(chosen)) if chosen else {}
         found += [(chosen[key], tallies[key]) for key in chosen if key in tallies]
         if limit and len(found) >= limit:
-            return found[:limit]
+            return SubjectPage(found[:limit], b"")
+        looked += len(keys)
+        if looked >= LOOKED_AT and not isEnd:
+            last = _wholeSubject(connection, span.identity, keys[-1]) or keys[-1]
+            return SubjectPage(found, last)
         place = ahead
         # Of longer subjects, only the beginning is known.
         if not isEnd and len(keys[-1]) < LONGEST_KEY:
             place = search.following(keys[-1])[:INDEXED_WHOLE]
         if isEnd or not place:
-            return found
+            return SubjectPage(found, b"")
         step = NEAR if place > ahead else min(2 * step, SUBJECTS_AT_ONCE)
         start = max(place, ahead)
 

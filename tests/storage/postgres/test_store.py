@@ -18,6 +18,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
 from natsbroker.interfaces.records import RecordDamaged, Retention, StoreFailed, StoreFull
+from natsbroker.storage.postgres import reading
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.leasing import Renewed
 from natsbroker.storage.postgres.store import Renewing, openPostgres
@@ -129,6 +130,27 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
         assert self.wait(log.digest(1, 4)).damaged == (2,)
         assert len(self.wait(log.readMatching([b"s"], 1)).records) == 3
         assert len(watcher.told) == 2
+
+    def test_manySubjects(self) -> None:
+        """A search among many subjects lets others have the connection in between."""
+        store, log, _ = self.watched()
+        names = [b"a.%03d.%c" % (each, b"xy"[each % 2]) for each in range(300)]
+        self.wait(log.append([entry(b"", each) for each in names]))
+        case: Any = self
+        case.patch(reading, "LOOKED_AT", 50)
+        fetch = store.fetch
+        calls: list[Any] = []
+
+        def counted(*arguments: Any) -> Any:
+            calls.append(arguments)
+            return fetch(*arguments)
+
+        case.patch(store, "fetch", counted)
+        for pattern, wanted in ((b"a.*.nope", []), (b"a.*.y", names[1::2]), (b"a.>", names)):
+            calls.clear()
+            assert list(self.wait(log.subjects(pattern))) == wanted
+            assert 2 < len(calls) <= 7
+        assert list(self.wait(log.subjects(b"a.*.y", b"a.100.x", 60))) == names[101::2][:60]
 
     def test_exchangedRecords(self) -> None:
         """A record that stands in the place of another is damaged."""
