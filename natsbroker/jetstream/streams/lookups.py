@@ -205,30 +205,43 @@ class JudgementQueue:
         Look up what messages wait for, one after the other, and judge them.
         """
         self._isWorking = True
-        while self._asking:
-            publisher = self._asking.popleft()
-            first = self._lanes[publisher][0]
-            lookUp = _LookUp(self._subjects.cleared)
-            while not isinstance(first, Deferred) and (missing := self._tryTo(first)) is not None:
-                lookUp.asks(missing.subject)
-                self._current = lookUp
-                self._flush()
+        try:
+            while self._asking:
+                publisher = self._asking.popleft()
+                lookUp = _LookUp(self._subjects.cleared)
                 try:
-                    state = yield self._find(missing)
-                except StoreError as error:
-                    if not self._isClosed:
-                        self._refused(first, errors.STREAM_STORE_FAILED(err=str(error)))
-                    break
-                if self._isClosed:
-                    break
-                self._subjects.found(missing.subject, state)
-            self._current = None
-            self._forget(lookUp)
-            self._next(publisher)
-            for each in (publisher, *lookUp.held):
-                self._drain(each)
+                    yield self._judgeFirst(publisher, lookUp)
+                finally:
+                    self._current = None
+                    self._forget(lookUp)
+                    self._next(publisher)
+                    for each in (publisher, *lookUp.held):
+                        self._drain(each)
+                    self._flush()
+        finally:
+            self._isWorking = False
+
+    @inlineCallbacks
+    def _judgeFirst(
+        self, publisher: object, lookUp: _LookUp
+    ) -> Generator[Deferred[Any], Any, None]:
+        """
+        Judge the first message of a publisher when all is known that it needs.
+        """
+        first = self._lanes[publisher][0]
+        while not isinstance(first, Deferred) and (missing := self._tryTo(first)) is not None:
+            lookUp.asks(missing.subject)
+            self._current = lookUp
             self._flush()
-        self._isWorking = False
+            try:
+                state = yield self._find(missing)
+            except StoreError as error:
+                if not self._isClosed:
+                    self._refused(first, errors.STREAM_STORE_FAILED(err=str(error)))
+                return
+            if self._isClosed:
+                return
+            self._subjects.found(missing.subject, state)
 
     @inlineCallbacks
     def _find(self, missing: SubjectUnknown) -> Generator[Deferred[Any], Any, SubjectState]:

@@ -315,6 +315,21 @@ def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(stage.publish(b"s.a"))["seq"] == 1
 
 
+def test_fails(monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: Any) -> None:
+    """A look-up that fails for a reason of its own keeps nobody waiting."""
+    here = Publishers()
+    here.expect("A", b"s.x", 0, "s.*.a")
+    behind, held = here.send("A", b"s.y"), here.send("B", b"s.1.a")
+    here.expect("C", b"s.x", 0, "s.*.b")
+    here.gate.asked.pop()[0].errback(ZeroDivisionError("broken"))
+    here.stage.settle()
+    assert (sequenceOf(behind), sequenceOf(held)) == (1, 2)
+    here.expect("D", b"s.x", 0, "s.*.c")
+    assert (here.open(), here.open()) == (b"s.*.b", b"s.*.c")
+    assert here.stream.messages == 4
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
+
 def test_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream that is closed stores nothing that waited."""
     stage = Stage()
