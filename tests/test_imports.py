@@ -44,7 +44,7 @@ def row(ours: str = "", others: str = "", typing: str = "") -> Row:
     return Row(frozenset(ours.split()), frozenset(others.split()), frozenset(typing.split()))
 
 
-_BASE = "interfaces errors advisories subjects wire files"
+_BASE = "interfaces errors advisories subjects steps wire files"
 _ROOMS = (
     f"{_BASE} hot config connections accounts clients links routes gateways leafnodes auth"
     " websocket streaming jetstream storage export monitoring server client"
@@ -54,7 +54,8 @@ _TLS = "OpenSSL service_identity cryptography"
 _AUTH = "bcrypt nacl nkeys passlib"
 
 MAP: dict[str, Row] = {
-    "subjects": row(),
+    "steps": row(),
+    "subjects": row("steps"),
     "errors": row(),
     "files": row(),
     "wire": row("subjects errors"),
@@ -87,7 +88,7 @@ MAP: dict[str, Row] = {
     "__main__": row("main"),
     "testing": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS} pytest hypothesis"),
     "spark": row(
-        "wire subjects files config accounts.settings client.options streaming.protocol",
+        "wire subjects steps files config accounts.settings client.options streaming.protocol",
         "pyspark pyarrow nacl fastavro msgspec google deltalake duckdb prometheus_client pyiceberg"
         " sqlalchemy jinja2 vl_convert",
     ),

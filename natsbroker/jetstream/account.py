@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
@@ -20,6 +20,7 @@ from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.contracts import SharedAccount
 from natsbroker.jetstream.damage import DamagedStreams
 from natsbroker.jetstream.interest import SubjectInterest
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
@@ -35,11 +36,18 @@ from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
+from natsbroker.steps import Steps
 from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.clientinfo import eventId
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
+
+T = TypeVar("T")
+
+SLICE = 0.003
+"""Seconds of work in steps that are done in one turn of the reactor."""
 
 
 class JetStreamAccount:
@@ -65,6 +73,7 @@ class JetStreamAccount:
     @ivar opening: the names of streams that are being created.
     @ivar changing: the configurations of streams that are being created or changed: what is checked
         meanwhile is checked against them.
+    @ivar changes: how often a stream began to be created or changed.
     @ivar requests: API requests so far.
     @ivar failures: API requests so far that were answered with an error.
     """
@@ -107,6 +116,7 @@ class JetStreamAccount:
         self.damagedConsumers: set[bytes] = set()
         self.opening: set[str] = set()
         self.changing: dict[str, StreamConfig] = {}
+        self.changes = 0
         self.requests = 0
         self.failures = 0
         self._random = Random()
@@ -251,6 +261,7 @@ class JetStreamAccount:
         """
         Have a configuration count while it is made durable.
         """
+        self.changes += 1
         self.changing[config.name] = config
         try:
             yield
@@ -276,6 +287,25 @@ class JetStreamAccount:
         ]
         configs += [each for each in changing.values() if each.max_bytes > 0]
         return sum(each.max_bytes for each in configs if each.storage is storage)
+
+    async def inSteps(self, steps: Steps[T]) -> T:
+        """
+        Do some work, in several turns of the reactor if it is long.
+
+        @raise errors.JetStreamError: if it refuses something, or patterns have too many shapes.
+        """
+        begun = self.deadlines.now()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            except TooManyShapes as error:
+                raise errors.STREAM_INVALID_CONFIG(err=error) from error
+            if self.deadlines.now() - begun >= SLICE:
+                await self.deadlines.turn()
+                begun = self.deadlines.now()
 
     def close(self) -> None:
         """

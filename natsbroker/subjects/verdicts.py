@@ -5,9 +5,16 @@ Which subjects of many messages some patterns match.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 
 from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.index import InvalidPattern, SubjectIndex, TooManyShapes
+
+#: So many patterns are compared one by one.
+_FEW = 8
+
+#: The long lists whose index is kept: they are asked for page by page.
+_REMEMBERED = 16
 
 
 class SubjectVerdicts(dict[bytes, bool]):
@@ -18,11 +25,27 @@ class SubjectVerdicts(dict[bytes, bool]):
     def __init__(self, patterns: Iterable[bytes]) -> None:
         super().__init__()
         self.patterns = tuple(patterns)
-        self._tests = [subjectTest(each) for each in self.patterns]
+        isLong = len(self.patterns) > _FEW
+        self._tests = _indexed(self.patterns) if isLong else [*map(subjectTest, self.patterns)]
 
     def __missing__(self, subject: bytes) -> bool:
         verdict = self[subject] = any(test(subject) for test in self._tests)
         return verdict
+
+
+@lru_cache(_REMEMBERED)
+def _indexed(patterns: tuple[bytes, ...]) -> list[Callable[[bytes], bool]]:
+    """
+    An index as the test of many patterns at once, and tests of those that it does not take.
+    """
+    index: SubjectIndex[None] = SubjectIndex(len(patterns))
+    tests = [index.hasInterest]
+    for each in patterns:
+        try:
+            index.insert(each, None)
+        except (InvalidPattern, TooManyShapes):
+            tests.append(subjectTest(each))
+    return tests
 
 
 def subjectTest(pattern: bytes) -> Callable[[bytes], bool]:

@@ -91,7 +91,7 @@ async def _create(
     )
     isRead = parsed.config.direct or parsed.config.sourcing
     headers = _identityOf(stream, request) if isRead else b""
-    config = checks.admitted(parsed, _newName)
+    config = await account.inSteps(checks.admitted(parsed, _newName))
     name = config.durable_name or config.name
     consumer = stream.consumers.get(name) if name else None
     await stream.settle()

@@ -94,7 +94,8 @@ async def _restore(account: JetStreamAccount, request: Request) -> Mapping[str, 
         raise errors.STREAM_MISMATCH()
     if "/" in name or "\\" in name:
         raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS()
-    config = (await checker(account, config.num_replicas)).complete(config)
+    checks = await checker(account, config.num_replicas)
+    config = await account.inSteps(checks.complete(config))
     if 0 < account.limits.max_streams <= len(account.ownStreams):
         raise errors.MAXIMUM_STREAMS_LIMIT()
     if name in account.streams:

@@ -4,8 +4,9 @@ The API requests about streams and their messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from natsbroker.interfaces.records import Record, StoreError
@@ -43,6 +44,7 @@ from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.model.streamupdates import createdStream, updatedStream
 from natsbroker.jetstream.streams.recovery import createStream, deleteDamaged, deleteStream
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.steps import Steps, finish
 from natsbroker.subjects.grammar import isValidSubject
 
 COMPARED = 2048
@@ -50,6 +52,9 @@ COMPARED = 2048
 
 COUNTED = 512
 """The streams whose use is counted in one turn."""
+
+_ATTEMPTS = 3
+"""How often a configuration is checked in several turns."""
 
 _SUCCESS = {"success": True}
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
@@ -74,6 +79,24 @@ async def checker(account: JetStreamAccount, replicas: int) -> StreamChecker:
     return StreamChecker(streams, limits, account.serverLimits, account.members, tier)
 
 
+async def _checked(
+    account: JetStreamAccount,
+    replicas: int,
+    check: Callable[[StreamChecker], Steps[StreamConfig]],
+) -> StreamConfig:
+    """
+    The configuration to store. If another stream has changed while it was checked, it is checked
+    once more, the last time without a pause.
+    """
+    for _ in range(_ATTEMPTS):
+        checks = await checker(account, replicas)
+        changes = account.changes
+        config = await account.inSteps(check(checks))
+        if changes == account.changes:
+            return config
+    return finish(check(await checker(account, replicas)))
+
+
 async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
     """
     The configurations of all streams of an account, also of those that other brokers lead.
@@ -87,7 +110,9 @@ async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, A
     (name,) = request.names
     parsed = parseStream(request.body, account.strict)
     account.allowance.check(parsed.config.num_replicas)
-    config = createdStream(parsed, name, await checker(account, parsed.config.num_replicas))
+    config = await _checked(
+        account, parsed.config.num_replicas, partial(createdStream, parsed, name)
+    )
     stream = account.streams.get(name)
     if stream is None:
         with account.change(config):
@@ -105,8 +130,10 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     if stream is not None and stream.isChannel:
         raise errors.STREAM_UPDATE(err="the stream is a channel, with the limits of NATS Streaming")
     consumers = {} if stream is None else stream.consumers.configs
-    config = updatedStream(
-        parsed, name, await checker(account, parsed.config.num_replicas), consumers
+    config = await _checked(
+        account,
+        parsed.config.num_replicas,
+        lambda checks: updatedStream(parsed, name, checks, consumers),
     )
     stream = findStream(account, name)
     with account.change(config):

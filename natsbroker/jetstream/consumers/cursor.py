@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.consumers.recordbuffer import RecordBuffer
 from natsbroker.jetstream.contracts import ConsumerStream
-from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.verdicts import SubjectVerdicts
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -99,8 +99,8 @@ class RecordCursor:
         self._stream = stream
         self._ready = ready
         self._queue = queue
-        self._matching: dict[bytes, bool] = {}
         self.filters = filters
+        self._matching = SubjectVerdicts(filters)
         self._generation = self._changes = self._removals = 0
         self._isStale = True
         self.isBusy = False
@@ -131,7 +131,7 @@ class RecordCursor:
         Continue at the same position with other filters.
         """
         self.filters = filters
-        self._matching.clear()
+        self._matching = SubjectVerdicts(filters)
         self.restart(self.position)
 
     def wants(self, subject: bytes) -> bool:
@@ -140,13 +140,9 @@ class RecordCursor:
         """
         if not self.filters:
             return True
-        known = self._matching.get(subject)
-        if known is None:
-            if len(self._matching) >= _SUBJECTS:
-                self._matching.clear()
-            known = any(matches(each, subject) for each in self.filters)
-            self._matching[subject] = known
-        return known
+        if len(self._matching) >= _SUBJECTS:
+            self._matching.clear()
+        return self._matching[subject]
 
     # The number of pending messages.
 

@@ -31,6 +31,8 @@ from natsbroker.jetstream.model.names import (
     metadataSize,
 )
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
+from natsbroker.steps import Steps, pieces
+from natsbroker.subjects.collisions import firstInside
 from natsbroker.wire.durations import nanosecondsText
 
 _MILLISECOND: Final = 1_000_000
@@ -155,7 +157,7 @@ def checkConsumer(
     stream: StreamConfig,
     account: JetStreamLimits,
     server: ConfiguredLimits,
-) -> None:
+) -> Steps[None]:
     """
     Check a configuration with its defaults.
 
@@ -172,7 +174,7 @@ def checkConsumer(
         _checkPull(config, stream, server)
     _checkLimits(config, stream, account, server)
     _checkDirect(config)
-    _checkFilters(config)
+    yield from _checkFilters(config)
     _checkStart(config)
     sampleRate(config)
     if config.flow_control and config.idle_heartbeat == 0:
@@ -290,7 +292,7 @@ def _checkDirect(config: ConsumerConfig) -> None:
         raise errors.CONSUMER_DIRECT_REQUIRES_EPHEMERAL()
 
 
-def _checkFilters(config: ConsumerConfig) -> None:
+def _checkFilters(config: ConsumerConfig) -> Steps[None]:
     if config.filter_subject and config.filter_subjects:
         raise errors.CONSUMER_DUPLICATE_FILTER_SUBJECTS()
     if config.filter_subject and not isValidSubjectText(config.filter_subject):
@@ -298,12 +300,21 @@ def _checkFilters(config: ConsumerConfig) -> None:
     if "" in config.filter_subjects:
         raise errors.CONSUMER_EMPTY_FILTER()
     filters = filtersOf(config)
-    for place, each in enumerate(filters):
-        if not isValidSubjectText(each):
-            raise _invalid("invalid subject")
-        others = [*filters[:place], *filters[place + 1 :]]
-        if any(isSubsetSubject(each, other) for other in others):
-            raise errors.CONSUMER_OVERLAPPING_SUBJECT_FILTERS()
+    valid: list[tuple[int, bytes]] = []
+    odd = len(filters)
+    for some in pieces(list(enumerate(filters))):
+        for place, each in some:
+            if isValidSubjectText(each):
+                valid.append((place, each.encode()))
+            else:
+                odd = min(odd, place)
+        yield
+    # Nothing valid lies within a pattern that is not.
+    inside = yield from firstInside(valid)
+    if inside is not None and inside < odd:
+        raise errors.CONSUMER_OVERLAPPING_SUBJECT_FILTERS()
+    if odd < len(filters):
+        raise _invalid("invalid subject")
 
 
 def _checkStart(config: ConsumerConfig) -> None:

@@ -26,9 +26,11 @@ from natsbroker.jetstream.model.limits import (
     JetStreamLimits,
 )
 from natsbroker.jetstream.model.metadata import withLevel, withLevelOf
-from natsbroker.jetstream.model.names import MOST_NAME, hasPathSeparator, subjectsOverlap
+from natsbroker.jetstream.model.names import MOST_NAME, hasPathSeparator
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.steps import Steps, pieces
+from natsbroker.subjects.collisions import firstMeeting
 
 _EPHEMERAL_THRESHOLD: Final = 5_000_000_000
 
@@ -115,7 +117,9 @@ class ConsumerChecker:
         self.server = server
         self._isBound = isBound
 
-    def admitted(self, request: ConsumerRequest, newName: Callable[[], str]) -> ConsumerConfig:
+    def admitted(
+        self, request: ConsumerRequest, newName: Callable[[], str]
+    ) -> Steps[ConsumerConfig]:
         """
         Work off a request.
 
@@ -140,16 +144,16 @@ class ConsumerChecker:
         config = withLevel(config)
         limits = (self.stream, self.account, self.server)
         config = withConsumerDefaults(config, *limits, pedantic=request.pedantic)
-        checkConsumer(config, *limits)
+        yield from checkConsumer(config, *limits)
         name = config.durable_name or config.name
         stored = self.consumers.get(name) if name else None
         if stored is not None:
-            return self._updated(config, stored, request.action)
+            return (yield from self._updated(config, stored, request.action))
         if request.action is ConsumerAction.UPDATE:
             raise errors.CONSUMER_DOES_NOT_EXIST()
         if not config.sourcing:
             self._checkCount()
-        self._checkQueue(config, name)
+        yield from self._checkQueue(config, name)
         if len(config.durable_name.encode()) > MOST_NAME:
             raise errors.CONSUMER_NAME_TOO_LONG(max=MOST_NAME)
         return _withThreshold(config, config.durable_name)
@@ -175,7 +179,7 @@ class ConsumerChecker:
 
     def _updated(
         self, config: ConsumerConfig, stored: ConsumerConfig, action: ConsumerAction
-    ) -> ConsumerConfig:
+    ) -> Steps[ConsumerConfig]:
         """
         @return: the configuration that replaces the present one.
         """
@@ -185,7 +189,7 @@ class ConsumerChecker:
                 raise errors.CONSUMER_ALREADY_EXISTS()
         name = config.durable_name or config.name
         if self.stream.retention is RetentionPolicy.WORKQUEUE:
-            self._checkUnique(config, name)
+            yield from self._checkUnique(config, name)
         self._checkChange(config, stored)
         if config.pause_until is not None:
             config = replace(config, pause_until=Timestamp(config.pause_until))
@@ -241,7 +245,7 @@ class ConsumerChecker:
             name for name, each in self.consumers.items() if not each.direct and not each.sourcing
         ]
 
-    def _checkQueue(self, config: ConsumerConfig, name: str) -> None:
+    def _checkQueue(self, config: ConsumerConfig, name: str) -> Steps[None]:
         """
         @raise errors.JetStreamError: if a new consumer does not fit into a work queue.
         """
@@ -256,19 +260,24 @@ class ConsumerChecker:
         if self._counted():
             if not filtersOf(config):
                 raise errors.CONSUMER_WQ_MULTIPLE_UNFILTERED()
-            self._checkUnique(config, name)
+            yield from self._checkUnique(config, name)
 
-    def _checkUnique(self, config: ConsumerConfig, name: str) -> None:
+    def _checkUnique(self, config: ConsumerConfig, name: str) -> Steps[None]:
         """
         @raise errors.JetStreamError: if another consumer of a work queue takes the same messages.
         """
-        for mine in filtersOf(config):
-            for other in self._counted():
-                theirs = filtersOf(self.consumers[other])
-                if other != name and (
-                    not theirs or any(subjectsOverlap(mine, each) for each in theirs)
-                ):
+        mine = [each.encode() for each in filtersOf(config)]
+        theirs: list[bytes] = []
+        others = [self.consumers[each] for each in self._counted() if mine and each != name]
+        for some in pieces(others):
+            for other in some:
+                filters = filtersOf(other)
+                if not filters:
                     raise errors.CONSUMER_WQ_CONSUMER_NOT_UNIQUE()
+                theirs += [each.encode() for each in filters]
+            yield
+        if (yield from firstMeeting(mine, theirs)) is not None:
+            raise errors.CONSUMER_WQ_CONSUMER_NOT_UNIQUE()
 
 
 def _withThreshold(config: ConsumerConfig, durable: str) -> ConsumerConfig:

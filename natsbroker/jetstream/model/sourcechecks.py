@@ -5,14 +5,15 @@ The checks of mirrors, sources and subject transforms.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import goQuoted
 from natsbroker.jetstream.model.names import (
     isLiteralSubject,
-    isSubsetSubject,
     isValidName,
     isValidSubjectText,
     subjectsOverlap,
@@ -22,6 +23,8 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
     SubjectTransformConfig,
 )
+from natsbroker.steps import PIECE, Steps, pieces
+from natsbroker.subjects.collisions import firstInside, firstMeeting, firstOverlap
 from natsbroker.subjects.functions import InvalidMapping, isCall
 from natsbroker.subjects.transforms import SubjectTransform
 
@@ -30,6 +33,9 @@ FindStream = Callable[[str], StreamConfig | None]
 
 _API_PREFIX = "$JS.API"
 _INVALID_DESTINATION = "invalid mapping destination: invalid transform"
+#: After looking at this many sources, each further stream is looked at once.
+_ASKED = 10_000
+
 _SPACE = re.compile(r"[\t\n\f\r ]")
 
 
@@ -83,7 +89,7 @@ def _isReadable(source: StreamSource) -> bool:
     return isValidName(consumer.name) and isAddressed and not isNarrowed
 
 
-def checkMirror(config: StreamConfig, mirror: StreamSource) -> None:
+def checkMirror(config: StreamConfig, mirror: StreamSource) -> Steps[None]:
     """
     Check what a mirror may not have.
 
@@ -107,31 +113,39 @@ def checkMirror(config: StreamConfig, mirror: StreamSource) -> None:
             raise row()
     if config.subject_delete_marker_ttl > 0:
         raise errors.STREAM_INVALID_CONFIG(err="subject delete markers forbidden on mirrors")
-    _checkMirrorTransforms(mirror.subject_transforms)
+    yield from _checkMirrorTransforms(mirror.subject_transforms)
     if mirror.external is None and not isValidName(mirror.name):
         raise errors.MIRROR_INVALID_STREAM_NAME()
 
 
-def _checkMirrorTransforms(transforms: Sequence[SubjectTransformConfig]) -> None:
-    for place, each in enumerate(transforms):
-        if each.src and not isValidSubjectText(each.src):
-            raise errors.MIRROR_INVALID_SUBJECT_FILTER(err=f"invalid subject {each.src}")
-        try:
-            checkTransform(each.src, each.dest)
-        except InvalidMapping as error:
-            raise errors.MIRROR_INVALID_TRANSFORM_DESTINATION(err=mappingText(error)) from error
-        others = [*transforms[:place], *transforms[place + 1 :]]
-        if any(_collide(each.src, other.src) for other in others):
-            raise errors.MIRROR_OVERLAPPING_SUBJECT_FILTERS()
+def _checkMirrorTransforms(transforms: Sequence[SubjectTransformConfig]) -> Steps[None]:
+    colliding = yield from _firstColliding([each.src for each in transforms])
+    for some in pieces(list(enumerate(transforms))):
+        for place, each in some:
+            if each.src and not isValidSubjectText(each.src):
+                raise errors.MIRROR_INVALID_SUBJECT_FILTER(err=f"invalid subject {each.src}")
+            try:
+                checkTransform(each.src, each.dest)
+            except InvalidMapping as error:
+                text = mappingText(error)
+                raise errors.MIRROR_INVALID_TRANSFORM_DESTINATION(err=text) from error
+            if place == colliding:
+                raise errors.MIRROR_OVERLAPPING_SUBJECT_FILTERS()
+        yield
 
 
-def _collide(one: str, other: str) -> bool:
+def _firstColliding(filters: Sequence[str]) -> Steps[int | None]:
     """
-    Tell whether two filters overlap. An empty one overlaps with nothing but itself and C{>}.
+    The place of the first filter that overlaps with another. An empty one overlaps with nothing but
+    another such, and C{>}.
     """
-    if one and other:
-        return subjectsOverlap(one, other)
-    return one == other or ">" in (one, other)
+    some = [(place, each.encode()) for place, each in enumerate(filters) if each]
+    found = yield from firstOverlap(some)
+    places = [place for place, each in enumerate(filters) if not each]
+    if places and ">" in filters:
+        places.append(filters.index(">"))
+    candidates = [min(places)] if len(places) > 1 else []
+    return min([*candidates, found[0]] if found else candidates, default=None)
 
 
 def _isPublishSubject(subject: str) -> bool:
@@ -151,15 +165,17 @@ def sourceKey(source: StreamSource) -> tuple[str | None, ...]:
     return (source.name, api, consumer, *[text for pair in pairs for text in pair])
 
 
-def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSource]:
+def checkSources(
+    sources: Sequence[StreamSource | None], checked: Callable[[StreamSource], None]
+) -> Steps[None]:
     """
     Check each source, and that none is there twice.
 
-    @return: the sources one by one, each when it has been checked.
+    @param checked: called with each source that is right.
     @raise JetStreamError: if one is wrong.
     """
     seen: set[tuple[str | None, ...]] = set()
-    for source in sources:
+    for place, source in enumerate(sources, 1):
         if source is None or not isValidName(source.name):
             raise errors.SOURCE_INVALID_STREAM_NAME()
         key = sourceKey(source)
@@ -168,36 +184,34 @@ def checkedSources(sources: Sequence[StreamSource | None]) -> Iterator[StreamSou
         seen.add(key)
         if source.filter_subject and source.subject_transforms:
             raise errors.SOURCE_MULTIPLE_FILTERS_NOT_ALLOWED()
-        _checkSourceTransforms(source.subject_transforms)
+        yield from _checkSourceTransforms(source.subject_transforms)
         if not _isReadable(source):
             raise errors.SOURCE_DURABLE_CONSUMER_CFG_INVALID()
-        yield source
+        checked(source)
+        if place % PIECE == 0:
+            yield
 
 
-def _checkSourceTransforms(transforms: Sequence[SubjectTransformConfig]) -> None:
-    for each in transforms:
-        if each.src and not isValidSubjectText(each.src):
-            raise errors.SOURCE_INVALID_SUBJECT_FILTER(err=f"invalid subject {each.src}")
-        try:
-            checkTransform(each.src, each.dest)
-        except InvalidMapping as error:
-            raise errors.SOURCE_INVALID_TRANSFORM_DESTINATION(err=mappingText(error)) from error
-    for place, each in enumerate(transforms):
-        others = [*transforms[:place], *transforms[place + 1 :]]
-        if any(_isInside(each.src, other.src) for other in others):
-            raise errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS()
+def _checkSourceTransforms(transforms: Sequence[SubjectTransformConfig]) -> Steps[None]:
+    for some in pieces(transforms):
+        for each in some:
+            if each.src and not isValidSubjectText(each.src):
+                raise errors.SOURCE_INVALID_SUBJECT_FILTER(err=f"invalid subject {each.src}")
+            try:
+                checkTransform(each.src, each.dest)
+            except InvalidMapping as error:
+                text = mappingText(error)
+                raise errors.SOURCE_INVALID_TRANSFORM_DESTINATION(err=text) from error
+        yield
+    # An empty filter lies within ">" only.
+    filters = [each.src for each in transforms]
+    some = [(place, each.encode()) for place, each in enumerate(filters) if each]
+    isInside = (yield from firstInside(some)) is not None
+    if isInside or ("" in filters and ">" in filters):
+        raise errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS()
 
 
-def _isInside(narrow: str, wide: str) -> bool:
-    """
-    Tell whether a filter is part of another. An empty one is part of C{>} only.
-    """
-    if narrow and wide:
-        return isSubsetSubject(narrow, wide)
-    return wide == ">"
-
-
-def checkPrefixes(sources: Iterable[StreamSource], subjects: Iterable[str]) -> None:
+def checkPrefixes(sources: Iterable[StreamSource], subjects: Iterable[str]) -> Steps[None]:
     """
     Check the prefixes of external sources.
 
@@ -205,40 +219,97 @@ def checkPrefixes(sources: Iterable[StreamSource], subjects: Iterable[str]) -> N
     @raise JetStreamError: if a prefix leads back to this account.
     """
     external = [each.external for each in sources if each.external is not None]
-    for prefix in [each.deliver for each in external if each.deliver]:
-        if not _isPublishSubject(prefix):
-            raise errors.STREAM_INVALID_EXTERNAL_DELIVERY_SUBJ(prefix=prefix)
-        for subject in subjects:
-            if subjectsOverlap(subject, f"{prefix}.{subject}"):
-                raise errors.STREAM_EXTERNAL_DEL_PREFIX_OVERLAPS(prefix=prefix, subject=subject)
-    for prefix in [each.api for each in external if each.api]:
-        if not _isPublishSubject(prefix):
-            raise errors.STREAM_INVALID_CONFIG(
-                err=f"stream external api prefix {goQuoted(prefix)} must be a valid subject"
-                " without wildcards"
-            )
-        if subjectsOverlap(prefix, _API_PREFIX):
-            raise errors.STREAM_EXTERNAL_API_OVERLAP(prefix=prefix, subject=_API_PREFIX)
+    yield from _checkDelivery([each.deliver for each in external if each.deliver], subjects)
+    for some in pieces([each.api for each in external if each.api]):
+        for prefix in some:
+            if not _isPublishSubject(prefix):
+                raise errors.STREAM_INVALID_CONFIG(
+                    err=f"stream external api prefix {goQuoted(prefix)} must be a valid subject"
+                    " without wildcards"
+                )
+            if subjectsOverlap(prefix, _API_PREFIX):
+                raise errors.STREAM_EXTERNAL_API_OVERLAP(prefix=prefix, subject=_API_PREFIX)
+        yield
 
 
-def checkCycles(config: StreamConfig, findStream: FindStream) -> None:
+def _checkDelivery(prefixes: Sequence[str], subjects: Iterable[str]) -> Steps[None]:
+    valid = list(takewhile(_isPublishSubject, prefixes))
+    yield
+    theirs = list(subjects) if valid else []
+    place = yield from _firstLeadingBack(valid, theirs)
+    if place is not None:
+        prefix = valid[place]
+        for some in pieces(theirs):
+            for subject in some:
+                if subjectsOverlap(subject, f"{prefix}.{subject}"):
+                    raise errors.STREAM_EXTERNAL_DEL_PREFIX_OVERLAPS(prefix=prefix, subject=subject)
+            yield
+    if len(valid) < len(prefixes):
+        raise errors.STREAM_INVALID_EXTERNAL_DELIVERY_SUBJ(prefix=prefixes[len(valid)])
+
+
+def _firstLeadingBack(prefixes: Sequence[str], subjects: Sequence[str]) -> Steps[int | None]:
     """
-    Check that no message can come back to the stream through sources and mirrors.
+    The place of the first prefix that makes of a subject one that it overlaps with. Only a subject
+    that ends in C{>} can: its tokens have to agree with those of the prefix, and then with its own,
+    so many places further.
+    """
+    split = [each.split(".") for each in dict.fromkeys(subjects) if each[-1:] == ">"]
+    wide = [each[:-1] for each in split if each[-1] == ">"]
+    yield
+    longest = max(map(len, wide), default=0)
+    byLength: dict[int, list[tuple[int, str]]] = {}
+    for place, prefix in enumerate(prefixes) if wide else ():
+        length = min(prefix.count(".") + 1, longest)
+        byLength.setdefault(length, []).append((place, prefix))
+    least: list[int] = []
+    for length, some in byLength.items():
+        heads: list[bytes] = []
+        for part in pieces(wide):
+            heads += [
+                ".".join([*each[:length], ">"]).encode()
+                for each in part
+                if not length or _agree(each[length:], each)
+            ]
+            yield
+        # The token behind the prefix stands for what it is put before.
+        found = yield from firstMeeting([f"{each}.x".encode() for _, each in some], heads)
+        least += () if found is None else (some[found][0],)
+    return min(least, default=None)
+
+
+def _agree(tokens: Sequence[str], others: Sequence[str]) -> bool:
+    return all(
+        one == other or "*" in (one, other) for one, other in zip(tokens, others, strict=False)
+    )
+
+
+def checkCycles(config: StreamConfig, findStream: FindStream) -> Steps[None]:
+    """
+    Check that no message can come back to the stream through sources and mirrors. A stream that
+    several others read from is looked at as often as nats-server does, but not without end.
 
     @raise JetStreamError: if one can.
     """
-    waiting, visited = [config], set()
+    waiting, visited, asked = deque([config]), set[str](), 0
     while waiting:
-        stream = waiting.pop(0)
+        stream = waiting.popleft()
+        if stream.name in visited and asked > _ASKED:
+            continue
         visited.add(stream.name)
-        for source in stream.sources:
-            if source.external is not None:
-                continue
-            if source.name in visited:
-                if _takes(stream.subjects, source.filter_subject):
-                    raise errors.STREAM_INVALID_CONFIG(err="detected cycle")
-            elif (found := findStream(source.name)) is not None:
-                waiting.append(found)
+        asked += 1 + len(stream.sources)
+        filters: list[str] = []
+        for some in pieces(stream.sources):
+            for source in some:
+                if source.external is not None:
+                    continue
+                if source.name in visited:
+                    filters.append(source.filter_subject)
+                elif (found := findStream(source.name)) is not None:
+                    waiting.append(found)
+            yield
+        if filters and (yield from _takes(stream.subjects, filters)):
+            raise errors.STREAM_INVALID_CONFIG(err="detected cycle")
         if stream.mirror is not None and stream.mirror.external is None:
             if stream.mirror.name in visited:
                 raise errors.STREAM_INVALID_CONFIG(err="detected cycle")
@@ -246,8 +317,15 @@ def checkCycles(config: StreamConfig, findStream: FindStream) -> None:
                 waiting.append(origin)
 
 
-def _takes(subjects: Iterable[str], filter_: str) -> bool:
-    return not filter_ or any(_collide(each, filter_) for each in subjects)
+def _takes(subjects: Iterable[str], filters: Sequence[str]) -> Steps[bool]:
+    """
+    Tell whether one of the filters, of which an empty one is none, takes one of the subjects.
+    """
+    if "" in filters or (">" in filters and "" in subjects):
+        return True
+    theirs = [each.encode() for each in subjects if each]
+    found = yield from firstMeeting([each.encode() for each in filters], theirs)
+    return found is not None
 
 
 def checkFilters(config: StreamConfig) -> None:

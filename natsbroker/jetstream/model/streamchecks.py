@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from natsbroker.jetstream.model import errors
@@ -33,9 +34,9 @@ from natsbroker.jetstream.model.names import (
 )
 from natsbroker.jetstream.model.sourcechecks import (
     checkCycles,
-    checkedSources,
     checkMirror,
     checkPrefixes,
+    checkSources,
     checkTransform,
     mappingText,
 )
@@ -47,7 +48,10 @@ from natsbroker.jetstream.model.streamconfig import (
     RetentionPolicy,
     StorageType,
     StreamConfig,
+    StreamSource,
 )
+from natsbroker.steps import Steps, pieces
+from natsbroker.subjects.collisions import firstOverlap
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.durations import nanosecondsText
@@ -64,6 +68,10 @@ _UNLIMITED: Final = (
     "max_consumers",
 )
 _API_SUBJECTS: Final = ("$JS.>", "$JSC.>", "$NRG.>")
+_RESERVED: Final = ("$", "*", ">")
+_ODD_PAIRS: Final = 10_000
+"""The pairs of a valid subject and one that is not valid that are compared: with more, the answer
+names the latter."""
 
 
 def _invalid(text: str) -> JetStreamError:
@@ -126,7 +134,7 @@ class StreamChecker:
             return {key: each for key, each in found.items() if each.num_replicas == self._tier}
         return found
 
-    def complete(self, config: StreamConfig, pedantic: bool = False) -> StreamConfig:
+    def complete(self, config: StreamConfig, pedantic: bool = False) -> Steps[StreamConfig]:
         """
         Fill in the defaults and check the result.
 
@@ -140,8 +148,8 @@ class StreamChecker:
         config = self._withMarkers(config, pedantic)
         config = self._withSchedules(config, pedantic)
         self._checkPersistMode(config)
-        config = self._withOrigins(config, pedantic)
-        config = self._withSubjects(config)
+        config = yield from self._withOrigins(config, pedantic)
+        config = yield from self._withSubjects(config)
         self._checkSize(config)
         self._checkSubjectTransform(config)
         config = self._withRepublish(config, pedantic)
@@ -263,16 +271,16 @@ class StreamChecker:
         if config.allow_atomic:
             raise _invalid("async persist mode is not supported with atomic batch publish")
 
-    def _withOrigins(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+    def _withOrigins(self, config: StreamConfig, pedantic: bool) -> Steps[StreamConfig]:
         """
         @return: the configuration with what a mirror takes over from its origin.
         """
-        subjects: list[str] = []
+        origins: dict[str, StreamConfig] = {}
         if config.mirror is not None:
-            checkMirror(config, config.mirror)
-            origin = self._originOf(config.mirror.name, config.mirror.external is None)
+            yield from checkMirror(config, config.mirror)
+            origin = self._originOf(config.mirror)
             if origin is not None:
-                subjects += origin.subjects
+                origins[origin.name] = origin
                 if 0 < config.max_msg_size < origin.max_msg_size:
                     raise errors.MIRROR_MAX_MESSAGE_SIZE_TOO_BIG()
                 if pedantic and config.mirror_direct != origin.allow_direct:
@@ -280,38 +288,45 @@ class StreamChecker:
                 config = replace(config, mirror_direct=origin.allow_direct)
         if config.sources and config.allow_msg_schedules:
             raise errors.SOURCE_WITH_MSG_SCHEDULES()
-        for source in checkedSources(config.sources):
-            origin = self._originOf(source.name, source.external is None)
+
+        def checked(source: StreamSource) -> None:
+            origin = self._originOf(source)
             if origin is not None:
-                subjects += origin.subjects
+                origins[origin.name] = origin
                 if 0 < config.max_msg_size < origin.max_msg_size:
                     raise errors.SOURCE_MAX_MESSAGE_SIZE_TOO_BIG()
-        origins = [config.mirror] if config.mirror is not None else []
-        checkPrefixes([*origins, *config.sources], subjects)
-        checkCycles(config, self.streams.get)
+
+        yield from checkSources(config.sources, checked)
+        mirrors = [config.mirror] if config.mirror is not None else []
+        subjects = chain.from_iterable(each.subjects for each in origins.values())
+        yield from checkPrefixes([*mirrors, *config.sources], subjects)
+        yield from checkCycles(config, self.streams.get)
         return config
 
-    def _originOf(self, name: str, isHere: bool) -> StreamConfig | None:
-        return self.streams.get(name) if isHere else None
+    def _originOf(self, source: StreamSource) -> StreamConfig | None:
+        return self.streams.get(source.name) if source.external is None else None
 
-    def _withSubjects(self, config: StreamConfig) -> StreamConfig:
+    def _withSubjects(self, config: StreamConfig) -> Steps[StreamConfig]:
         if not config.subjects:
             if config.mirror is None and not config.sources:
                 return replace(config, subjects=(config.name,))
             return config
-        for place, subject in enumerate(config.subjects):
-            if not isValidSubjectText(subject):
-                raise _invalid("invalid subject")
-            if subject == ">":
+        overlap = yield from _firstOverlap(config.subjects)
+        for some in pieces(list(enumerate(config.subjects))):
+            for place, subject in some:
+                if not isValidSubjectText(subject):
+                    raise _invalid("invalid subject")
+                if subject == ">":
+                    if not config.no_ack:
+                        raise _invalid("capturing all subjects requires no-ack to be true")
+                    if config.num_replicas != 1:
+                        raise _invalid("capturing all subjects requires replicas of 1")
                 if not config.no_ack:
-                    raise _invalid("capturing all subjects requires no-ack to be true")
-                if config.num_replicas != 1:
-                    raise _invalid("capturing all subjects requires replicas of 1")
-            if not config.no_ack:
-                _checkReserved(subject)
-            for other in config.subjects[place + 1 :]:
-                if _mayOverlap(other, subject):
-                    raise _invalid(f"subject {goQuoted(subject)} overlaps with {goQuoted(other)}")
+                    _checkReserved(subject)
+                if overlap is not None and place == overlap[0]:
+                    other = goQuoted(config.subjects[overlap[1]])
+                    raise _invalid(f"subject {goQuoted(subject)} overlaps with {other}")
+            yield
         return config
 
     def _checkSize(self, config: StreamConfig) -> None:
@@ -373,13 +388,37 @@ def _collides(destination: str, subject: str) -> bool:
     return bool(destination) and subjectsOverlap(destination, subject)
 
 
+def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
+    """
+    The places of the first subject that overlaps with a later one, and of that one, as far as a
+    subject that is not valid does not come before.
+    """
+    valid: list[tuple[int, bytes]] = []
+    odd: list[tuple[int, str]] = []
+    for some in pieces(list(enumerate(subjects))):
+        for place, each in some:
+            if isValidSubjectText(each):
+                valid.append((place, each.encode()))
+            else:
+                odd.append((place, each))
+        yield
+    found = yield from firstOverlap(valid)
+    before = [place for place, _ in valid if odd and place < odd[0][0]]
+    if len(before) * len(odd) > _ODD_PAIRS:
+        return found
+    for place in before:
+        for other, each in odd if found is None or place <= found[0] else ():
+            if (found is None or (place, other) < found) and _mayOverlap(each, subjects[place]):
+                found = place, other
+        yield
+    return found
+
+
 def _mayOverlap(one: str, other: str) -> bool:
     """
-    Tell whether two subjects overlap, of which the first is not checked yet. nats-server compares
-    such a subject up to its first C{>}, and its empty tokens match nothing.
+    Tell whether two subjects overlap, of which the first is not valid. nats-server compares such a
+    subject up to its first C{>}, and its empty tokens match nothing.
     """
-    if isValidSubjectText(one):
-        return subjectsOverlap(one, other)
     tokens, others = one.split("."), other.split(".")
     if not {"*", ">"} & set(tokens):
         return _isInside(tokens, others)
@@ -410,6 +449,8 @@ def _checkReserved(subject: str) -> None:
     """
     @raise JetStreamError: if the subject takes requests of the API or of the system.
     """
+    if not subject.startswith(_RESERVED):
+        return
     for reserved in _API_SUBJECTS:
         if subjectsOverlap(subject, reserved) and not isSubsetSubject(subject, "$JS.EVENT.>"):
             raise _invalid("subjects that overlap with jetstream api require no-ack to be true")

@@ -16,7 +16,6 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import checkLimits
 from natsbroker.jetstream.model.metadata import withLevel, withLevelOf
-from natsbroker.jetstream.model.names import overlapping
 from natsbroker.jetstream.model.sourcechecks import checkFilters, mappingText
 from natsbroker.jetstream.model.streamchecks import StreamChecker, checkCreateRequest
 from natsbroker.jetstream.model.streamconfig import (
@@ -25,6 +24,8 @@ from natsbroker.jetstream.model.streamconfig import (
     RetentionPolicy,
     StreamConfig,
 )
+from natsbroker.steps import Steps
+from natsbroker.subjects.collisions import firstMeeting
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
 
@@ -40,7 +41,7 @@ def isIdenticalStream(config: StreamConfig, stored: StreamConfig) -> bool:
     return streamConfigJSON(withLevelOf(config, stored)) == streamConfigJSON(stored)
 
 
-def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> StreamConfig:
+def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> Steps[StreamConfig]:
     """
     Work off a request to create a stream.
 
@@ -56,7 +57,7 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
         raise errors.MAXIMUM_STREAMS_LIMIT()
     sizes = (reserved, config.max_bytes) if request.namesStorage else (0, 0)
     checkLimits(config, checker.account, checker.server, *sizes)
-    config = checker.complete(config, request.pedantic)
+    config = yield from checker.complete(config, request.pedantic)
     _checkReplicas(config, checker)
     stored = checker.streams.get(config.name)
     if stored is not None:
@@ -67,7 +68,7 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
         checker.members.check(config)
     checkLimits(config, checker.account, checker.server, reserved, config.max_bytes)
     checkFilters(config)
-    _checkOverlap(config, checker.streams)
+    yield from _checkOverlap(config, checker.streams)
     return config
 
 
@@ -76,7 +77,7 @@ def updatedStream(
     name: str,
     checker: StreamChecker,
     consumers: Mapping[str, ConsumerConfig],
-) -> StreamConfig:
+) -> Steps[StreamConfig]:
     """
     Work off a request to change a stream.
 
@@ -85,13 +86,13 @@ def updatedStream(
     @return: the configuration to store.
     @raise JetStreamError: what the request is answered with.
     """
-    config = checker.complete(request.config, request.pedantic)
+    config = yield from checker.complete(request.config, request.pedantic)
     if config.name != name:
         raise errors.STREAM_MISMATCH()
     stored = checker.streams.get(name)
     if stored is None:
         raise errors.STREAM_NOT_FOUND()
-    config = checker.complete(withLevel(config), request.pedantic)
+    config = yield from checker.complete(withLevel(config), request.pedantic)
     _checkReplicas(config, checker)
     isMoved = (config.num_replicas, config.placement) != (stored.num_replicas, stored.placement)
     if checker.members is not None and isMoved:
@@ -111,7 +112,7 @@ def updatedStream(
     reserved += max(config.max_bytes, 0) - more
     checkLimits(config, checker.account, checker.server, reserved, more)
     _checkConsumers(config, stored, consumers)
-    _checkOverlap(config, checker.streams)
+    yield from _checkOverlap(config, checker.streams)
     if config.republish is not None and not config.republish.dest:
         config = replace(config, republish=_everywhere(config.republish))
     return config
@@ -199,11 +200,14 @@ def _checkConsumers(
         raise errors.STREAM_UPDATE(err=text)
 
 
-def _checkOverlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> None:
+def _checkOverlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> Steps[None]:
     """
     @param streams: all streams of the account.
     @raise JetStreamError: if another stream takes some of the subjects.
     """
     others = [each.subjects for name, each in streams.items() if name != config.name]
-    if any(map(overlapping(config.subjects), chain.from_iterable(others))):
+    mine = [each.encode() for each in config.subjects]
+    theirs = [each.encode() for each in chain.from_iterable(others)] if mine else ()
+    yield
+    if (yield from firstMeeting(mine, theirs)) is not None:
         raise errors.STREAM_SUBJECT_OVERLAP()

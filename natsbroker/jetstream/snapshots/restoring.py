@@ -192,7 +192,7 @@ class StreamRestore:
         elif self._consumersLeft:
             self._consumersLeft -= 1
             name = header.name[len(_CONSUMERS) :].decode("utf-8", "replace")
-            self._consumer(self.stream, name, headers + payload)
+            await self._consumer(self.stream, name, headers + payload)
         elif header.isEnd:
             self.isOver = True
         else:
@@ -217,7 +217,8 @@ class StreamRestore:
         others = {name: each.config for name, each in account.streams.items()}
         checker = StreamChecker(others, account.limits, account.serverLimits)
         try:
-            createdStream(StreamRequest(config=config), config.name, checker)
+            created = createdStream(StreamRequest(config=config), config.name, checker)
+            await account.inSteps(created)
         except JetStreamError as error:
             text = f"error adding stream: {error.description} ({error.err_code})"
             raise InvalidArchive(text) from error
@@ -230,7 +231,7 @@ class StreamRestore:
         if first > 1:
             await self.stream.log.skipTo(first)
 
-    def _consumer(self, stream: Stream, name: str, document: bytes) -> None:
+    async def _consumer(self, stream: Stream, name: str, document: bytes) -> None:
         config, state = readConsumer(name, document)
         account = self._account
         checks = ConsumerChecker(
@@ -241,7 +242,8 @@ class StreamRestore:
             account.configuredLimits,
         )
         try:
-            admitted = checks.admitted(ConsumerRequest(stream.name, config), lambda: name)
+            request = ConsumerRequest(stream.name, config)
+            admitted = await account.inSteps(checks.admitted(request, lambda: name))
         except JetStreamError as error:
             text = f"failed to add consumer {goQuoted(name)}: {error.description}"
             raise InvalidArchive(f"{text} ({error.err_code})") from error

@@ -23,6 +23,7 @@ from natsbroker.jetstream.model.requests import parseConsumer, parseStream
 from natsbroker.jetstream.model.streamchecks import StreamChecker
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.model.streamupdates import createdStream, updatedStream
+from natsbroker.steps import finish
 from tests.interop.plainclients import Client
 from tests.interop.servers import Server
 
@@ -98,9 +99,9 @@ class Model:
         def work() -> dict[str, Any]:
             request = parseStream(body)
             if operation == "CREATE":
-                config = createdStream(request, name, checker)
+                config = finish(createdStream(request, name, checker))
             else:
-                config = updatedStream(request, name, checker, {})
+                config = finish(updatedStream(request, name, checker, {}))
             self.streams[name] = config
             return streamConfigJSON(withServer(config))
 
@@ -117,7 +118,9 @@ class Model:
 
         def work() -> dict[str, Any]:
             request = addressedConsumer(parseConsumer(body), form, stream, name, filter_)
-            return consumerConfigJSON(withServer(checker.admitted(request, lambda: _RANDOM)))
+            return consumerConfigJSON(
+                withServer(finish(checker.admitted(request, lambda: _RANDOM)))
+            )
 
         return _answered(work)
 

@@ -22,6 +22,7 @@ from natsbroker.jetstream.model.limits import (
     JetStreamLimits,
 )
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
+from natsbroker.steps import finish
 
 _STREAM = StreamConfig(name="S", num_replicas=1)
 
@@ -44,7 +45,7 @@ def test_maxAckPending(account: int, server: int, most: int) -> None:
         with pytest.raises(
             JetStreamError, match=f"exceeds system limit of [{most}{server or most}]"
         ):
-            checkConsumer(config, *limits)
+            finish(checkConsumer(config, *limits))
 
 
 def test_maxBatch() -> None:
@@ -55,7 +56,7 @@ def test_maxBatch() -> None:
     push = ConsumerConfig(deliver_subject="d")
     assert withConsumerDefaults(push, *limits).max_batch == 0
     with pytest.raises(JetStreamError, match="max request batch exceeds server limit of 9"):
-        checkConsumer(ConsumerConfig(max_batch=10), *limits)
+        finish(checkConsumer(ConsumerConfig(max_batch=10), *limits))
     with pytest.raises(JetStreamError, match="max_request_batch must be set"):
         withConsumerDefaults(ConsumerConfig(), *limits, pedantic=True)
 
@@ -64,7 +65,11 @@ def test_replicas() -> None:
     """A consumer of a stream that waits for acknowledgements has as many replicas as its stream."""
     stream = StreamConfig(name="S", num_replicas=3, retention=RetentionPolicy.INTEREST)
     with pytest.raises(JetStreamError, match="must match interest retention stream's replicas"):
-        checkConsumer(ConsumerConfig(num_replicas=1), stream, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS)
+        finish(
+            checkConsumer(
+                ConsumerConfig(num_replicas=1), stream, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS
+            )
+        )
 
 
 def test_filters() -> None:
@@ -86,4 +91,4 @@ def test_names() -> None:
     """A durable name follows the rules of names."""
     config = ConsumerConfig(durable_name="a.b", max_deliver=-1)
     with pytest.raises(JetStreamError, match="consumer durable name can not contain"):
-        checkConsumer(config, _STREAM, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS)
+        finish(checkConsumer(config, _STREAM, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS))

@@ -25,6 +25,7 @@ from natsbroker.jetstream.model.requests import parseConsumer, parseStream
 from natsbroker.jetstream.model.streamchecks import StreamChecker
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.model.streamupdates import createdStream
+from natsbroker.steps import finish
 from tests.jetstream.model.cases import answerOf, cases, expanded
 
 _CASES = cases("consumer")
@@ -32,7 +33,7 @@ _CASES = cases("consumer")
 
 def _stream(request: dict[str, Any]) -> StreamConfig:
     parsed = parseStream(json.dumps(request).encode())
-    return createdStream(parsed, request["name"], StreamChecker({}))
+    return finish(createdStream(parsed, request["name"], StreamChecker({})))
 
 
 _STREAMS = {each["name"]: _stream(each) for each in _CASES["streams"]}
@@ -60,7 +61,7 @@ def _answer(
     try:
         request = _addressed(tail, body)
         stream = tail.removeprefix("DURABLE.").split(".")[1]
-        config = _checker(stream, **consumers).admitted(request, lambda: "random")
+        config = finish(_checker(stream, **consumers).admitted(request, lambda: "random"))
     except JetStreamError as error:
         return None, answerOf({"error": error.toJSON()})
     return config, answerOf({"config": consumerConfigJSON(withServer(config))})
@@ -82,7 +83,7 @@ def test_update(old: dict[str, Any], new: dict[str, Any], answer: Any) -> None:
 
 def _queued(name: str, **config: Any) -> ConsumerConfig:
     body = {"stream_name": "W", "config": {"ack_policy": "explicit", **config}}
-    return _checker("W").admitted(_addressed(f"CREATE.W.{name}", body), lambda: "random")
+    return finish(_checker("W").admitted(_addressed(f"CREATE.W.{name}", body), lambda: "random"))
 
 
 @pytest.mark.parametrize(
@@ -103,10 +104,10 @@ def test_workQueue(config: dict[str, Any], errCode: int) -> None:
     checker = _checker("W", a=_queued("a", filter_subject="w.a"))
     if errCode:
         with pytest.raises(JetStreamError) as caught:
-            checker.admitted(request, lambda: "random")
+            finish(checker.admitted(request, lambda: "random"))
         assert caught.value.err_code == errCode
     else:
-        assert checker.admitted(request, lambda: "random").name == "c"
+        assert finish(checker.admitted(request, lambda: "random")).name == "c"
 
 
 def test_workQueueUpdate() -> None:
@@ -135,11 +136,11 @@ def test_number() -> None:
     body = {"stream_name": "X", "config": {}}
     request = _addressed("CREATE.X.c", body)
     direct = ConsumerConfig(name="m", direct=True, sourcing=True)
-    assert _checker("X", m=direct).admitted(request, lambda: "").name == "c"
+    assert finish(_checker("X", m=direct).admitted(request, lambda: "")).name == "c"
     with pytest.raises(JetStreamError, match="maximum consumers limit reached"):
-        _checker("X", a=ConsumerConfig(name="a")).admitted(request, lambda: "")
+        finish(_checker("X", a=ConsumerConfig(name="a")).admitted(request, lambda: ""))
     sourcing = _addressed("CREATE.X.c", {**body, "config": {"sourcing": True}})
-    assert _checker("X", a=ConsumerConfig(name="a")).admitted(sourcing, str).sourcing
+    assert finish(_checker("X", a=ConsumerConfig(name="a")).admitted(sourcing, str)).sourcing
     unlimited = ConsumerChecker(
         StreamConfig(name="X"),
         {"a": ConsumerConfig(name="a")},
@@ -147,16 +148,20 @@ def test_number() -> None:
         JetStreamLimits(max_consumers=1),
     )
     with pytest.raises(JetStreamError, match="replica count exceeds parent"):
-        unlimited.admitted(_addressed("CREATE.X.c", {**body, "config": {"num_replicas": 1}}), str)
+        finish(
+            unlimited.admitted(
+                _addressed("CREATE.X.c", {**body, "config": {"num_replicas": 1}}), str
+            )
+        )
     with pytest.raises(JetStreamError, match="maximum consumers limit reached"):
-        unlimited.admitted(request, str)
+        finish(unlimited.admitted(request, str))
 
 
 def test_consumerOfAMirror() -> None:
     """A mirror asks for one name again and again, and gets a consumer of its own each time."""
     config = {"direct": True, "sourcing": True, "deliver_subject": "m"}
     request = _addressed("CREATE.L.JS", {"stream_name": "L", "config": config})
-    assert _checker("L").admitted(request, lambda: "x1").name == "JS-x1"
+    assert finish(_checker("L").admitted(request, lambda: "x1")).name == "JS-x1"
 
 
 def test_consumerOfAMirrorOfAQueue() -> None:
@@ -166,7 +171,7 @@ def test_consumerOfAMirrorOfAQueue() -> None:
     config = {"direct": True, "sourcing": True, "deliver_subject": "m", "ack_policy": "none"}
     config |= {"inactive_threshold": 10, "ack_wait": 5, "max_deliver": 1}
     request = _addressed("CREATE.L.JS", {"stream_name": "L", "config": config})
-    made = checker.admitted(request, lambda: "x1")
+    made = finish(checker.admitted(request, lambda: "x1"))
     assert (made.durable_name, made.direct, made.ack_policy) == (
         "JS",
         False,

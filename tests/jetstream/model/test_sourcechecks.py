@@ -12,10 +12,10 @@ import pytest
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.sourcechecks import (
     checkCycles,
-    checkedSources,
     checkFilters,
     checkMirror,
     checkPrefixes,
+    checkSources,
     checkTransform,
     mappingText,
     sourceKey,
@@ -28,6 +28,7 @@ from natsbroker.jetstream.model.streamconfig import (
     SubjectTransformConfig,
 )
 from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.steps import finish
 from natsbroker.subjects.functions import InvalidMapping
 
 _STREAMS = {
@@ -36,11 +37,17 @@ _STREAMS = {
 }
 
 
+def _passing(sources: list[StreamSource | None]) -> list[StreamSource]:
+    passing: list[StreamSource] = []
+    finish(checkSources(sources, passing.append))
+    return passing
+
+
 def test_cycleOverAnotherStream() -> None:
     """A stream that comes back to itself through a source's mirror is refused."""
     config = StreamConfig(name="C", sources=(StreamSource("A"),))
     with pytest.raises(JetStreamError, match="detected cycle"):
-        checkCycles(config, _STREAMS.get)
+        finish(checkCycles(config, _STREAMS.get))
 
 
 @pytest.mark.parametrize(
@@ -50,18 +57,18 @@ def test_cycleOverAnotherStream() -> None:
 def test_noCycle(source: StreamSource) -> None:
     """A source of the same name makes no cycle if it takes other subjects or is elsewhere."""
     config = StreamConfig(name="S", subjects=("a",), sources=(source,))
-    checkCycles(config, _STREAMS.get)
+    finish(checkCycles(config, _STREAMS.get))
     assert config.sources == (source,)
 
 
 def test_namedConsumer() -> None:
     """A mirror or source may name the consumer that it reads through, with its deliver subject."""
     source = StreamSource("A", consumer=ConsumerSource("C", "deliver"))
-    checkMirror(StreamConfig(name="S", mirror=source), source)
+    finish(checkMirror(StreamConfig(name="S", mirror=source), source))
     other = replace(source, consumer=ConsumerSource("D", "deliver"))
-    assert list(checkedSources([source, other, StreamSource("A")]))[1] == other
+    assert _passing([source, other, StreamSource("A")])[1] == other
     with pytest.raises(JetStreamError, match="duplicate source"):
-        list(checkedSources([source, replace(source, consumer=ConsumerSource("C", "other"))]))
+        _passing([source, replace(source, consumer=ConsumerSource("C", "other"))])
 
 
 @pytest.mark.parametrize(
@@ -79,9 +86,9 @@ def test_namedConsumer() -> None:
 def test_wrongConsumer(source: StreamSource) -> None:
     """A name and a deliver subject are needed, and the consumer alone says what is read."""
     with pytest.raises(JetStreamError, match="mirror consumer config is invalid"):
-        checkMirror(StreamConfig(name="S", mirror=source), source)
+        finish(checkMirror(StreamConfig(name="S", mirror=source), source))
     with pytest.raises(JetStreamError, match="source consumer config is invalid"):
-        list(checkedSources([source]))
+        _passing([source])
 
 
 def test_sourceKey() -> None:
@@ -107,23 +114,23 @@ def test_emptyConsumerBesidePlain() -> None:
     """A source with an empty consumer is refused for that, not as the second of its name."""
     sources = [StreamSource("A"), StreamSource("A", consumer=ConsumerSource())]
     with pytest.raises(JetStreamError, match="source consumer config is invalid"):
-        list(checkedSources(sources))
+        _passing(sources)
 
 
-def test_checkedSources() -> None:
+def test_checkSources() -> None:
     """The sources in front of a wrong one have passed."""
-    passing = checkedSources([StreamSource("A"), None])
-    assert next(passing) == StreamSource("A")
+    passing: list[StreamSource] = []
     with pytest.raises(JetStreamError) as caught:
-        next(passing)
+        finish(checkSources([StreamSource("A"), None], passing.append))
     assert caught.value.err_code == 10141
+    assert passing == [StreamSource("A")]
 
 
 def test_prefixOverSubjects() -> None:
     """A delivery prefix that leads into a stream of the account is refused."""
     source = StreamSource("X", external=External("", "a"))
     with pytest.raises(JetStreamError) as caught:
-        checkPrefixes([source], ["a.>"])
+        finish(checkPrefixes([source], ["a.>"]))
     assert caught.value.description == (
         "stream external delivery prefix a overlaps with stream subject a.>"
     )

@@ -11,6 +11,7 @@ from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.model.streamchecks import StreamChecker, checkCreateRequest
 from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
+from natsbroker.steps import finish
 
 _SECOND = 1_000_000_000
 
@@ -18,8 +19,10 @@ _SECOND = 1_000_000_000
 def test_completeTwice() -> None:
     """A complete configuration stays as it is."""
     checker = StreamChecker({})
-    once = checker.complete(StreamConfig(name="S", allow_msg_schedules=True, deny_purge=True))
-    assert checker.complete(once, pedantic=True) == once
+    once = finish(
+        checker.complete(StreamConfig(name="S", allow_msg_schedules=True, deny_purge=True))
+    )
+    assert finish(checker.complete(once, pedantic=True)) == once
     assert once.allow_rollup_hdrs
     assert not once.deny_purge
 
@@ -27,11 +30,11 @@ def test_completeTwice() -> None:
 def test_duplicateWindow() -> None:
     """The server's limit bounds the default and what a request asks for."""
     checker = StreamChecker({}, server=ConfiguredLimits(duplicate_window=60 * _SECOND))
-    assert checker.complete(StreamConfig(name="S")).duplicate_window == 60 * _SECOND
+    assert finish(checker.complete(StreamConfig(name="S"))).duplicate_window == 60 * _SECOND
     with pytest.raises(JetStreamError, match="can not be larger then server limit of 1m0s"):
-        checker.complete(StreamConfig(name="S", duplicate_window=61 * _SECOND))
+        finish(checker.complete(StreamConfig(name="S", duplicate_window=61 * _SECOND)))
     with pytest.raises(JetStreamError, match="limits are higher than current limits"):
-        checker.complete(StreamConfig(name="S"), pedantic=True)
+        finish(checker.complete(StreamConfig(name="S"), pedantic=True))
 
 
 def test_maxBytes() -> None:
@@ -41,15 +44,15 @@ def test_maxBytes() -> None:
     )
     checker = StreamChecker({}, limits)
     with pytest.raises(JetStreamError, match="account requires a stream config to have max bytes"):
-        checker.complete(StreamConfig(name="S"))
-    assert checker.complete(StreamConfig(name="S", max_bytes=20)).max_bytes == 20
+        finish(checker.complete(StreamConfig(name="S")))
+    assert finish(checker.complete(StreamConfig(name="S", max_bytes=20))).max_bytes == 20
     with pytest.raises(JetStreamError, match="exceeds account limit max stream bytes"):
-        checker.complete(StreamConfig(name="S", max_bytes=11, storage=StorageType.MEMORY))
+        finish(checker.complete(StreamConfig(name="S", max_bytes=11, storage=StorageType.MEMORY)))
 
 
 def test_emptyPlacement() -> None:
     """A placement that says nothing is left out."""
-    config = StreamChecker({}).complete(StreamConfig(name="S", placement=Placement()))
+    config = finish(StreamChecker({}).complete(StreamConfig(name="S", placement=Placement())))
     assert config.placement is None
 
 
@@ -74,7 +77,7 @@ def test_emptyPlacement() -> None:
 def test_unfinishedSubjects(subjects: tuple[str, ...], text: str) -> None:
     """A subject is compared with the later ones before those are checked themselves."""
     with pytest.raises(JetStreamError) as caught:
-        StreamChecker({}).complete(StreamConfig(name="S", subjects=subjects, no_ack=True))
+        finish(StreamChecker({}).complete(StreamConfig(name="S", subjects=subjects, no_ack=True)))
     assert caught.value.description == text
 
 

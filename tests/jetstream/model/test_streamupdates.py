@@ -28,6 +28,7 @@ from natsbroker.jetstream.model.streamupdates import (
     isIdenticalStream,
     updatedStream,
 )
+from natsbroker.steps import finish
 from tests.jetstream.model.cases import answerOf, cases, expanded
 
 _CASES = cases("stream")
@@ -38,7 +39,7 @@ def _parsed(request: dict[str, Any]) -> StreamRequest:
 
 
 def _created(request: dict[str, Any], name: str = "S", **streams: StreamConfig) -> StreamConfig:
-    return createdStream(_parsed(request), name, StreamChecker(streams))
+    return finish(createdStream(_parsed(request), name, StreamChecker(streams)))
 
 
 _ORIGIN = _created(_CASES["origin"], "O")
@@ -65,10 +66,10 @@ def test_update(old: dict[str, Any], new: dict[str, Any], answer: Any) -> None:
     stored = _created({**old, "sealed": False})
     if isSealed:
         streams = {"O": _ORIGIN, "S": stored}
-        stored = updatedStream(_parsed(old), "S", StreamChecker(streams), {})
+        stored = finish(updatedStream(_parsed(old), "S", StreamChecker(streams), {}))
     try:
         checker = StreamChecker({"O": _ORIGIN, "S": stored})
-        found = answerOf({"config": _shown(updatedStream(_parsed(new), "S", checker, {}))})
+        found = answerOf({"config": _shown(finish(updatedStream(_parsed(new), "S", checker, {})))})
     except JetStreamError as error:
         found = answerOf({"error": error.toJSON()})
     assert json.dumps(found) == json.dumps(answer)
@@ -96,16 +97,16 @@ def test_identicalButForTheOffset() -> None:
 def test_updateOfNothing() -> None:
     """A stream that does not exist cannot be changed."""
     with pytest.raises(JetStreamError, match="stream not found"):
-        updatedStream(_parsed({"name": "S"}), "S", StreamChecker({}), {})
+        finish(updatedStream(_parsed({"name": "S"}), "S", StreamChecker({}), {}))
 
 
 def test_streamsOfAnAccount() -> None:
     """The number of streams is limited, and one that exists counts itself not."""
     stored = _created({"name": "S"})
     checker = StreamChecker({"S": stored}, JetStreamLimits(max_streams=1))
-    assert createdStream(_parsed({"name": "S"}), "S", checker) is stored
+    assert finish(createdStream(_parsed({"name": "S"}), "S", checker)) is stored
     with pytest.raises(JetStreamError) as caught:
-        createdStream(_parsed({"name": "T"}), "T", checker)
+        finish(createdStream(_parsed({"name": "T"}), "T", checker))
     assert caught.value.err_code == 10027
 
 
@@ -114,11 +115,11 @@ def test_reservedSpace() -> None:
     other = _created({"name": "O", "max_bytes": 600, "storage": "memory"}, "O")
     checker = StreamChecker({"O": other}, JetStreamLimits(max_memory=1000, max_storage=1000))
     request = {"name": "S", "max_bytes": 500}
-    assert createdStream(_parsed(request), "S", checker).max_bytes == 500
+    assert finish(createdStream(_parsed(request), "S", checker)).max_bytes == 500
     with pytest.raises(JetStreamError, match="insufficient memory resources available"):
-        createdStream(_parsed({**request, "storage": "memory"}), "S", checker)
+        finish(createdStream(_parsed({**request, "storage": "memory"}), "S", checker))
     with pytest.raises(JetStreamError, match="insufficient storage resources available"):
-        createdStream(_parsed({**request, "max_bytes": 1001}), "S", checker)
+        finish(createdStream(_parsed({**request, "max_bytes": 1001}), "S", checker))
 
 
 def test_updateCountsWhatIsMore() -> None:
@@ -128,17 +129,19 @@ def test_updateCountsWhatIsMore() -> None:
     checker = StreamChecker({"S": stored}, JetStreamLimits(max_storage=700), server)
     for size in (1, 600, 650):
         request = _parsed({"name": "S", "max_bytes": size})
-        assert updatedStream(request, "S", checker, {}).max_bytes == size
+        assert finish(updatedStream(request, "S", checker, {})).max_bytes == size
     for size in (651, 701):
         with pytest.raises(JetStreamError, match="insufficient storage"):
-            updatedStream(_parsed({"name": "S", "max_bytes": size}), "S", checker, {})
+            finish(updatedStream(_parsed({"name": "S", "max_bytes": size}), "S", checker, {}))
 
 
 def test_maxConsumersOfAnAccount() -> None:
     """A stream cannot promise more consumers than its account may have."""
     checker = StreamChecker({}, JetStreamLimits(max_consumers=3))
     with pytest.raises(JetStreamError, match="maximum consumers limit reached"):
-        createdStream(_parsed({"name": "S", "max_consumers": 4, "max_age": -1}), "S", checker)
+        finish(
+            createdStream(_parsed({"name": "S", "max_consumers": 4, "max_age": -1}), "S", checker)
+        )
 
 
 def test_limitsViolateConsumers() -> None:
@@ -152,9 +155,11 @@ def test_limitsViolateConsumers() -> None:
     limits = {"max_ack_pending": 10, "inactive_threshold": 5}
     request = _parsed({"name": "S", "consumer_limits": limits})
     with pytest.raises(JetStreamError) as caught:
-        updatedStream(request, "S", StreamChecker({"S": stored}), consumers)
+        finish(updatedStream(request, "S", StreamChecker({"S": stored}), consumers))
     assert caught.value.description == "change to limits violates consumers: a, b"
-    config = updatedStream(request, "S", StreamChecker({"S": stored}), {"c": consumers["c"]})
+    config = finish(
+        updatedStream(request, "S", StreamChecker({"S": stored}), {"c": consumers["c"]})
+    )
     assert config.consumer_limits == ConsumerLimits(5, 10)
 
 

@@ -1,0 +1,240 @@
+"""
+Which patterns of a list overlap, or lie within others, without comparing each with each.
+
+Two patterns of given shapes (see L{natsbroker.subjects.shapes}) overlap if their tokens are the
+same wherever neither has a C{*}. The patterns of one shape are put into a dict under these tokens,
+and those of the other looked up in it. The work grows with the number of patterns, and with that of
+shapes, which is capped. A trie would follow every branch where a pattern has a C{*}: with
+C{a1.*.x}, C{a2.*.x} and so on beside C{*.b1.y}, C{*.b2.y} and so on, it compares each with each.
+
+The answers are those of L{natsbroker.subjects.grammar.overlaps} and C{isSubset}. For the former,
+patterns need not be valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from operator import itemgetter
+
+from natsbroker.steps import Steps, pieces
+from natsbroker.subjects.grammar import overlaps
+from natsbroker.subjects.shapes import DEFAULT_MAX_SHAPES, TooManyShapes
+
+#: Number of tokens (a final C{>} counts), positions of C{*}, ends in C{>}.
+_Shape = tuple[int, tuple[int, ...], bool]
+
+#: Places of patterns, and their tokens.
+_Alike = list[tuple[int, list[bytes]]]
+
+#: What a pattern of some shape is looked up by.
+_Key = Callable[[list[bytes]], Hashable]
+
+
+class PatternGroups:
+    """
+    The patterns of a list by their shapes.
+    """
+
+    __slots__ = ("_groups", "_wild")
+
+    def __init__(self) -> None:
+        self._groups: dict[_Shape, _Alike] = {}
+        self._wild = 0
+
+    def add(self, place: int, pattern: bytes) -> None:
+        """
+        @raise TooManyShapes: if there is no room for the shape.
+        """
+        tokens = pattern.split(b".")
+        stars = tuple([at for at, token in enumerate(tokens) if token == b"*"])
+        shape = len(tokens), stars, tokens[-1] == b">"
+        there = self._groups.get(shape)
+        if there is not None:
+            there.append((place, tokens))
+            return
+        if stars or shape[2]:
+            self._wild += 1
+            if self._wild > DEFAULT_MAX_SHAPES:
+                raise TooManyShapes(f"more than {DEFAULT_MAX_SHAPES} wildcard shapes")
+        self._groups[shape] = [(place, tokens)]
+
+    def __iter__(self) -> Iterator[tuple[_Shape, _Alike]]:
+        return iter(self._groups.items())
+
+
+def _grouped(patterns: Iterable[tuple[int, bytes]]) -> Steps[PatternGroups]:
+    groups = PatternGroups()
+    for some in pieces(list(patterns)):
+        for place, pattern in some:
+            groups.add(place, pattern)
+        yield
+    return groups
+
+
+def _compared(one: _Shape, other: _Shape) -> list[int] | None:
+    """
+    The positions at which overlapping patterns of these shapes have the same token; C{None} if none
+    overlap.
+    """
+    if one[2] and other[2]:
+        length = min(one[0], other[0]) - 1
+    elif one[2] or other[2]:
+        wide, narrow = (one, other) if one[2] else (other, one)
+        if narrow[0] < wide[0]:
+            return None
+        length = wide[0] - 1
+    elif one[0] != other[0]:
+        return None
+    else:
+        length = one[0]
+    stars = {*one[1], *other[1]}
+    return [at for at in range(length) if at not in stars]
+
+
+def _covered(narrow: _Shape, wide: _Shape) -> list[int] | None:
+    """
+    The positions at which a valid pattern of one shape has the same token as one of the other that
+    it lies within; C{None} if none does.
+    """
+    if wide[2]:
+        if narrow[0] < wide[0]:
+            return None
+        length = wide[0] - 1
+    elif narrow[2] or narrow[0] != wide[0]:
+        return None
+    else:
+        length = wide[0]
+    stars = set(wide[1])
+    if any(at < length and at not in stars for at in narrow[1]):
+        return None
+    return [at for at in range(length) if at not in stars]
+
+
+def _keyOf(positions: list[int]) -> _Key:
+    return itemgetter(*positions) if positions else _sameForAll
+
+
+def _sameForAll(tokens: list[bytes]) -> None:
+    """
+    The key where nothing is compared.
+    """
+
+
+def _table(alike: _Alike, key: _Key) -> Steps[dict[Hashable, int]]:
+    """
+    The least place for each key.
+    """
+    table: dict[Hashable, int] = {}
+    for some in pieces(alike):
+        for place, tokens in some:
+            table.setdefault(key(tokens), place)
+        yield
+    return table
+
+
+def _twins(alike: _Alike, positions: list[int]) -> Steps[int | None]:
+    """
+    The least place of a pattern with a key that another of the same shape has too.
+    """
+    key, least = _keyOf(positions), None
+    table: dict[Hashable, int] = {}
+    for some in pieces(alike):
+        for place, tokens in some:
+            first = table.setdefault(key(tokens), place)
+            if first != place and (least is None or first < least):
+                least = first
+        yield
+    return least
+
+
+def _hits(mine: _Alike, theirs: _Alike, positions: list[int]) -> Steps[tuple[int, int] | None]:
+    """
+    The first of mine whose key one of theirs has, and the least of theirs for any of mine.
+    """
+    key = _keyOf(positions)
+    table = yield from _table(theirs, key)
+    first, least = None, None
+    for some in pieces(mine):
+        for place, tokens in some:
+            found = table.get(key(tokens))
+            if found is not None:
+                first = place if first is None else first
+                least = found if least is None else min(least, found)
+        yield
+    return None if first is None or least is None else (first, least)
+
+
+def firstOverlap(patterns: Sequence[tuple[int, bytes]]) -> Steps[tuple[int, int] | None]:
+    """
+    Find the first pattern that overlaps with a later one, and the first such later one.
+
+    @param patterns: with their places, which rise.
+    @return: the places of both; C{None} if no two overlap.
+    @raise TooManyShapes: if the patterns have too many wildcard shapes.
+    """
+    groups = list((yield from _grouped(patterns)))
+    least: list[int] = []
+    for index, (shape, mine) in enumerate(groups):
+        for other, theirs in groups[index:]:
+            positions = _compared(shape, other)
+            if positions is None:
+                continue
+            if mine is theirs:
+                twin = yield from _twins(mine, positions)
+                least += () if twin is None else (twin,)
+            else:
+                least += (yield from _hits(mine, theirs, positions)) or ()
+        yield
+    if not least:
+        return None
+    one = min(least)
+    pattern = next(each for place, each in patterns if place == one)
+    later = [(place, each) for place, each in patterns if place > one]
+    for some in pieces(later):
+        for place, each in some:
+            if overlaps(pattern, each):
+                return one, place
+        yield
+    return None
+
+
+def firstInside(patterns: Sequence[tuple[int, bytes]]) -> Steps[int | None]:
+    """
+    Find the first pattern that lies within another one.
+
+    @param patterns: valid ones, with their places, which rise.
+    @return: its place.
+    @raise TooManyShapes: if the patterns have too many wildcard shapes.
+    """
+    groups = list((yield from _grouped(patterns)))
+    least: list[int] = []
+    for narrow, mine in groups:
+        for wide, theirs in groups:
+            positions = _covered(narrow, wide)
+            if positions is None:
+                continue
+            if mine is theirs:
+                twin = yield from _twins(mine, positions)
+                least += () if twin is None else (twin,)
+            else:
+                least += ((yield from _hits(mine, theirs, positions)) or ())[:1]
+        yield
+    return min(least, default=None)
+
+
+def firstMeeting(mine: Sequence[bytes], theirs: Iterable[bytes]) -> Steps[int | None]:
+    """
+    Find the first pattern that overlaps with one of another list.
+
+    @return: its place.
+    @raise TooManyShapes: if the patterns of a list have too many wildcard shapes.
+    """
+    groups = list((yield from _grouped(enumerate(theirs))))
+    least: list[int] = []
+    for shape, alike in (yield from _grouped(enumerate(mine))):
+        for other, those in groups:
+            positions = _compared(shape, other)
+            if positions is not None:
+                least += ((yield from _hits(alike, those, positions)) or ())[:1]
+        yield
+    return min(least, default=None)

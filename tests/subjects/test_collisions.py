@@ -1,0 +1,128 @@
+"""
+Tests for L{natsbroker.subjects.collisions}.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.steps import Steps, finish
+from natsbroker.subjects.collisions import firstInside, firstMeeting, firstOverlap
+from natsbroker.subjects.grammar import isSubset, overlaps
+from natsbroker.subjects.shapes import TooManyShapes
+from tests.subjects.strategies import LITERALS, PATTERNS
+
+#: Most lists have a few patterns of which some overlap.
+LISTS = st.lists(PATTERNS | LITERALS, max_size=6)
+
+#: As a peer may send them: tokens are empty, and a C{>} is not the last.
+ODD = st.lists(
+    st.lists(st.sampled_from([b"a", b"b", b"*", b">", b""]), min_size=1, max_size=4).map(b".".join),
+    max_size=6,
+)
+
+
+def _placed(patterns: Sequence[bytes]) -> list[tuple[int, bytes]]:
+    return list(enumerate(patterns))
+
+
+@given(LISTS | ODD)
+def test_overlap(patterns: list[bytes]) -> None:
+    """The first two that overlap are those that comparing each with each finds."""
+    pairs = [
+        (place, other)
+        for place, one in enumerate(patterns)
+        for other in range(place + 1, len(patterns))
+        if overlaps(one, patterns[other])
+    ]
+    assert finish(firstOverlap(_placed(patterns))) == (pairs[0] if pairs else None)
+
+
+@given(LISTS)
+def test_inside(patterns: list[bytes]) -> None:
+    """The first that lies within another is that which comparing each with each finds."""
+    inside = [
+        place
+        for place, one in enumerate(patterns)
+        if any(isSubset(one, each) for each in patterns[:place] + patterns[place + 1 :])
+    ]
+    assert finish(firstInside(_placed(patterns))) == (inside[0] if inside else None)
+
+
+@given(LISTS | ODD, LISTS | ODD)
+def test_meeting(mine: list[bytes], theirs: list[bytes]) -> None:
+    """The first that overlaps with another list is that which comparing each with each finds."""
+    meeting = [
+        place for place, one in enumerate(mine) if any(overlaps(one, each) for each in theirs)
+    ]
+    assert finish(firstMeeting(mine, theirs)) == (meeting[0] if meeting else None)
+
+
+@pytest.mark.parametrize("look", [firstOverlap, firstInside, lambda some: firstMeeting(some, ())])
+def test_tooManyShapes(look: Callable[[Any], Steps[Any]]) -> None:
+    """The number of shapes is capped, and with it the work for each pattern."""
+    several = [b"a." + b"*." * many + b"b" for many in range(1, 1026)]
+    with pytest.raises(TooManyShapes):
+        finish(look(_placed(several) if look in (firstOverlap, firstInside) else several))
+
+
+def callsOf(work: Callable[[], object]) -> int:
+    """
+    Count the calls that work makes, of functions in C too.
+    """
+    calls = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _crossing(count: int) -> list[bytes]:
+    """
+    Patterns of which none overlaps with another, and each has to be compared with half of the
+    others unless their last tokens come first.
+    """
+    half = count // 2
+    return [b"a%d.*.x" % each for each in range(half)] + [b"*.b%d.y" % each for each in range(half)]
+
+
+def _flat(count: int) -> list[bytes]:
+    return [b"a.%d" % each for each in range(count)]
+
+
+@pytest.mark.parametrize("make", [_crossing, _flat])
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda some: firstOverlap(_placed(some)),
+        lambda some: firstInside(_placed(some)),
+        lambda some: firstMeeting(some, some[:1]),
+    ],
+)
+def test_work(make: Callable[[int], list[bytes]], look: Callable[[Any], Steps[Any]]) -> None:
+    """Twice as long a list is about twice the work."""
+    once, twice = (callsOf(lambda count=count: finish(look(make(count)))) for count in (2000, 4000))
+    assert 2000 < once < 40_000
+    assert twice < 2.4 * once
+
+
+def test_steps() -> None:
+    """No step handles more than some hundreds of patterns."""
+    steps = firstOverlap(_placed(_flat(5000)))
+    longest = 0
+    for _ in range(10):
+        longest = max(longest, callsOf(lambda: next(steps)))
+    assert longest < 2000
