@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.subjects.index import InvalidPattern, SubjectIndex, TooManyShapes
 
-#: So many patterns are compared one by one.
+#: Up to this many patterns are compared one by one.
 _FEW = 8
 
 #: The long lists whose index is kept: they are asked for page by page.

@@ -4,7 +4,6 @@ Tests for L{natsbroker.subjects.collisions}.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from natsbroker.steps import Steps, finish
 from natsbroker.subjects.collisions import firstInside, firstMeeting, firstOverlap
 from natsbroker.subjects.grammar import isSubset, overlaps
 from natsbroker.subjects.shapes import TooManyShapes
+from tests.counting import callsOf
 from tests.subjects.strategies import LITERALS, PATTERNS
 
 #: Most lists have a few patterns of which some overlap.
@@ -70,24 +70,6 @@ def test_tooManyShapes(look: Callable[[Any], Steps[Any]]) -> None:
     several = [b"a." + b"*." * many + b"b" for many in range(1, 1026)]
     with pytest.raises(TooManyShapes):
         finish(look(_placed(several) if look in (firstOverlap, firstInside) else several))
-
-
-def callsOf(work: Callable[[], object]) -> int:
-    """
-    Count the calls that work makes, of functions in C too.
-    """
-    calls = 0
-
-    def note(frame: object, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def _crossing(count: int) -> list[bytes]:

@@ -252,7 +252,7 @@ def _firstLeadingBack(prefixes: Sequence[str], subjects: Sequence[str]) -> Steps
     """
     The place of the first prefix that makes of a subject one that it overlaps with. Only a subject
     that ends in C{>} can: its tokens have to agree with those of the prefix, and then with its own,
-    so many places further.
+    as many places further as the prefix has.
     """
     split = [each.split(".") for each in dict.fromkeys(subjects) if each[-1:] == ">"]
     wide = [each[:-1] for each in split if each[-1] == ">"]

@@ -5,8 +5,13 @@ many more are in L{tests.jetstream.model.test_consumerupdates}.
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.consumerchecks import (
     checkConsumer,
     filtersOf,
@@ -21,8 +26,10 @@ from natsbroker.jetstream.model.limits import (
     ConfiguredLimits,
     JetStreamLimits,
 )
+from natsbroker.jetstream.model.names import isSubsetSubject, isValidSubjectText
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.steps import finish
+from tests.counting import callsOf
 
 _STREAM = StreamConfig(name="S", num_replicas=1)
 
@@ -92,3 +99,45 @@ def test_names() -> None:
     config = ConsumerConfig(durable_name="a.b", max_deliver=-1)
     with pytest.raises(JetStreamError, match="consumer durable name can not contain"):
         finish(checkConsumer(config, _STREAM, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS))
+
+
+def _refusal(filters: list[str]) -> str:
+    config = ConsumerConfig(filter_subjects=tuple(filters), max_deliver=-1)
+    try:
+        finish(checkConsumer(config, _STREAM, NO_ACCOUNT_LIMITS, NO_SERVER_LIMITS))
+    except JetStreamError as error:
+        return error.description
+    return ""
+
+
+def _quadratic(filters: list[str]) -> str:
+    """
+    The answer by comparing each filter with each, as nats-server does.
+    """
+    if "" in filters:
+        return errors.CONSUMER_EMPTY_FILTER().description
+    for place, each in enumerate(filters):
+        if not isValidSubjectText(each):
+            return "invalid subject"
+        others = [*filters[:place], *filters[place + 1 :]]
+        if any(isSubsetSubject(each, other) for other in others):
+            return errors.CONSUMER_OVERLAPPING_SUBJECT_FILTERS().description
+    return ""
+
+
+_TOKENS = st.sampled_from(["a", "b", "*", ">", "", " "])
+
+
+@given(st.lists(st.lists(_TOKENS, min_size=1, max_size=4).map(".".join), max_size=6))
+def test_firstFilter(filters: list[str]) -> None:
+    """The first mistake among filters is that of comparing each with each."""
+    assert _refusal(filters) == _quadratic(filters)
+
+
+def test_work() -> None:
+    """Twice as many filters are about twice the work."""
+    once, twice = (
+        callsOf(partial(_refusal, [f"a.{each}" for each in range(count)])) for count in (1000, 2000)
+    )
+    assert 1000 < once < 30_000
+    assert twice < 2.4 * once

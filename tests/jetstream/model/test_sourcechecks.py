@@ -5,11 +5,23 @@ requests are in L{tests.jetstream.model.test_streamupdates}.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.names import (
+    isLiteralSubject,
+    isSubsetSubject,
+    isValidSubjectText,
+    subjectsOverlap,
+)
 from natsbroker.jetstream.model.sourcechecks import (
     checkCycles,
     checkFilters,
@@ -28,7 +40,7 @@ from natsbroker.jetstream.model.streamconfig import (
     SubjectTransformConfig,
 )
 from natsbroker.jetstream.model.timestamps import Timestamp
-from natsbroker.steps import finish
+from natsbroker.steps import Steps, finish
 from natsbroker.subjects.functions import InvalidMapping
 
 _STREAMS = {
@@ -153,3 +165,140 @@ def test_noDestination() -> None:
     with pytest.raises(InvalidMapping) as caught:
         checkTransform("a.*", "b.*")
     assert mappingText(caught.value) == "invalid subject"
+
+
+#: Filters and subjects as requests have them: some are empty, or no subjects.
+_SUBJECTS = st.lists(
+    st.lists(st.sampled_from(["a", "b", "*", ">", ""]), min_size=1, max_size=4).map(".".join),
+    max_size=6,
+)
+
+
+def _refusal(steps: Steps[Any]) -> tuple[int, str] | None:
+    try:
+        finish(steps)
+    except JetStreamError as error:
+        return error.err_code, error.description
+    return None
+
+
+def _collide(one: str, other: str) -> bool:
+    if one and other:
+        return subjectsOverlap(one, other)
+    return one == other or ">" in (one, other)
+
+
+def _others(filters: list[str], place: int) -> list[str]:
+    return [*filters[:place], *filters[place + 1 :]]
+
+
+@given(_SUBJECTS)
+def test_mirrorTransforms(filters: list[str]) -> None:
+    """The first mistake of a mirror's transforms is that of comparing each with each."""
+    expected = None
+    for place, each in enumerate(filters):
+        if each and not isValidSubjectText(each):
+            expected = errors.MIRROR_INVALID_SUBJECT_FILTER.err_code
+        elif any(_collide(each, other) for other in _others(filters, place)):
+            expected = errors.MIRROR_OVERLAPPING_SUBJECT_FILTERS.err_code
+        if expected:
+            break
+    transforms = tuple(SubjectTransformConfig(each, "") for each in filters)
+    mirror = StreamSource("A", subject_transforms=transforms)
+    refusal = _refusal(checkMirror(StreamConfig(name="S", mirror=mirror), mirror))
+    assert (refusal and refusal[0]) == expected
+
+
+@given(_SUBJECTS)
+def test_sourceTransforms(filters: list[str]) -> None:
+    """The same for the transforms of a source, which must not lie within each other."""
+    expected = None
+    if any(each and not isValidSubjectText(each) for each in filters):
+        expected = errors.SOURCE_INVALID_SUBJECT_FILTER.err_code
+    elif any(
+        isSubsetSubject(each, other) if each and other else other == ">"
+        for place, each in enumerate(filters)
+        for other in _others(filters, place)
+    ):
+        expected = errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS.err_code
+    transforms = tuple(SubjectTransformConfig(each, "") for each in filters)
+    source = StreamSource("A", subject_transforms=transforms)
+    refusal = _refusal(checkSources([source], lambda source: None))
+    assert (refusal and refusal[0]) == expected
+
+
+@given(_SUBJECTS, _SUBJECTS)
+def test_prefixes(prefixes: list[str], subjects: list[str]) -> None:
+    """The first delivery prefix that is refused is that of trying each with each subject."""
+    subjects = list(filter(isValidSubjectText, subjects))
+    expected = None
+    for prefix in filter(None, prefixes):
+        if not isValidSubjectText(prefix) or not isLiteralSubject(prefix):
+            expected = errors.STREAM_INVALID_EXTERNAL_DELIVERY_SUBJ(prefix=prefix)
+        for subject in [] if expected else subjects:
+            if subjectsOverlap(subject, f"{prefix}.{subject}"):
+                expected = errors.STREAM_EXTERNAL_DEL_PREFIX_OVERLAPS(
+                    prefix=prefix, subject=subject
+                )
+                break
+        if expected:
+            break
+    sources = [StreamSource("A", external=External("x", each)) for each in prefixes]
+    refusal = _refusal(checkPrefixes(sources, subjects))
+    assert refusal == (expected and (expected.err_code, expected.description))
+
+
+def _hasCycle(config: StreamConfig, streams: dict[str, StreamConfig]) -> bool:
+    waiting, visited = [config], set()
+    while waiting:
+        stream = waiting.pop(0)
+        visited.add(stream.name)
+        for source in stream.sources:
+            if source.name in visited:
+                wanted = source.filter_subject
+                if not wanted or any(_collide(each, wanted) for each in stream.subjects):
+                    return True
+            elif source.name in streams:
+                waiting.append(streams[source.name])
+    return False
+
+
+_SOURCES = st.lists(
+    st.builds(
+        StreamSource,
+        st.sampled_from("ABCS"),
+        filter_subject=st.sampled_from(["", "a", "*", ">", "b.a", "x"]),
+    ),
+    max_size=3,
+).map(tuple)
+_STREAM = st.builds(StreamConfig, name=st.just(""), subjects=_SUBJECTS.map(tuple), sources=_SOURCES)
+
+
+@given(st.lists(_STREAM, min_size=4, max_size=4))
+def test_cycles(configs: list[StreamConfig]) -> None:
+    """Cycles are found where nats-server finds them, which asks some streams several times."""
+    streams = {name: replace(each, name=name) for name, each in zip("SABC", configs, strict=True)}
+    config = streams.pop("S")
+    assert bool(_refusal(checkCycles(config, streams.get))) == _hasCycle(config, streams)
+
+
+def test_manyWays() -> None:
+    """Streams that are read from in many ways are not asked without end."""
+    names = [f"L{each}" for each in range(40)]
+    asked = Counter[str]()
+    streams = {
+        name: StreamConfig(
+            name=name,
+            subjects=(name,),
+            sources=tuple(StreamSource(origin, filter_subject=each) for each in "abcdefgh"),
+        )
+        for name, origin in pairwise(names)
+    }
+
+    def find(name: str) -> StreamConfig | None:
+        asked[name] += 1
+        return streams.get(name)
+
+    finish(checkCycles(streams["L0"], find))
+    assert asked["L39"] > 0
+    assert asked.total() < 100_000

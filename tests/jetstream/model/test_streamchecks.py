@@ -5,13 +5,19 @@ more are in L{tests.jetstream.model.test_streamupdates}.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
+from natsbroker.jetstream.model.names import isValidSubjectText, subjectsOverlap
 from natsbroker.jetstream.model.streamchecks import StreamChecker, checkCreateRequest
 from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
 from natsbroker.steps import finish
+from tests.counting import callsOf
 
 _SECOND = 1_000_000_000
 
@@ -85,3 +91,84 @@ def test_pathSeparators() -> None:
     """A name that could be a path is refused in its own words."""
     with pytest.raises(JetStreamError, match="Stream name can not contain path separators"):
         checkCreateRequest(StreamConfig(name="a/b"), "a/b")
+
+
+_TOKENS = st.sampled_from(["a", "b", "*", ">", "", "$JS"])
+_SUBJECTS = st.lists(st.lists(_TOKENS, min_size=1, max_size=4).map(".".join), max_size=6)
+
+
+def _answer(config: StreamConfig) -> str:
+    try:
+        finish(StreamChecker({}).complete(config))
+    except JetStreamError as error:
+        return error.description
+    return ""
+
+
+def _quadratic(subjects: list[str]) -> str:
+    """
+    The answer by comparing each subject with each, as nats-server does.
+    """
+    for place, subject in enumerate(subjects):
+        alone = _answer(StreamConfig(name="S", subjects=(subject,)))
+        if alone:
+            return alone
+        for other in subjects[place + 1 :]:
+            if _overlap(other, subject):
+                shown = f'subject "{subject}" overlaps with "{other}"'
+                return _answer(StreamConfig(name="S", max_age=-1)).replace(
+                    "max age can not be negative", shown
+                )
+    return ""
+
+
+def _overlap(one: str, other: str) -> bool:
+    if isValidSubjectText(one):
+        return subjectsOverlap(one, other)
+    tokens, others = one.split("."), other.split(".")
+    if not {"*", ">"} & set(tokens):
+        return _isInside(tokens, others)
+    if not {"*", ">"} & set(others):
+        return _isInside(others, tokens)
+    shorter = min(tokens, others, key=len)
+    if len(tokens) != len(others) and ">" not in shorter:
+        return False
+    pairs = zip(tokens, others, strict=False)
+    return all(ours and (ours == theirs or {"*", ">"} & {ours, theirs}) for ours, theirs in pairs)
+
+
+def _isInside(narrow: list[str], wide: list[str]) -> bool:
+    for place, wanted in enumerate(wide):
+        if place >= len(narrow) or not wanted:
+            return False
+        if wanted == ">":
+            return True
+        if not narrow[place] or wanted not in ("*", narrow[place]):
+            return False
+    return len(narrow) == len(wide)
+
+
+@given(_SUBJECTS.filter(bool))
+def test_subjects(subjects: list[str]) -> None:
+    """The first mistake among subjects is that of comparing each with each."""
+    assert _answer(StreamConfig(name="S", subjects=tuple(subjects))) == _quadratic(subjects)
+
+
+def test_manyOddSubjects() -> None:
+    """With very many, the answer is the subject that is not valid, not what overlaps with it."""
+    subjects = [f"a.{each}" for each in range(2000)] + ["a.1.", "a.>.x"] * 1000
+    assert "invalid subject" in _answer(StreamConfig(name="S", subjects=tuple(subjects)))
+    twice = (*subjects[:2000], "a.7", *subjects[2000:])
+    assert '"a.7" overlaps' in _answer(StreamConfig(name="S", subjects=twice))
+
+
+@pytest.mark.parametrize("many", [1000])
+def test_work(many: int) -> None:
+    """Twice as many subjects are about twice the work."""
+
+    def configured(count: int) -> StreamConfig:
+        return StreamConfig(name="S", subjects=tuple(f"a.{each}" for each in range(count)))
+
+    once, twice = (callsOf(partial(_answer, configured(count))) for count in (many, 2 * many))
+    assert many < once < 50 * many
+    assert twice < 2.4 * once
