@@ -7,7 +7,7 @@ The classes are protocols, because the modules of streams and accounts import co
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -18,7 +18,10 @@ from natsbroker.jetstream.model.limits import StorageBounds
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
 from natsbroker.jetstream.recordsender import RecordSender
+from natsbroker.steps import Steps
 from natsbroker.streaming.deadlines import Deadlines
+
+T = TypeVar("T")
 
 
 class ConsumerAccount(Protocol):
@@ -63,6 +66,11 @@ class ConsumerAccount(Protocol):
     @property
     def records(self) -> RecordSender:
         """Sends stored messages."""
+
+    async def inSteps(self, steps: Steps[T]) -> T:
+        """
+        Do some work, in several turns of the reactor if it is long.
+        """
 
     def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         """

@@ -78,7 +78,7 @@ async def _create(
     account: JetStreamAccount, request: Request, form: CreateForm
 ) -> Mapping[str, Any]:
     streamName, name, subjectFilter = (*request.names, "", "")[:3]
-    parsed = parseConsumer(request.body, account.strict)
+    parsed = await account.inSteps(parseConsumer(request.body, account.strict))
     isClustered = account.members is not None
     parsed = addressedConsumer(parsed, form, streamName, name, subjectFilter, isClustered)
     stream = findStream(account, streamName)
@@ -240,10 +240,10 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
 _PAUSE_MISSING = {"paused": False, "pause_until": formatTime(ZERO_TIME)}
 
 CONSUMER_ROUTES = (
-    ApiRoute("CONSUMER.CREATE.*", "consumer_create", _createEphemeral),
-    ApiRoute("CONSUMER.CREATE.*.*", "consumer_create", _createNamed),
-    ApiRoute("CONSUMER.CREATE.*.*.>", "consumer_create", _createNamed),
-    ApiRoute("CONSUMER.DURABLE.CREATE.*.*", "consumer_create", _createDurable),
+    ApiRoute("CONSUMER.CREATE.*", "consumer_create", _createEphemeral, isLong=True),
+    ApiRoute("CONSUMER.CREATE.*.*", "consumer_create", _createNamed, isLong=True),
+    ApiRoute("CONSUMER.CREATE.*.*.>", "consumer_create", _createNamed, isLong=True),
+    ApiRoute("CONSUMER.DURABLE.CREATE.*.*", "consumer_create", _createDurable, isLong=True),
     ApiRoute("CONSUMER.INFO.*.*", "consumer_info", _info),
     ApiRoute("CONSUMER.DELETE.*.*", "consumer_delete", _delete),
     ApiRoute("CONSUMER.NAMES.*", "consumer_names", _names, {**_NO_PAGE, "consumers": []}),

@@ -18,6 +18,7 @@ from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
@@ -74,6 +75,7 @@ class ApiRoute:
     @ivar isOrdered: whether requests for one stream are handled one after the other.
     @ivar isAudited: whether an API advisory is sent.
     @ivar isCounted: whether the account's figures have it.
+    @ivar isLong: whether its body may be of any length, because it is read in steps.
     """
 
     subject: str
@@ -83,6 +85,7 @@ class ApiRoute:
     isOrdered: bool = True
     isAudited: bool = True
     isCounted: bool = True
+    isLong: bool = False
 
 
 @implementer(IBatchSubscriber)
@@ -196,6 +199,8 @@ class ApiDispatcher:
         stream = self._account.streams.get(request.names[0]) if request.names else None
         try:
             checkLevel(request.message)
+            if len(request.body) > LONGEST and not route.isLong:
+                raise errors.BAD_REQUEST()
             result = await route.handler(self._account, request)
         except JetStreamError as error:
             if not await self._hasLeft(request, error):

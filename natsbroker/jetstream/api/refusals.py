@@ -13,9 +13,11 @@ from zope.interface import implementer
 from natsbroker.interfaces import IMessageBus, ISubscriber
 from natsbroker.jetstream.api.dispatcher import PREFIX, ApiRoute, checkLevel
 from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.requests import parseConsumer, parseUnpin
+from natsbroker.steps import finish
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.values import Kind, Message
 
@@ -37,7 +39,7 @@ UNANSWERED = ("META.>", "SERVER.>", "ACCOUNT.>")
 """Requests to the system account that have no answer here."""
 
 _UNREADABLE: dict[str, Callable[[bytes], object]] = {
-    "consumer_create": parseConsumer,
+    "consumer_create": lambda body: finish(parseConsumer(body)),
     "consumer_unpin": parseUnpin,
 }
 """The kinds of requests that are read before the account is looked at."""
@@ -109,7 +111,8 @@ class ApiRefusals:
         if route is None or route.kind in _SILENT:
             return None
         try:
-            _UNREADABLE.get(route.kind, bytes)(message.payload)
+            if len(message.payload) <= LONGEST:
+                _UNREADABLE.get(route.kind, bytes)(message.payload)
             if route.kind in _CLUSTERED and not self.isClustered():
                 raise errors.CLUSTER_REQUIRED()
             checkLevel(message)

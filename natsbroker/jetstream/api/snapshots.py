@@ -85,7 +85,7 @@ async def _send(
 
 
 async def _restore(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseRestore(request.body)
+    parsed = await account.inSteps(parseRestore(request.body))
     (name,) = request.names
     config = parsed.config
     if not config.name:
@@ -142,5 +142,5 @@ async def _result(
 
 SNAPSHOT_ROUTES = (
     ApiRoute("STREAM.SNAPSHOT.*", "stream_snapshot", _snapshot),
-    ApiRoute("STREAM.RESTORE.*", "stream_restore", _restore, {"deliver_subject": ""}),
+    ApiRoute("STREAM.RESTORE.*", "stream_restore", _restore, {"deliver_subject": ""}, isLong=True),
 )

@@ -108,7 +108,7 @@ async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
 
 async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
-    parsed = parseStream(request.body, account.strict)
+    parsed = await account.inSteps(parseStream(request.body, account.strict))
     account.allowance.check(parsed.config.num_replicas)
     config = await _checked(
         account, parsed.config.num_replicas, partial(createdStream, parsed, name)
@@ -125,7 +125,7 @@ async def _create(account: JetStreamAccount, request: Request) -> Mapping[str, A
 
 async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     (name,) = request.names
-    parsed = parseStream(request.body, account.strict)
+    parsed = await account.inSteps(parseStream(request.body, account.strict))
     stream = account.streams.get(name)
     if stream is not None and stream.isChannel:
         raise errors.STREAM_UPDATE(err="the stream is a channel, with the limits of NATS Streaming")
@@ -375,8 +375,8 @@ async def _silent(account: JetStreamAccount, request: Request) -> None:
 
 STREAM_ROUTES = (
     ApiRoute("INFO", "account_info", _accountInfo),
-    ApiRoute("STREAM.CREATE.*", "stream_create", _create),
-    ApiRoute("STREAM.UPDATE.*", "stream_update", _update),
+    ApiRoute("STREAM.CREATE.*", "stream_create", _create, isLong=True),
+    ApiRoute("STREAM.UPDATE.*", "stream_update", _update, isLong=True),
     ApiRoute("STREAM.DELETE.*", "stream_delete", _delete),
     ApiRoute("STREAM.INFO.*", "stream_info", _info, _NO_PAGE),
     ApiRoute("STREAM.NAMES", "stream_names", _names, {**_NO_PAGE, "streams": None}),

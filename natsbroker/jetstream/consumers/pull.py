@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.jetstream.model import gojson
+from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
+from natsbroker.steps import finish
 from natsbroker.wire.durations import nanosecondsText
 
 _NEVER = float("inf")
@@ -126,8 +128,10 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
     Read a pull request: an object, a number, or anything else for one message.
 
     @param now: by the monotonic clock.
-    @raise PullRefused: for an object that is malformed.
+    @raise PullRefused: for an object that is malformed, and a body that is too long.
     """
+    if len(body) > LONGEST:
+        raise PullRefused("400 Bad Request")
     text = body.strip()
     if not text.startswith(b"{"):
         return PullRequest(reply, _number(text))
@@ -165,9 +169,11 @@ def _decoded(text: bytes) -> dict[str, Any]:
     """
     try:
         pairs = json.loads(text, object_pairs_hook=list, parse_float=_Fraction)
+    except RecursionError:
+        raise ValueError("exceeded max depth") from None
     except ValueError:
         try:
-            node = gojson.read(text)
+            node = finish(gojson.read(text))
         except gojson.JsonEndError:
             raise ValueError("unexpected end of JSON input") from None
         rest = gojson.skipSpace(text, node.end)

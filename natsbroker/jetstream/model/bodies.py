@@ -12,6 +12,9 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
 
+LONGEST: Final = 1 << 16
+"""The bytes of a body that may not bring a list of any length: it is read in one turn."""
+
 _CHUNK: Final = (1024, 128 * 1024, 1024 * 1024)
 _WINDOW: Final = (1024, 8 * 1024 * 1024, 32 * 1024 * 1024)
 

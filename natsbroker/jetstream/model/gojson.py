@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final
 
+from natsbroker.steps import PIECE, Steps
+
 _DEEPEST: Final = 10_000
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
@@ -106,7 +108,7 @@ def skipSpace(text: bytes, position: int = 0) -> int:
     return match.end() if match is not None else position
 
 
-def read(text: bytes, position: int = 0) -> JsonNode:
+def read(text: bytes, position: int = 0) -> Steps[JsonNode]:
     """
     Take one value from a text. What follows the value is not looked at.
 
@@ -126,7 +128,7 @@ class _Reader:
     def __init__(self, text: bytes) -> None:
         self._text = text
 
-    def read(self, position: int) -> JsonNode:
+    def read(self, position: int) -> Steps[JsonNode]:
         """
         @return: the value at the position.
         """
@@ -134,8 +136,12 @@ class _Reader:
         if node.kind not in ("object", "array"):
             return node
         nested = [node]
-        position, fresh = node.end, True
+        position, fresh, left = node.end, True, PIECE
         while nested:
+            left -= 1
+            if not left:
+                left = PIECE
+                yield
             top = nested[-1]
             position = self._next(position)
             if self._text[position] == (0x7D if top.kind == "object" else 0x5D):

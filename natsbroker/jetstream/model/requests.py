@@ -33,11 +33,13 @@ from natsbroker.jetstream.model.shapes import (
     MapOf,
     Optional,
     Struct,
-    decode,
+    decodeInSteps,
     decodeLoosely,
+    decodeLooselyInSteps,
 )
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
+from natsbroker.steps import Steps, finish
 
 T = TypeVar("T")
 
@@ -171,17 +173,21 @@ _ANYTHING: Final[Struct[dict[str, Any]]] = Struct("", dict, [])
 
 
 def _parsed(body: bytes, shape: Struct[T], isStrict: bool = True) -> T:
+    return finish(_parsing(body, shape, isStrict))
+
+
+def _parsing(body: bytes, shape: Struct[T], isStrict: bool = True) -> Steps[T]:
     """
     @param isStrict: whether unknown keys are errors.
     @raise errors.JetStreamError: if the body is not such a request.
     """
     try:
-        return decode(body, shape)
+        return (yield from decodeInSteps(body, shape))
     except JsonError as error:
         if isStrict:
             raise errors.INVALID_JSON(err=error) from error
     try:
-        return decodeLoosely(body, shape)
+        return (yield from decodeLooselyInSteps(body, shape))
     except JsonError as error:
         raise errors.INVALID_JSON(err=error) from error
 
@@ -224,18 +230,18 @@ def requireBody(body: bytes) -> None:
         raise errors.BAD_REQUEST()
 
 
-def parseStream(body: bytes, isStrict: bool = True) -> StreamRequest:
+def parseStream(body: bytes, isStrict: bool = True) -> Steps[StreamRequest]:
     """
     @return: the creation or change of a stream.
     """
-    return _parsed(body, _STREAM, isStrict)
+    return _parsing(body, _STREAM, isStrict)
 
 
-def parseConsumer(body: bytes, isStrict: bool = True) -> ConsumerRequest:
+def parseConsumer(body: bytes, isStrict: bool = True) -> Steps[ConsumerRequest]:
     """
     @return: the creation or change of a consumer.
     """
-    return _parsed(body, _CONSUMER, isStrict)
+    return _parsing(body, _CONSUMER, isStrict)
 
 
 def parseNames(body: bytes, isStrict: bool = True) -> PageRequest:
@@ -320,12 +326,12 @@ def parseSnapshot(body: bytes) -> SnapshotRequest:
     return request
 
 
-def parseRestore(body: bytes) -> RestoreRequest:
+def parseRestore(body: bytes) -> Steps[RestoreRequest]:
     """
     @return: the copy of a stream that is to be sent.
     """
     requireBody(body)
-    return _parsed(body, _RESTORE)
+    return _parsing(body, _RESTORE)
 
 
 def parsePause(body: bytes, isStrict: bool = True) -> Timestamp:

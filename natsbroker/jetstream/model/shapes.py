@@ -24,6 +24,7 @@ from natsbroker.jetstream.model.gojson import (
     skipSpace,
 )
 from natsbroker.jetstream.model.timestamps import Timestamp, formatTime, parseTime
+from natsbroker.steps import PIECE, Steps, finish
 
 T = TypeVar("T")
 _NUMBER = re.compile("[0-9]+")
@@ -69,9 +70,11 @@ class Shape:
     A type of Go, as JSON shows it.
 
     @ivar name: what Go calls it in errors.
+    @cvar isNested: whether values are read with L{steps}, because they hold any number of others.
     """
 
     name: str = ""
+    isNested = False
 
     def zero(self) -> Any:
         """
@@ -86,9 +89,15 @@ class Shape:
         """
         raise NotImplementedError
 
+    def steps(self, node: JsonNode, current: Any, decoding: _Decoding) -> Steps[Any]:
+        """
+        Do what L{read} does in steps.
+        """
+        raise NotImplementedError
+
     def build(self, value: Any) -> Any:
         """
-        @return: the finished value for what L{read} returned last.
+        @return: the finished value for what L{read} or L{steps} returned last.
         """
         return value
 
@@ -244,6 +253,8 @@ class ListOf(Shape):
     A slice.
     """
 
+    isNested = True
+
     def __init__(self, item: Shape) -> None:
         self.name = f"[]{item.name}"
         self._item = item
@@ -251,20 +262,23 @@ class ListOf(Shape):
     def zero(self) -> Any:
         return ()
 
-    def read(self, node: JsonNode, current: Any, decoding: _Decoding) -> Any:
+    def steps(self, node: JsonNode, current: Any, decoding: _Decoding) -> Steps[Any]:
         if node.kind == "null":
             return ()
         if node.kind != "array":
             raise decoding.mismatch(node.kind, self.name)
-        items = []
-        for place, each in enumerate(node.value):
-            decoding.path.append(str(place))
-            items.append(self._item.read(each, self._item.zero(), decoding))
+        item, items = self._item, []
+        for place, each in enumerate(node.value, 1):
+            decoding.path.append(str(place - 1))
+            if item.isNested:
+                value = yield from item.steps(each, item.zero(), decoding)
+            else:
+                value = item.read(each, item.zero(), decoding)
+            items.append(item.build(value))
             decoding.path.pop()
-        return items
-
-    def build(self, value: Any) -> Any:
-        return tuple([self._item.build(each) for each in value])
+            if place % PIECE == 0:
+                yield
+        return tuple(items)
 
     def toJSON(self, value: Any) -> Any:
         return [self._item.toJSON(each) for each in value]
@@ -275,6 +289,8 @@ class MapOf(Shape):
     A map with strings as keys. It is encoded in the order of the keys.
     """
 
+    isNested = True
+
     def __init__(self, item: Shape) -> None:
         self.name = f"map[string]{item.name}"
         self._item = item
@@ -282,20 +298,24 @@ class MapOf(Shape):
     def zero(self) -> Any:
         return {}
 
-    def read(self, node: JsonNode, current: Any, decoding: _Decoding) -> Any:
+    def steps(self, node: JsonNode, current: Any, decoding: _Decoding) -> Steps[Any]:
         if node.kind == "null":
             return {}
         if node.kind != "object":
             raise decoding.mismatch(node.kind, self.name)
-        items = dict(current)
-        for key, each in node.value:
+        item = self._item
+        items = current  # A copy for each time that the key comes would be quadratic.
+        for place, (key, each) in enumerate(node.value, 1):
             decoding.path.append(key)
-            items[key] = self._item.read(each, self._item.zero(), decoding)
+            if item.isNested:
+                value = yield from item.steps(each, item.zero(), decoding)
+            else:
+                value = item.read(each, item.zero(), decoding)
+            items[key] = item.build(value)
             decoding.path.pop()
+            if place % PIECE == 0:
+                yield
         return items
-
-    def build(self, value: Any) -> Any:
-        return {key: self._item.build(each) for key, each in value.items()}
 
     def toJSON(self, value: Any) -> Any:
         return {key: self._item.toJSON(value[key]) for key in sorted(value)}
@@ -308,6 +328,7 @@ class Optional(Shape):
 
     def __init__(self, target: Shape) -> None:
         self.name = f"*{target.name}"
+        self.isNested = target.isNested
         self._target = target
 
     def zero(self) -> Any:
@@ -316,9 +337,15 @@ class Optional(Shape):
     def read(self, node: JsonNode, current: Any, decoding: _Decoding) -> Any:
         if node.kind == "null":
             return None
-        return self._target.read(
-            node, self._target.zero() if current is None else current, decoding
-        )
+        return self._target.read(node, self._before(current), decoding)
+
+    def steps(self, node: JsonNode, current: Any, decoding: _Decoding) -> Steps[Any]:
+        if node.kind == "null":
+            return None
+        return (yield from self._target.steps(node, self._before(current), decoding))
+
+    def _before(self, current: Any) -> Any:
+        return self._target.zero() if current is None else current
 
     def build(self, value: Any) -> Any:
         return None if value is None else self._target.build(value)
@@ -353,6 +380,8 @@ class Struct(Shape, Generic[T]):
     @ivar make: makes the finished value from keyword arguments.
     """
 
+    isNested = True
+
     type_: str
     make: Callable[..., T]
     fields: Sequence[Field]
@@ -367,13 +396,15 @@ class Struct(Shape, Generic[T]):
     def zero(self) -> dict[str, Any]:
         return {}
 
-    def read(self, node: JsonNode, current: Any, decoding: _Decoding) -> Any:
+    def steps(self, node: JsonNode, current: Any, decoding: _Decoding) -> Steps[Any]:
         if node.kind == "null":
             return current
         if node.kind != "object":
             raise decoding.mismatch(node.kind, self.name)
-        values = dict(current)
-        for key, child in node.value:
+        values = current
+        for place, (key, child) in enumerate(node.value, 1):
+            if place % PIECE == 0:
+                yield
             found = self._exact.get(key) or self._folded.get(key.translate(_FOLDED).lower())
             if found is None:
                 if decoding.strict:
@@ -382,7 +413,10 @@ class Struct(Shape, Generic[T]):
             decoding.path.append(key)
             shape = found.shape
             before = values[found.name] if found.name in values else shape.zero()
-            values[found.name] = shape.read(child, before, decoding)
+            if shape.isNested:
+                values[found.name] = yield from shape.steps(child, before, decoding)
+            else:
+                values[found.name] = shape.read(child, before, decoding)
             decoding.path.pop()
         return values
 
@@ -414,6 +448,10 @@ TIME: Final = _Time()
 
 
 def decode(text: bytes, shape: Struct[T]) -> T:
+    return finish(decodeInSteps(text, shape))
+
+
+def decodeInSteps(text: bytes, shape: Struct[T]) -> Steps[T]:
     """
     Decode a request of the API: unknown keys are errors, and errors of syntax name their offset.
 
@@ -425,33 +463,38 @@ def decode(text: bytes, shape: Struct[T]) -> T:
     position, value = skipSpace(text), shape.zero()
     while position < len(text):
         try:
-            node = read(text, position)
+            node = yield from read(text, position)
         except JsonSyntaxError as error:
             raise JsonError(f"{error} at offset {error.offset}") from error
-        value = _decoded(node, text, shape, value, strict=True)
+        value = yield from _decoded(node, text, shape, value, strict=True)
         position = skipSpace(text, node.end)
+        yield
     return shape.build(value)
 
 
 def decodeLoosely(text: bytes, shape: Struct[T]) -> T:
+    return finish(decodeLooselyInSteps(text, shape))
+
+
+def decodeLooselyInSteps(text: bytes, shape: Struct[T]) -> Steps[T]:
     """
     Decode a text that holds one value, and pass over unknown keys.
 
     @raise JsonError: if the text is not such a request.
     """
     try:
-        node = read(text)
+        node = yield from read(text)
     except JsonEndError as error:
         raise JsonError("unexpected end of JSON input") from error
     position = skipSpace(text, node.end)
     if position < len(text):
         shown = goQuoted(chr(text[position]))[1:-1]
         raise JsonError(f"invalid character '{shown}' after top-level value")
-    return shape.build(_decoded(node, text, shape, shape.zero(), strict=False))
+    return shape.build((yield from _decoded(node, text, shape, shape.zero(), strict=False)))
 
 
-def _decoded(node: JsonNode, text: bytes, shape: Struct[T], value: Any, strict: bool) -> Any:
+def _decoded(node: JsonNode, text: bytes, shape: Struct[T], value: Any, strict: bool) -> Steps[Any]:
     """
     @return: the value so far with the keys of the node.
     """
-    return shape.read(node, value, _Decoding(text, strict, shape.type_))
+    return (yield from shape.steps(node, value, _Decoding(text, strict, shape.type_)))

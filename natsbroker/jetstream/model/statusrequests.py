@@ -22,7 +22,9 @@ from natsbroker.jetstream.model.shapes import (
     Field,
     Struct,
     decodeLoosely,
+    decodeLooselyInSteps,
 )
+from natsbroker.steps import Steps
 
 _NUMBER = re.compile(rb"[+-]?[0-9]{1,18}")
 _EMPTY: Final = "408 Empty Request"
@@ -95,14 +97,14 @@ def parsePullBody(body: bytes) -> PullBody:
     return replace(request, batch=max(request.batch, 1))
 
 
-def parseDirect(body: bytes) -> MessageGetRequest:
+def parseDirect(body: bytes) -> Steps[MessageGetRequest]:
     """
     @return: the messages to read.
     @raise StatusRefusal: if the body names none, or in ways that exclude each other.
     """
     if not body:
         raise StatusRefusal(_EMPTY)
-    request = _decoded(body)
+    request = yield from _decoded(body)
     hasStart, hasLast = request.start_time is not None, bool(request.last_by_subj)
     hasNext, hasMany = bool(request.next_by_subj), bool(request.multi_last)
     if not (request.seq or hasLast or hasNext or hasMany or hasStart):
@@ -117,13 +119,13 @@ def parseDirect(body: bytes) -> MessageGetRequest:
     return request
 
 
-def parseDirectLast(body: bytes, subject: str) -> MessageGetRequest:
+def parseDirectLast(body: bytes, subject: str) -> Steps[MessageGetRequest]:
     """
     @param subject: the tokens of the request's subject behind the name of the stream.
     @return: the last message of the subject.
     @raise StatusRefusal: if the body names other messages.
     """
-    request = _decoded(body) if body else MessageGetRequest()
+    request = (yield from _decoded(body)) if body else MessageGetRequest()
     alone = MessageGetRequest(no_hdr=request.no_hdr, max_bytes=request.max_bytes)
     if not subject or request != alone:
         raise StatusRefusal(_BAD)
@@ -132,8 +134,8 @@ def parseDirectLast(body: bytes, subject: str) -> MessageGetRequest:
     )
 
 
-def _decoded(body: bytes) -> MessageGetRequest:
+def _decoded(body: bytes) -> Steps[MessageGetRequest]:
     try:
-        return decodeLoosely(body, MESSAGE_GET)
+        return (yield from decodeLooselyInSteps(body, MESSAGE_GET))
     except JsonError as error:
         raise StatusRefusal(_MALFORMED) from error

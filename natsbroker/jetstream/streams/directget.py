@@ -174,9 +174,10 @@ class DirectGetResponder:
                 raise StatusRefusal("412 Required Api Level")
             if skip:
                 subject = message.subject[skip:].decode("utf-8", "surrogateescape")
-                request = parseDirectLast(message.payload, subject)
+                parsing = parseDirectLast(message.payload, subject)
             else:
-                request = parseDirect(message.payload)
+                parsing = parseDirect(message.payload)
+            request = await self._stream.account.inSteps(parsing)
             await self._stream.settle()
             if request.multi_last:
                 await self._sendLast(message.reply, request)

@@ -97,7 +97,7 @@ class Model:
         checker = StreamChecker(self.streams)
 
         def work() -> dict[str, Any]:
-            request = parseStream(body)
+            request = finish(parseStream(body))
             if operation == "CREATE":
                 config = finish(createdStream(request, name, checker))
             else:
@@ -117,7 +117,7 @@ class Model:
         checker = ConsumerChecker(self.streams[stream], consumers, _BOUND.__contains__)
 
         def work() -> dict[str, Any]:
-            request = addressedConsumer(parseConsumer(body), form, stream, name, filter_)
+            request = addressedConsumer(finish(parseConsumer(body)), form, stream, name, filter_)
             return consumerConfigJSON(
                 withServer(finish(checker.admitted(request, lambda: _RANDOM)))
             )
@@ -128,7 +128,7 @@ class Model:
         """
         Take over a consumer as the server has it, with its random name.
         """
-        config = parseConsumer(json.dumps({"config": answer["config"]}).encode()).config
+        config = finish(parseConsumer(json.dumps({"config": answer["config"]}).encode())).config
         kept = {key: each for key, each in config.metadata.items() if key not in _DYNAMIC}
         self.consumers[stream][answer["name"]] = replace(config, metadata=kept)
 

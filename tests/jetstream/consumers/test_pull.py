@@ -14,6 +14,7 @@ from natsbroker.jetstream.consumers.pull import (
     checkPull,
     parsePull,
 )
+from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 
 
@@ -50,6 +51,19 @@ class TestParse:
         """A number is the batch; what is no number means one message."""
         request = parsePull(body, b"r", 0.0)
         assert (request.batch, request.terms, request.isForever) == (batch, None, True)
+
+    @pytest.mark.parametrize(
+        ("body", "text"),
+        [
+            (b'{"batch":1,"x":"%b"}' % (b"x" * LONGEST), "400 Bad Request"),
+            (b'{"x":' + b"[" * 2000 + b"]" * 2000 + b"}", "400 Bad Request - exceeded max depth"),
+        ],
+    )
+    def test_tooMuch(self, body: bytes, text: str) -> None:
+        """A long body, which takes time to read, and a deep one are refused."""
+        with pytest.raises(PullRefused) as caught:
+            parsePull(body, b"r", 0.0)
+        assert str(caught.value) == text
 
     @pytest.mark.parametrize(
         ("body", "text"),

@@ -32,7 +32,7 @@ _CASES = cases("consumer")
 
 
 def _stream(request: dict[str, Any]) -> StreamConfig:
-    parsed = parseStream(json.dumps(request).encode())
+    parsed = finish(parseStream(json.dumps(request).encode()))
     return finish(createdStream(parsed, request["name"], StreamChecker({})))
 
 
@@ -40,7 +40,7 @@ _STREAMS = {each["name"]: _stream(each) for each in _CASES["streams"]}
 
 
 def _addressed(tail: str, body: dict[str, Any]) -> ConsumerRequest:
-    request = parseConsumer(json.dumps(expanded(body)).encode())
+    request = finish(parseConsumer(json.dumps(expanded(body)).encode()))
     isDurable = tail.startswith("DURABLE.")
     stream, _, rest = tail.removeprefix("DURABLE.").removeprefix("CREATE.").partition(".")
     name, _, filter_ = rest.partition(".")

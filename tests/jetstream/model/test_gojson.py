@@ -21,6 +21,7 @@ from natsbroker.jetstream.model.gojson import (
     read,
     skipSpace,
 )
+from natsbroker.steps import finish
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -42,7 +43,7 @@ def test_reads(value: object, ascii_: bool, space: str) -> None:
     """Whatever another encoder writes is read, with its extent."""
     separators = (f"{space},{space}", f"{space}:{space}")
     text = json.dumps(value, ensure_ascii=ascii_, separators=separators).encode()
-    node = read(space.encode() + text + b" x")
+    node = finish(read(space.encode() + text + b" x"))
     assert _plain(node) == value
     assert (node.start, node.end) == (len(space), len(space) + len(text))
 
@@ -74,21 +75,21 @@ def test_escapes() -> None:
 )
 def test_strings(text: bytes, value: str) -> None:
     """Escapes are replaced; what is no character becomes U+FFFD, byte by byte."""
-    assert read(text).value == value
+    assert finish(read(text)).value == value
 
 
 def test_depth() -> None:
     """Nesting is bounded at ten thousand, and costs no stack."""
-    assert read(b"[" * 10_000 + b"]" * 10_000).kind == "array"
+    assert finish(read(b"[" * 10_000 + b"]" * 10_000)).kind == "array"
     with pytest.raises(JsonSyntaxError, match="exceeded max depth"):
-        read(b"[" * 10_001)
+        finish(read(b"[" * 10_001))
 
 
 @pytest.mark.parametrize("text", [b"", b"[1,", b'{"a"', b'"\\u00', b"-", b"1.", b"tru", b'"\\'])
 def test_ends(text: bytes) -> None:
     """A text that ends too early has an error of its own."""
     with pytest.raises(JsonEndError, match="unexpected EOF"):
-        read(text)
+        finish(read(text))
 
 
 def test_quoted() -> None:

@@ -4,7 +4,7 @@ The bodies of API requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -38,6 +38,8 @@ from natsbroker.jetstream.model.requests import (
     requireEmpty,
 )
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
+from natsbroker.steps import finish
+from tests.counting import callsOf
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b" { }\n", b"{\t}"])
@@ -59,20 +61,20 @@ def test_otherBodies(body: bytes) -> None:
 
 def test_stream() -> None:
     """A request to create a stream says whether it is pedantic and whether it names a storage."""
-    request = parseStream(b'{"name":"S","pedantic":true}')
+    request = finish(parseStream(b'{"name":"S","pedantic":true}'))
     assert (request.config.name, request.pedantic, request.namesStorage) == ("S", True, False)
-    assert parseStream(b'{"storage":"file"}').namesStorage
+    assert finish(parseStream(b'{"storage":"file"}')).namesStorage
 
 
 def test_consumer() -> None:
     """A request to create a consumer names its stream and what it may do."""
-    request = parseConsumer(
-        b'{"stream_name":"S","config":{"ack_policy":"explicit"},"action":"update"}'
+    request = finish(
+        parseConsumer(b'{"stream_name":"S","config":{"ack_policy":"explicit"},"action":"update"}')
     )
     assert request.stream_name == "S"
     assert request.config.ack_policy is AckPolicy.EXPLICIT
     assert request.action is ConsumerAction.UPDATE
-    assert parseConsumer(b'{"action":""}').action is ConsumerAction.EITHER
+    assert finish(parseConsumer(b'{"action":""}')).action is ConsumerAction.EITHER
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,9 @@ def test_consumer() -> None:
 def test_invalid(parse: Callable[[bytes], object], body: bytes, text: str) -> None:
     """What is no such request is refused with Go's text."""
     with pytest.raises(JetStreamError) as caught:
-        parse(body)
+        found = parse(body)
+        if isinstance(found, Generator):
+            finish(found)
     assert caught.value.err_code == 10025
     assert caught.value.description == f"invalid JSON: {text}"
 
@@ -176,9 +180,11 @@ def test_snapshot() -> None:
 
 def test_restore() -> None:
     """A restored stream comes with its configuration and state."""
-    request = parseRestore(
-        b'{"config":{"name":"S"},"state":{"messages":3,"first_ts":"1970-01-01T00:00:00Z",'
-        b'"lost":{"msgs":[4],"bytes":5}}}'
+    request = finish(
+        parseRestore(
+            b'{"config":{"name":"S"},"state":{"messages":3,"first_ts":"1970-01-01T00:00:00Z",'
+            b'"lost":{"msgs":[4],"bytes":5}}}'
+        )
     )
     assert request.config.name == "S"
     assert request.state == {
@@ -207,3 +213,41 @@ def test_reset() -> None:
     """A consumer goes back to a sequence, or without one to its floor; unknown keys pass."""
     assert parseReset(b"") == 0
     assert parseReset(b'{"seq":4,"zork":1}') == 4
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"name":"S","subjects":[%b]}' % b",".join(b'"a.%d"' % each for each in range(3000)),
+        b'{"name":"S","sources":[%b]}' % b",".join(b'{"name":"X%d"}' % n for n in range(3000)),
+        b'{"name":"S","metadata":{%b}}' % b",".join(b'"k%d":"v"' % each for each in range(3000)),
+        b"{%b}" % b",".join(b'"k%d":1' % each for each in range(3000)),
+        b'{"name":"S"}' * 3000,
+    ],
+)
+def test_steps(body: bytes) -> None:
+    """A long body is read in steps of some hundreds of its parts."""
+    steps, longest, count = parseStream(body, isStrict=False), 0, 0
+    isOver = False
+
+    def step() -> None:
+        nonlocal isOver
+        isOver = next(steps, steps) is steps
+
+    while not isOver:
+        longest = max(longest, callsOf(step))
+        count += 1
+    assert count > 20
+    assert longest < 20_000
+
+
+def test_repeatedKey() -> None:
+    """A key that comes again and again does not copy what it already has."""
+
+    def read(count: int) -> None:
+        many = b",".join(b'"k%d":"v"' % each for each in range(count))
+        again = b',"metadata":{"k":"v"}' * count
+        request = finish(parseStream(b'{"metadata":{%b}%b}' % (many, again)))
+        assert len(request.config.metadata) == count + 1
+
+    read(30_000)

@@ -30,6 +30,7 @@ from natsbroker.jetstream.model.shapes import (
 )
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.steps import finish
 from tests.jetstream.model.cases import cases
 
 
@@ -37,7 +38,7 @@ from tests.jetstream.model.cases import cases
 def test_texts(body: str, text: str) -> None:
     """A body that is no request gets nats-server's text; the rest is decoded."""
     try:
-        parseStream(body.encode("latin-1"))
+        finish(parseStream(body.encode("latin-1")))
     except JetStreamError as error:
         found = error.description.removeprefix("invalid JSON: ")
         assert found.encode("utf-8", "surrogateescape").decode("utf-8", "replace") == text

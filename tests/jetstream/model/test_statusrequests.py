@@ -14,6 +14,7 @@ from natsbroker.jetstream.model.statusrequests import (
     parseDirectLast,
     parsePullBody,
 )
+from natsbroker.steps import finish
 
 
 @pytest.mark.parametrize(
@@ -104,15 +105,15 @@ def test_refusedPull(body: bytes, text: str) -> None:
 def test_refusedDirect(body: bytes, status: str) -> None:
     """A direct read that names nothing, or too much, is refused."""
     with pytest.raises(StatusRefusal) as caught:
-        parseDirect(body)
+        finish(parseDirect(body))
     assert str(caught.value) == f"408 {status} Request"
 
 
 def test_direct() -> None:
     """A direct read may have unknown keys, and a batch of the next messages."""
-    assert parseDirect(b'{"seq":1,"zork":1}') == MessageGetRequest(seq=1)
-    assert parseDirect(b'{"next_by_subj":"s.>","batch":5}').batch == 5
-    assert parseDirect(b'{"multi_last":["a"],"batch":5}').multi_last == ("a",)
+    assert finish(parseDirect(b'{"seq":1,"zork":1}')) == MessageGetRequest(seq=1)
+    assert finish(parseDirect(b'{"next_by_subj":"s.>","batch":5}')).batch == 5
+    assert finish(parseDirect(b'{"multi_last":["a"],"batch":5}')).multi_last == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -129,14 +130,14 @@ def test_direct() -> None:
 def test_refusedDirectLast(body: bytes, subject: str, status: str) -> None:
     """The subject of a direct read names its message, and the body none."""
     with pytest.raises(StatusRefusal) as caught:
-        parseDirectLast(body, subject)
+        finish(parseDirectLast(body, subject))
     assert str(caught.value) == f"408 {status} Request"
 
 
 def test_directLast() -> None:
     """The last message of a subject may be asked for without its headers."""
-    assert parseDirectLast(b"", "s.a") == MessageGetRequest(last_by_subj="s.a")
-    assert parseDirectLast(b"{}", "s.a") == MessageGetRequest(last_by_subj="s.a")
-    assert parseDirectLast(b'{"no_hdr":true,"max_bytes":1}', "s.a") == MessageGetRequest(
+    assert finish(parseDirectLast(b"", "s.a")) == MessageGetRequest(last_by_subj="s.a")
+    assert finish(parseDirectLast(b"{}", "s.a")) == MessageGetRequest(last_by_subj="s.a")
+    assert finish(parseDirectLast(b'{"no_hdr":true,"max_bytes":1}', "s.a")) == MessageGetRequest(
         last_by_subj="s.a", no_hdr=True, max_bytes=1
     )

@@ -35,7 +35,7 @@ _CASES = cases("stream")
 
 
 def _parsed(request: dict[str, Any]) -> StreamRequest:
-    return parseStream(json.dumps(expanded(request)).encode())
+    return finish(parseStream(json.dumps(expanded(request)).encode()))
 
 
 def _created(request: dict[str, Any], name: str = "S", **streams: StreamConfig) -> StreamConfig:

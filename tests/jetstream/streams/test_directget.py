@@ -24,6 +24,7 @@ from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.streams import directget
 from natsbroker.jetstream.streams.directget import DirectGetResponder, _BatchAnswer
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.steps import Steps, finish
 from natsbroker.storage.records import encodeBatch
 from natsbroker.wire.values import Kind, Message
 from tests.jetstream.support import SECOND, Stage
@@ -413,8 +414,14 @@ def gotten(
         def send(subject: bytes, payload: bytes, headers: bytes) -> int:
             return bus.publish(Message(subject, headers + payload, b"", len(headers)))
 
+        async def inSteps(steps: Steps[Any]) -> Any:
+            return finish(steps)
+
         stream.account = SimpleNamespace(
-            records=RecordSender(bus), send=send, run=lambda each: each and ensureDeferred(each)
+            records=RecordSender(bus),
+            send=send,
+            run=lambda each: each and ensureDeferred(each),
+            inSteps=inSteps,
         )
         responder: Any = DirectGetResponder(stream)
         responder._subscriptions = [None]
