@@ -17,13 +17,20 @@ error texts are nats-server's, checked against 2.15.1. Where this differs, on pu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from natsbroker.subjects.functions import InvalidMapping, RandRange, Wildcards, compileToken, isCall
 from natsbroker.subjects.grammar import isValidSubject, matches
+from natsbroker.subjects.index import SubjectIndex
 
 _INVALID_SUBJECT = "invalid subject"
 _INVALID_TRANSFORM = "invalid transform"
 _NOT_REVERSIBLE = "the only mapping function allowed for import transforms is {{Wildcard()}}"
 _NOT_ALL_USED = "not using all of the token wildcard(s)"
+
+
+#: Who makes the list caps the shapes.
+_SHAPES = 1 << 20
 
 
 class SubjectTransform:
@@ -73,6 +80,38 @@ class SubjectTransform:
             made += tokens[self._tail :]
         result = b".".join(made)
         return result if isValidSubject(result) else b""
+
+
+class TransformList:
+    """
+    Transforms of which the first one that matches a subject, and makes a valid one of it, counts.
+    Each is compiled when it is first used.
+    """
+
+    __slots__ = ("_compiled", "_index", "_pairs")
+
+    def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        """
+        @param pairs: sources and destinations of which transforms can be made.
+        """
+        self._pairs = tuple(pairs)
+        self._compiled: dict[int, SubjectTransform] = {}
+        self._index: SubjectIndex[int] = SubjectIndex(_SHAPES)
+        for place, (source, _) in enumerate(self._pairs):
+            self._index.insert(source, place)
+
+    def rewrite(self, subject: bytes, randrange: RandRange) -> bytes:
+        """
+        @return: the subject itself if none counts.
+        """
+        for place in sorted(self._index.match(subject)) if self._pairs else ():
+            transform = self._compiled.get(place)
+            if transform is None:
+                transform = self._compiled[place] = SubjectTransform(*self._pairs[place])
+            changed = transform.rewrite(subject, randrange)
+            if changed:
+                return changed
+        return subject
 
 
 def _checkEnds(source: bytes, destination: bytes) -> None:

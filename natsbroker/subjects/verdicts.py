@@ -25,12 +25,20 @@ class SubjectVerdicts(dict[bytes, bool]):
     def __init__(self, patterns: Iterable[bytes]) -> None:
         super().__init__()
         self.patterns = tuple(patterns)
-        isLong = len(self.patterns) > _FEW
-        self._tests = _indexed(self.patterns) if isLong else [*map(subjectTest, self.patterns)]
+        self._test = testOf(self.patterns)
 
     def __missing__(self, subject: bytes) -> bool:
-        verdict = self[subject] = any(test(subject) for test in self._tests)
+        verdict = self[subject] = self._test(subject)
         return verdict
+
+
+def testOf(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
+    """
+    What tells whether one of the patterns matches a literal subject.
+    """
+    isLong = len(patterns) > _FEW
+    tests = _indexed(patterns) if isLong else [*map(subjectTest, patterns)]
+    return lambda subject: any(test(subject) for test in tests)
 
 
 @lru_cache(_REMEMBERED)

@@ -5,6 +5,7 @@ Tests for L{natsbroker.subjects.transforms}.
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from natsbroker.subjects.functions import InvalidMapping, partitionOf
 from natsbroker.subjects.grammar import isValidSubject, matches
-from natsbroker.subjects.transforms import SubjectTransform
+from natsbroker.subjects.transforms import SubjectTransform, TransformList
+from tests.counting import callsOf
 from tests.subjects.chances import noChance
 from tests.subjects.strategies import DELIVERABLE, LITERALS, PATTERNS
 
@@ -165,3 +167,28 @@ class TestStrict:
 def test_partitionIsExported() -> None:
     """The hash behind partitions is public, to compute them elsewhere."""
     assert partitionOf(b"abc", 3) == 2
+
+
+@given(st.lists(PATTERNS | LITERALS, max_size=12), st.lists(DELIVERABLE, max_size=6))
+def test_list(sources: list[bytes], subjects: list[bytes]) -> None:
+    """Of a list the first transform counts that makes a valid subject."""
+    pairs = [
+        (each, b"to.%d" % place + (b".>" if each.split(b".")[-1] == b">" else b""))
+        for place, each in enumerate(sources)
+    ]
+    transforms, several = [SubjectTransform(*each) for each in pairs], TransformList(pairs)
+    for subject in subjects:
+        changed = [each.apply(subject, noChance) for each in transforms]
+        expected = next(filter(None, changed), subject)
+        assert several.rewrite(subject, noChance) == expected
+
+
+def test_listOfMany() -> None:
+    """A message costs the same with any number of transforms."""
+    few, many = (
+        TransformList((b"a.%d" % each, b"b.%d" % each) for each in range(count))
+        for count in (10, 3000)
+    )
+    calls = [callsOf(partial(each.rewrite, b"a.7", noChance)) for each in (few, many)]
+    assert calls[0] == calls[1] > 0
+    assert many.rewrite(b"a.2999", noChance) == b"b.2999"

@@ -4,18 +4,21 @@ Verdicts about subjects are those of the grammar.
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.verdicts import SubjectVerdicts
+from tests.counting import callsOf
 
 TOKENS = st.sampled_from([b"a", b"b", b"ab", b"*", b">", b""])
 NAMES = st.lists(TOKENS, min_size=1, max_size=4).map(b".".join)
 PATTERNS = st.sampled_from([b">", b"a.>", b"a.b.>", b"*.>", b"a", b"a.*", b".>", b">.>", b"a..>"])
 
 
-@given(st.lists(NAMES | PATTERNS, max_size=3), st.lists(NAMES, max_size=6))
+@given(st.lists(NAMES | PATTERNS, max_size=14), st.lists(NAMES, max_size=6))
 def test_asTheGrammar(patterns: list[bytes], subjects: list[bytes]) -> None:
     """Each subject has the verdict of the grammar, however often it is asked for."""
     verdicts = SubjectVerdicts(patterns)
@@ -28,3 +31,11 @@ def test_prefixes() -> None:
     verdicts = SubjectVerdicts([b"load.>"])
     found = [verdicts[each] for each in (b"load.1", b"load", b"load.", b"loads.1", b"load.a.b")]
     assert found == [True, False, False, False, True]
+
+
+def test_many() -> None:
+    """The verdict on a subject costs about the same with any number of patterns."""
+    few, many = (SubjectVerdicts([b"a.%d" % each for each in range(n)]) for n in (10, 3000))
+    calls = [callsOf(partial(each.__missing__, b"a.x")) for each in (few, many)]
+    assert calls[0] == calls[1] > 0
+    assert many[b"a.2999"]

@@ -24,7 +24,6 @@ from natsbroker.jetstream.model.names import (
     MOST_DESCRIPTION,
     MOST_METADATA,
     isLiteralSubject,
-    isSubsetSubject,
     isValidGroup,
     isValidName,
     isValidSubjectText,
@@ -32,7 +31,7 @@ from natsbroker.jetstream.model.names import (
 )
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.steps import Steps, pieces
-from natsbroker.subjects.collisions import firstInside
+from natsbroker.subjects.collisions import firstInside, firstMeeting
 from natsbroker.wire.durations import nanosecondsText
 
 _MILLISECOND: Final = 1_000_000
@@ -169,7 +168,7 @@ def checkConsumer(
     if len(config.description.encode()) > MOST_DESCRIPTION:
         raise errors.CONSUMER_DESCRIPTION_TOO_LONG(max=MOST_DESCRIPTION)
     if config.deliver_subject:
-        _checkPush(config, stream)
+        yield from _checkPush(config, stream)
     else:
         _checkPull(config, stream, server)
     _checkLimits(config, stream, account, server)
@@ -231,13 +230,14 @@ def _checkFlowControlAcks(config: ConsumerConfig) -> None:
         raise errors.CONSUMER_ACK_FC_REQUIRES_NO_MAX_DELIVER()
 
 
-def _checkPush(config: ConsumerConfig, stream: StreamConfig) -> None:
+def _checkPush(config: ConsumerConfig, stream: StreamConfig) -> Steps[None]:
     subject = config.deliver_subject
     if not isLiteralSubject(subject):
         raise errors.CONSUMER_DELIVER_TO_WILDCARDS()
     if not isValidSubjectText(subject):
         raise errors.CONSUMER_INVALID_DELIVER_SUBJECT()
-    if any(isSubsetSubject(subject, each) for each in stream.subjects):
+    theirs = [each.encode() for each in stream.subjects]
+    if (yield from firstMeeting([subject.encode()], theirs)) is not None:
         raise errors.CONSUMER_DELIVER_CYCLE()
     if config.max_waiting:
         raise errors.CONSUMER_PUSH_MAX_WAITING()

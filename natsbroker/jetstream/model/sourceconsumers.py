@@ -4,14 +4,13 @@ The consumers with which mirrors and sources read their origins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, NamedTuple
 
-from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.model.timestamps import formatTime
-from natsbroker.subjects.transforms import SubjectTransform
+from natsbroker.subjects.transforms import TransformList
 from natsbroker.wire.values import Message
 
 _DIGITS = (digits + ascii_uppercase + ascii_lowercase).encode()
@@ -92,15 +91,15 @@ def filtersOfSource(source: StreamSource) -> list[str]:
     return [each.src for each in source.subject_transforms if each.src]
 
 
-def transformsOf(source: StreamSource) -> list[SubjectTransform]:
+def transformsOf(source: StreamSource) -> TransformList:
     """
     What changes the subjects of messages. A transform without a destination only selects.
     """
-    return [
-        SubjectTransform((each.src or ">").encode(), (each.dest or each.src or ">").encode())
+    return TransformList(
+        ((each.src or ">").encode(), each.dest.encode())
         for each in source.subject_transforms
         if each.dest
-    ]
+    )
 
 
 def mirrorHash(stream: str, account: str, domain: str) -> str:
@@ -114,15 +113,15 @@ def mirrorHash(stream: str, account: str, domain: str) -> str:
     return shortHash(" ".join(filter(None, (stream, account, domain))))
 
 
-def sourceHash(mirror: str, source: StreamSource, sources: Sequence[StreamSource]) -> str:
+def sourceHash(mirror: str, source: StreamSource, config: StreamConfig) -> str:
     """
     As L{mirrorHash}, for a source.
 
     @param mirror: what the stream would have as a mirror.
-    @param sources: all sources of the stream. From the second time that there is one of the same
-        name, the filters tell them apart.
+    @param config: of the stream. From the second time that there is a source of the same name, the
+        filters tell them apart.
     """
-    first = next((each for each in sources if each.name == source.name), source)
+    first = config.firstSources.get(source.name, source)
     return shortHash(mirror if first == source else " ".join((mirror, *sourceWords(source))))
 
 

@@ -51,7 +51,7 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
 )
 from natsbroker.steps import Steps, pieces
-from natsbroker.subjects.collisions import firstOverlap
+from natsbroker.subjects.collisions import firstMeeting, firstOverlap
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.durations import nanosecondsText
@@ -152,7 +152,7 @@ class StreamChecker:
         config = yield from self._withSubjects(config)
         self._checkSize(config)
         self._checkSubjectTransform(config)
-        config = self._withRepublish(config, pedantic)
+        config = yield from self._withRepublish(config, pedantic)
         if config.placement == Placement():
             config = replace(config, placement=None)
         if config.placement is not None and config.placement.preferred:
@@ -347,7 +347,7 @@ class StreamChecker:
         except InvalidMapping as error:
             raise errors.STREAM_TRANSFORM_INVALID_DESTINATION(err=mappingText(error)) from error
 
-    def _withRepublish(self, config: StreamConfig, pedantic: bool) -> StreamConfig:
+    def _withRepublish(self, config: StreamConfig, pedantic: bool) -> Steps[StreamConfig]:
         republish = config.republish
         if republish is None:
             return config
@@ -356,7 +356,9 @@ class StreamChecker:
                 raise _pedantic("republish source can not be empty")
             republish = replace(republish, src=">")
         republish = _throughTransform(config, republish, pedantic)
-        if any(_collides(republish.dest, each) for each in config.subjects):
+        mine = [republish.dest.encode()] if republish.dest else []
+        theirs = [each.encode() for each in config.subjects] if mine else []
+        if (yield from firstMeeting(mine, theirs)) is not None:
             raise _invalid("stream configuration for republish destination forms a cycle")
         try:
             if republish.dest:
@@ -382,10 +384,6 @@ def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool
     if pedantic:
         raise _pedantic("implicit republish based on subject transform")
     return replace(republish, src=transform.dest, dest=transform.dest)
-
-
-def _collides(destination: str, subject: str) -> bool:
-    return bool(destination) and subjectsOverlap(destination, subject)
 
 
 def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from natsbroker.jetstream.model.timestamps import Timestamp
 
@@ -188,3 +189,10 @@ class StreamConfig:
     persist_mode: PersistMode = PersistMode.DEFAULT
     allow_batched: bool = False
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def firstSources(self) -> Mapping[str, StreamSource]:
+        """
+        The first source of each name.
+        """
+        return {each.name: each for each in reversed(self.sources)}

@@ -15,7 +15,8 @@ from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
 from natsbroker.jetstream.streams.expiry import parseTtl
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.subjectstates import SubjectUnknown
-from natsbroker.subjects.grammar import isValidLiteral, overlaps
+from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.subjects.verdicts import testOf
 
 PATTERN = b"Nats-Schedule"
 ZONE = b"Nats-Schedule-Time-Zone"
@@ -56,6 +57,8 @@ class ScheduleChecks:
     def __init__(self, stream: PublishedStream) -> None:
         self._stream = stream
         self._found: dict[bytes, bool] = {}
+        self._known: tuple[str, ...] = ()
+        self._isTaken = testOf(())
 
     def check(
         self, known: MessageHeaders, subject: bytes, staged: Mapping[bytes, bool] = _NONE
@@ -108,9 +111,11 @@ class ScheduleChecks:
         """
         Whether the stream has a subject.
         """
-        return isValidLiteral(subject) and any(
-            overlaps(each.encode(), subject) for each in self._stream.config.subjects or ()
-        )
+        subjects = self._stream.config.subjects
+        if subjects is not self._known:
+            self._known = subjects
+            self._isTaken = testOf(tuple(each.encode() for each in subjects))
+        return isValidLiteral(subject) and self._isTaken(subject)
 
     def _checkEnd(
         self, known: MessageHeaders, subject: bytes, staged: Mapping[bytes, bool]

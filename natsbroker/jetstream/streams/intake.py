@@ -11,6 +11,12 @@ from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.streams.mirroring import MirrorReader
 from natsbroker.jetstream.streams.sourcing import SourceReader
 
+AT_ONCE = 16
+"""The sources that are read at once."""
+
+DELAY = 0.001
+"""Seconds after which each further source is read too: many would take up the reactor."""
+
 
 class StreamIntake:
     """
@@ -35,11 +41,13 @@ class StreamIntake:
             self._mirror = MirrorReader(self._stream, config.mirror)
             self._mirror.start()
         previous, self._sources = self._sources, {}
+        begun = 0
         for source in config.sources:
             reader = previous.pop(source, None)
             if reader is None:
                 reader = SourceReader(self._stream, source)
-                reader.start()
+                reader.start(max(begun - AT_ONCE + 1, 0) * DELAY)
+                begun += 1
             self._sources[source] = reader
         for reader in previous.values():
             reader.end()

@@ -181,11 +181,11 @@ class OriginReader:
 
     # Life.
 
-    def start(self) -> None:
+    def start(self, delay: float = 0.0) -> None:
         """
         Begin in a later turn, when the API of this broker is served.
         """
-        self._schedule(0.0)
+        self._schedule(delay)
 
     def stop(self) -> None:
         """
@@ -452,11 +452,7 @@ class OriginReader:
             return
         self._numbered = delivery.number
         self.lag = delivery.pending
-        for transform in self._transforms:
-            changed = transform.apply(subject, randrange)
-            if changed:
-                subject = changed
-                break
+        subject = self._transforms.rewrite(subject, randrange)
         attempt = self._attempt
         self.take(delivery, subject, message.headers, message.payload)
         if attempt == self._attempt:  # If not, the message was refused.

@@ -65,7 +65,7 @@ class SourceReader(OriginReader):
         self._identity = identity
 
     def hash(self) -> str:
-        return sourceHash(super().hash(), self.source, self.stream.config.sources)
+        return sourceHash(super().hash(), self.source, self.stream.config)
 
     def refused(self, cause: int) -> bool:
         """

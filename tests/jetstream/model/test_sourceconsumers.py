@@ -18,7 +18,12 @@ from natsbroker.jetstream.model.sourceconsumers import (
     sourceWords,
     sourcingConsumer,
 )
-from natsbroker.jetstream.model.streamconfig import External, StreamSource, SubjectTransformConfig
+from natsbroker.jetstream.model.streamconfig import (
+    External,
+    StreamConfig,
+    StreamSource,
+    SubjectTransformConfig,
+)
 from natsbroker.jetstream.model.timestamps import Timestamp
 
 
@@ -61,6 +66,10 @@ class TestWords:
         assert len(mark) == 8
 
 
+def _with(sources: list[StreamSource]) -> StreamConfig:
+    return StreamConfig(sources=tuple(sources))
+
+
 class TestNames:
     """The names of consumers, as nats-server makes them."""
 
@@ -72,15 +81,15 @@ class TestNames:
     def test_source(self) -> None:
         """Nats-server 2.15.1 calls this one JS_SRC_iEFuVuzB."""
         source = StreamSource("W")
-        assert sourceHash(mirrorHash("TW", "$G", ""), source, [source]) == "iEFuVuzB"
+        assert sourceHash(mirrorHash("TW", "$G", ""), source, _with([source])) == "iEFuVuzB"
 
     def test_severalOfOneOrigin(self) -> None:
         """A second source of an origin has a name of its own."""
         sources = [StreamSource("W", filter_subject=each) for each in ("a", "b", "c")]
-        names = {sourceHash("x", each, sources) for each in sources}
+        names = {sourceHash("x", each, _with(sources)) for each in sources}
         assert len(names) == 3
-        assert sourceHash("x", sources[0], sources) == shortHash("x")
-        assert sourceHash("x", sources[1], sources) == shortHash("x W b >")
+        assert sourceHash("x", sources[0], _with(sources)) == shortHash("x")
+        assert sourceHash("x", sources[1], _with(sources)) == shortHash("x W b >")
 
 
 @pytest.mark.parametrize(

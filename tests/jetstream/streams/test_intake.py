@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from natsbroker.jetstream.model.streamconfig import External, StreamSource
-from natsbroker.jetstream.streams.intake import StreamIntake
+from natsbroker.jetstream.streams.intake import AT_ONCE, DELAY, StreamIntake
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.streams.test_origins import Origin
 from tests.jetstream.support import SECOND, Stage
@@ -46,6 +46,18 @@ def test_close() -> None:
     origin = Origin(stage)
     stage.clock.pump([1.0] * 15)
     assert not origin.requests.got
+
+
+def test_manySources() -> None:
+    """Of very many sources only some are asked in one turn."""
+    stage = Stage()
+    origin = Origin(stage)
+    sources = tuple(StreamSource("S", filter_subject=f"o.{each}") for each in range(200))
+    stage.stream(name="M", subjects=(), sources=sources)
+    stage.clock.pump([0.0, 0.0])
+    assert len(origin.requests.got) == AT_ONCE
+    stage.clock.pump([DELAY] * 200)
+    assert len(origin.requests.got) == 200
 
 
 class TestNamedConsumer:
