@@ -38,6 +38,7 @@ from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
 from natsbroker.steps import Steps
 from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.subjects.collisionindex import CollisionIndex
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.clientinfo import eventId
 from natsbroker.wire.values import Message
@@ -74,6 +75,7 @@ class JetStreamAccount:
     @ivar changing: the configurations of streams that are being created or changed: what is checked
         meanwhile is checked against them.
     @ivar changes: how often a stream began to be created or changed.
+    @ivar subjects: those of all streams, as far as they were needed for checks.
     @ivar requests: API requests so far.
     @ivar failures: API requests so far that were answered with an error.
     """
@@ -117,6 +119,7 @@ class JetStreamAccount:
         self.opening: set[str] = set()
         self.changing: dict[str, StreamConfig] = {}
         self.changes = 0
+        self.subjects = CollisionIndex()
         self.requests = 0
         self.failures = 0
         self._random = Random()

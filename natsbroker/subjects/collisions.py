@@ -21,13 +21,18 @@ from natsbroker.subjects.grammar import overlaps
 from natsbroker.subjects.shapes import DEFAULT_MAX_SHAPES, TooManyShapes
 
 #: Number of tokens (a final C{>} counts), positions of C{*}, ends in C{>}.
-_Shape = tuple[int, tuple[int, ...], bool]
+Shape = tuple[int, tuple[int, ...], bool]
 
 #: Places of patterns, and their tokens.
 _Alike = list[tuple[int, list[bytes]]]
 
 #: What a pattern of some shape is looked up by.
-_Key = Callable[[list[bytes]], Hashable]
+Key = Callable[[list[bytes]], Hashable]
+
+
+def shapeOf(tokens: list[bytes]) -> Shape:
+    stars = tuple([at for at, token in enumerate(tokens) if token == b"*"])
+    return len(tokens), stars, tokens[-1] == b">"
 
 
 class PatternGroups:
@@ -38,7 +43,7 @@ class PatternGroups:
     __slots__ = ("_groups", "_wild")
 
     def __init__(self) -> None:
-        self._groups: dict[_Shape, _Alike] = {}
+        self._groups: dict[Shape, _Alike] = {}
         self._wild = 0
 
     def add(self, place: int, pattern: bytes) -> None:
@@ -46,19 +51,18 @@ class PatternGroups:
         @raise TooManyShapes: if there is no room for the shape.
         """
         tokens = pattern.split(b".")
-        stars = tuple([at for at, token in enumerate(tokens) if token == b"*"])
-        shape = len(tokens), stars, tokens[-1] == b">"
+        shape = shapeOf(tokens)
         there = self._groups.get(shape)
         if there is not None:
             there.append((place, tokens))
             return
-        if stars or shape[2]:
+        if shape[1] or shape[2]:
             self._wild += 1
             if self._wild > DEFAULT_MAX_SHAPES:
                 raise TooManyShapes(f"more than {DEFAULT_MAX_SHAPES} wildcard shapes")
         self._groups[shape] = [(place, tokens)]
 
-    def __iter__(self) -> Iterator[tuple[_Shape, _Alike]]:
+    def __iter__(self) -> Iterator[tuple[Shape, _Alike]]:
         return iter(self._groups.items())
 
 
@@ -71,7 +75,7 @@ def _grouped(patterns: Iterable[tuple[int, bytes]]) -> Steps[PatternGroups]:
     return groups
 
 
-def _compared(one: _Shape, other: _Shape) -> list[int] | None:
+def compared(one: Shape, other: Shape) -> list[int] | None:
     """
     The positions at which overlapping patterns of these shapes have the same token; C{None} if none
     overlap.
@@ -91,7 +95,7 @@ def _compared(one: _Shape, other: _Shape) -> list[int] | None:
     return [at for at in range(length) if at not in stars]
 
 
-def _covered(narrow: _Shape, wide: _Shape) -> list[int] | None:
+def _covered(narrow: Shape, wide: Shape) -> list[int] | None:
     """
     The positions at which a valid pattern of one shape has the same token as one of the other that
     it lies within; C{None} if none does.
@@ -110,7 +114,7 @@ def _covered(narrow: _Shape, wide: _Shape) -> list[int] | None:
     return [at for at in range(length) if at not in stars]
 
 
-def _keyOf(positions: list[int]) -> _Key:
+def keyOf(positions: Sequence[int]) -> Key:
     return itemgetter(*positions) if positions else _sameForAll
 
 
@@ -120,7 +124,7 @@ def _sameForAll(tokens: list[bytes]) -> None:
     """
 
 
-def _table(alike: _Alike, key: _Key) -> Steps[dict[Hashable, int]]:
+def _table(alike: _Alike, key: Key) -> Steps[dict[Hashable, int]]:
     """
     The least place for each key.
     """
@@ -136,7 +140,7 @@ def _twins(alike: _Alike, positions: list[int]) -> Steps[int | None]:
     """
     The least place of a pattern with a key that another of the same shape has too.
     """
-    key, least = _keyOf(positions), None
+    key, least = keyOf(positions), None
     table: dict[Hashable, int] = {}
     for some in pieces(alike):
         for place, tokens in some:
@@ -151,7 +155,7 @@ def _hits(mine: _Alike, theirs: _Alike, positions: list[int]) -> Steps[tuple[int
     """
     The first of mine whose key one of theirs has, and the least of theirs for any of mine.
     """
-    key = _keyOf(positions)
+    key = keyOf(positions)
     table = yield from _table(theirs, key)
     first, least = None, None
     for some in pieces(mine):
@@ -176,7 +180,7 @@ def firstOverlap(patterns: Sequence[tuple[int, bytes]]) -> Steps[tuple[int, int]
     least: list[int] = []
     for index, (shape, mine) in enumerate(groups):
         for other, theirs in groups[index:]:
-            positions = _compared(shape, other)
+            positions = compared(shape, other)
             if positions is None:
                 continue
             if mine is theirs:
@@ -233,7 +237,7 @@ def firstMeeting(mine: Sequence[bytes], theirs: Iterable[bytes]) -> Steps[int | 
     least: list[int] = []
     for shape, alike in (yield from _grouped(enumerate(mine))):
         for other, those in groups:
-            positions = _compared(shape, other)
+            positions = compared(shape, other)
             if positions is not None:
                 least += ((yield from _hits(alike, those, positions)) or ())[:1]
         yield

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from natsbroker.errors import BrokerError
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findStream, inTurns, shownStream
@@ -46,6 +47,7 @@ from natsbroker.jetstream.streams.recovery import createStream, deleteDamaged, d
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.steps import Steps, finish
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.subjects.shapes import TooManyShapes
 
 COMPARED = 2048
 """The streams whose subjects are compared in one turn of the reactor."""
@@ -76,7 +78,9 @@ async def checker(account: JetStreamAccount, replicas: int) -> StreamChecker:
     for name in channels:
         streams[name] = replace(streams[name], max_bytes=-1)
     tier = (replicas or 1) if account.allowance.tiers else 0
-    return StreamChecker(streams, limits, account.serverLimits, account.members, tier)
+    return StreamChecker(
+        streams, limits, account.serverLimits, account.members, tier, account.subjects
+    )
 
 
 async def _checked(
@@ -138,8 +142,7 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
     stream = findStream(account, name)
     with account.change(config):
         await stream.settle()
-        await stream.states.put(stream.stateKey(), stream.stateValue(config))
-        await stream.configured(config)
+        await _apply(stream, config)
     await stream.log.append([])  # By then the log has removed what a lower limit allows no more.
     if stream.last:
         stream.evicted()
@@ -150,6 +153,21 @@ async def _update(account: JetStreamAccount, request: Request) -> Mapping[str, A
         items = list(shown.items())
         shown = dict([*items[:place], ("domain", account.domain), *items[place:]])
     return shown
+
+
+async def _apply(stream: Stream, config: StreamConfig) -> None:
+    """
+    @raise errors.JetStreamError: if the account takes no more subscriptions of these shapes; then
+        the stream stays as it is.
+    """
+    before = stream.config
+    await stream.states.put(stream.stateKey(), stream.stateValue(config))
+    try:
+        await stream.configured(config)
+    except (TooManyShapes, BrokerError) as error:
+        await stream.states.put(stream.stateKey(), stream.stateValue(before))
+        await stream.configured(before)
+        raise errors.STREAM_UPDATE(err=error) from error
 
 
 async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:

@@ -51,6 +51,7 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
 )
 from natsbroker.steps import Steps, pieces
+from natsbroker.subjects.collisionindex import CollisionIndex
 from natsbroker.subjects.collisions import firstMeeting, firstOverlap
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
@@ -111,14 +112,18 @@ class StreamChecker:
         server: ConfiguredLimits = NO_SERVER_LIMITS,
         members: JetStreamPeers | None = None,
         tier: int = 0,
+        subjects: CollisionIndex | None = None,
     ) -> None:
         """
         @param streams: all streams of the account.
         @param members: the brokers of the cluster, if there is one.
         @param tier: the number of replicas of the streams that the account's limits are for; 0 for
             any.
+        @param subjects: an index of the streams' subjects that has been used before, so that only
+            what has changed since is to be put into it.
         """
         self._tier = tier
+        self.subjects = subjects or CollisionIndex()
         self.members = members
         self.streams = streams
         self.account = account

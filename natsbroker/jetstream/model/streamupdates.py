@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import StreamRequest
@@ -25,7 +24,6 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamConfig,
 )
 from natsbroker.steps import Steps
-from natsbroker.subjects.collisions import firstMeeting
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.transforms import SubjectTransform
 
@@ -68,7 +66,7 @@ def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> 
         checker.members.check(config)
     checkLimits(config, checker.account, checker.server, reserved, config.max_bytes)
     checkFilters(config)
-    yield from _checkOverlap(config, checker.streams)
+    yield from _checkOverlap(config, checker)
     return config
 
 
@@ -112,7 +110,7 @@ def updatedStream(
     reserved += max(config.max_bytes, 0) - more
     checkLimits(config, checker.account, checker.server, reserved, more)
     _checkConsumers(config, stored, consumers)
-    yield from _checkOverlap(config, checker.streams)
+    yield from _checkOverlap(config, checker)
     if config.republish is not None and not config.republish.dest:
         config = replace(config, republish=_everywhere(config.republish))
     return config
@@ -200,14 +198,10 @@ def _checkConsumers(
         raise errors.STREAM_UPDATE(err=text)
 
 
-def _checkOverlap(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> Steps[None]:
+def _checkOverlap(config: StreamConfig, checker: StreamChecker) -> Steps[None]:
     """
-    @param streams: all streams of the account.
-    @raise JetStreamError: if another stream takes some of the subjects.
+    @raise JetStreamError: if another stream of the account takes some of the subjects.
     """
-    others = [each.subjects for name, each in streams.items() if name != config.name]
-    mine = [each.encode() for each in config.subjects]
-    theirs = [each.encode() for each in chain.from_iterable(others)] if mine else ()
-    yield
-    if (yield from firstMeeting(mine, theirs)) is not None:
+    yield from checker.subjects.update(checker.streams)
+    if (yield from checker.subjects.meets(config.subjects, config.name)):
         raise errors.STREAM_SUBJECT_OVERLAP()

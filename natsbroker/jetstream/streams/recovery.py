@@ -12,6 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from natsbroker.errors import BrokerError
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
@@ -25,6 +26,7 @@ from natsbroker.jetstream.model.configjson import (
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType, StreamConfig
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys, keyOf, logName
+from natsbroker.subjects.shapes import TooManyShapes
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -40,6 +42,7 @@ async def createStream(account: JetStreamAccount, config: StreamConfig) -> Strea
     Create a stream. It is durable, and takes messages, on return.
 
     @raise natsbroker.interfaces.records.StoreError: if the store takes no writes.
+    @raise errors.JetStreamError: if the account takes no more subscriptions of these shapes.
     """
     stream = await openStream(account, config)
     try:
@@ -52,7 +55,11 @@ async def createStream(account: JetStreamAccount, config: StreamConfig) -> Strea
     except StoreError:
         del account.streams[config.name]
         raise
-    await stream.configured(config)
+    try:
+        await stream.configured(config)
+    except (TooManyShapes, BrokerError) as error:
+        await deleteStream(account, stream)
+        raise errors.STREAM_CREATE(err=error) from error
     return stream
 
 

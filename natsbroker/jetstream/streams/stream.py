@@ -180,10 +180,9 @@ class Stream(StreamRecords):
 
     def _subscribe(self) -> None:
         if self.config.mirror is None:
-            self._subscriptions = [
-                self.account.bus.subscribe(each.encode(), self.publisher)
-                for each in self.config.subjects or ()
-            ]
+            for each in self.config.subjects:
+                made = self.account.bus.subscribe(each.encode(), self.publisher)
+                self._subscriptions.append(made)
 
     def caughtUp(self) -> None:
         """

@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from typing import Any
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces import IStateStore
 from natsbroker.jetstream.api import answering, streams
+from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.subjects.shapes import ShapeTable
 from tests.jetstream.api.support import ApiStage
 
 
@@ -328,3 +332,58 @@ def test_changedTogether() -> None:
     (taken,) = inbox.payloads
     assert json.loads(taken)["config"]["subjects"] == ["s.>", "u"]
     assert not stage.jetstream.changing
+
+
+def _shapes(token: str, count: int) -> list[str]:
+    return [f"{token}{each}" + ".*" * (each % 30) + ".b" * (each // 30) for each in range(1, count)]
+
+
+def test_tooManyShapes() -> None:
+    """Subjects of more shapes than the account takes are refused, and nothing is left of them."""
+    stage = ApiStage()
+    bus, table = stage.jetstream.bus, ShapeTable(1024)
+
+    def subscribe(pattern: bytes, *rest: Any) -> Any:
+        table.admit(pattern)
+        return bus.subscribe(pattern, *rest)
+
+    stage.jetstream.bus = cast(Any, SimpleNamespace(subscribe=subscribe, publish=bus.publish))
+    stage.jetstream.bus.hasInterest = bus.hasInterest
+    assert stage.make(name="A", subjects=_shapes("a", 600))["did_create"]
+    answer = stage.make(name="B", subjects=_shapes("b", 2000))
+    assert "more than 1024 wildcard shapes" in answer["error"]["description"]
+    more = [f"c.{each}" for each in _shapes("c", 600)]
+    answer = stage.make(name="C", subjects=more)
+    assert "no room for the wildcard shape" in answer["error"]["description"]
+    assert stage.ask("STREAM.NAMES")["streams"] == ["A"]
+    assert stage.make(name="C", subjects=["c.>"])["did_create"]
+    before = stage.ask("STREAM.INFO.C")["config"]
+    answer = stage.ask("STREAM.UPDATE.C", {**before, "subjects": more})
+    assert "no room for the wildcard shape" in answer["error"]["description"]
+    assert stage.ask("STREAM.INFO.C")["config"] == before
+    assert stage.failure("STREAM.CREATE.D", {"name": "D", "subjects": ["c.x"]}) == (400, 10065)
+
+
+def test_checkedBesideOthers() -> None:
+    """A long check that ends after another stream took its subjects finds that."""
+    stage = ApiStage()
+    ticks = count()
+    stage.jetstream.deadlines.now = lambda: stage.clock.seconds() + next(ticks)
+    subjects = [f"a.{each}" for each in range(3000)]
+    inbox = stage.inbox(b"_INBOX.long")
+    body = json.dumps({"name": "L", "subjects": subjects}).encode()
+    stage.send(b"$JS.API.STREAM.CREATE.L", body, b"_INBOX.long")
+    stage.make(name="S", subjects=["a.7"])
+    for _ in range(10):
+        stage.settle()
+    (answer,) = inbox.payloads
+    assert json.loads(answer)["error"]["err_code"] == 10065
+
+
+def test_longBody() -> None:
+    """A long body is taken where it may bring a list, and refused elsewhere."""
+    stage = ApiStage()
+    stage.make()
+    blanks = b" " * LONGEST
+    assert stage.failure("STREAM.PURGE.S", b'{"keep":1}' + blanks) == (400, 10003)
+    assert stage.ask("STREAM.UPDATE.S", b'{"name":"S","subjects":["s.>"]}' + blanks)["config"]

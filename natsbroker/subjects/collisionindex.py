@@ -1,0 +1,144 @@
+"""
+An index of patterns by owner: does a pattern overlap with one of another owner?
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Protocol
+
+from natsbroker.steps import Steps, pieces
+from natsbroker.subjects.collisions import Shape, compared, keyOf, shapeOf
+
+#: The owners of the patterns of one shape, by the tokens that one shape of question compares.
+_Table = dict[Hashable, Counter[str]]
+
+#: Tables have this many times as many entries as there are patterns, and a few more.
+_MOST = 4
+_FEW = 4096
+
+
+class PatternOwner(Protocol):
+    """
+    @ivar subjects: distinct patterns.
+    """
+
+    @property
+    def subjects(self) -> tuple[str, ...]: ...
+
+
+class CollisionIndex:
+    """
+    Not thread-safe. Steps of several questions and changes may alternate.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, PatternOwner] = {}
+        self._groups: dict[Shape, dict[tuple[str, bytes], list[bytes]]] = {}
+        self._tables: OrderedDict[tuple[Shape, tuple[int, ...]], _Table] = OrderedDict()
+        self._count = self._changes = 0
+
+    def update(self, owners: Mapping[str, PatternOwner]) -> Steps[None]:
+        """
+        Replace all patterns.
+
+        @param owners: all owners by name. One that has not changed is the same object as before, if
+            the change is to cost little.
+        """
+        known = self._owners
+        changed = [name for name in known if name not in owners]
+        changed += [name for name, each in owners.items() if known.get(name) is not each]
+        yield
+        for names in pieces(changed):
+            for name in names:
+                # In one step, so that another update does not see a part.
+                self._replace(name, owners.get(name))
+            yield
+
+    def _replace(self, name: str, owner: PatternOwner | None) -> None:
+        before = self._owners.pop(name, None)
+        if owner is not None:
+            self._owners[name] = owner
+        old = () if before is None else before.subjects
+        new = () if owner is None else owner.subjects
+        if old != new:
+            for each in old:
+                self._change(name, each.encode(), False)
+            for each in new:
+                self._change(name, each.encode(), True)
+
+    def _change(self, owner: str, pattern: bytes, isNew: bool) -> None:
+        self._changes += 1
+        tokens = pattern.split(b".")
+        shape = shapeOf(tokens)
+        group = self._groups.setdefault(shape, {})
+        if isNew:
+            group[owner, pattern] = tokens
+            self._count += 1
+        else:
+            del group[owner, pattern]
+            self._count -= 1
+            if not group:
+                del self._groups[shape]
+        for (of, positions), table in self._tables.items():
+            if of == shape:
+                _note(table, keyOf(positions)(tokens), owner, 1 if isNew else -1)
+
+    def meets(self, patterns: Sequence[str], owner: str) -> Steps[bool]:
+        """
+        Tell whether one of the patterns overlaps with a pattern of another owner.
+        """
+        for some in pieces(patterns):
+            for pattern in some:
+                if (yield from self._meets(pattern.encode().split(b"."), owner)):
+                    return True
+            yield
+        return False
+
+    def _meets(self, tokens: list[bytes], owner: str) -> Steps[bool]:
+        mine = shapeOf(tokens)
+        for shape in list(self._groups):
+            positions = compared(mine, shape)
+            if positions is not None:
+                table = yield from self._table(shape, tuple(positions))
+                owners = table.get(keyOf(positions)(tokens), ())
+                if len(owners) > (owner in owners):
+                    return True
+        return False
+
+    def _table(self, shape: Shape, positions: tuple[int, ...]) -> Steps[_Table]:
+        table = self._tables.get((shape, positions))
+        if table is not None:
+            self._tables.move_to_end((shape, positions))
+            return table
+        key = keyOf(positions)
+        while True:
+            changes, table = self._changes, _Table()
+            for some in pieces(list(self._groups.get(shape, {}).items())):
+                for (owner, _), tokens in some:
+                    _note(table, key(tokens), owner, 1)
+                if len(some) < len(self._groups.get(shape, ())):
+                    yield
+            if changes == self._changes:
+                break
+        self._tables[shape, positions] = table
+        while len(self._tables) > 1 and self.entries > _MOST * self._count + _FEW:
+            self._tables.popitem(last=False)
+        return table
+
+    @property
+    def entries(self) -> int:
+        """
+        The size of the tables.
+        """
+        return sum(map(len, self._tables.values()))
+
+
+def _note(table: _Table, key: Hashable, owner: str, difference: int) -> None:
+    owners = table.setdefault(key, Counter())
+    owners[owner] += difference
+    if not owners[owner]:
+        del owners[owner]
+        if not owners:
+            del table[key]

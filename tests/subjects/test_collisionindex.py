@@ -1,0 +1,84 @@
+"""
+Tests for L{natsbroker.subjects.collisionindex}.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.steps import finish
+from natsbroker.subjects.collisionindex import CollisionIndex
+from natsbroker.subjects.grammar import overlaps
+from tests.counting import callsOf
+from tests.subjects.strategies import LITERALS, PATTERNS
+
+
+class _Owner(NamedTuple):
+    subjects: tuple[str, ...]
+
+
+_LISTS = st.lists((PATTERNS | LITERALS).map(bytes.decode), max_size=4, unique=True).map(tuple)
+_OWNED = st.dictionaries(st.sampled_from("ABCD"), _LISTS, max_size=4)
+
+
+def _ownersOf(owned: dict[str, tuple[str, ...]]) -> dict[str, _Owner]:
+    return {name: _Owner(each) for name, each in owned.items()}
+
+
+def _meets(owned: dict[str, tuple[str, ...]], patterns: tuple[str, ...], owner: str) -> bool:
+    theirs = [each for name, some in owned.items() if name != owner for each in some]
+    return any(overlaps(one.encode(), each.encode()) for one in patterns for each in theirs)
+
+
+@given(st.lists(st.tuples(_OWNED, _LISTS, st.sampled_from("ABCDE")), max_size=5))
+def test_meets(history: list[tuple[dict[str, tuple[str, ...]], tuple[str, ...], str]]) -> None:
+    """After any changes the answers are those of comparing each pattern with each."""
+    index = CollisionIndex()
+    for owned, patterns, owner in history:
+        finish(index.update(_ownersOf(owned)))
+        assert finish(index.meets(patterns, owner)) == _meets(owned, patterns, owner)
+
+
+def test_between() -> None:
+    """A change between the steps of a question is part of the answer."""
+    owned = {str(each): (f"a.{each}.x",) for each in range(1000)}
+    index = CollisionIndex()
+    finish(index.update(_ownersOf(owned)))
+    asking = index.meets(["*.b.y"], "")
+    next(asking)
+    finish(index.update(_ownersOf({**owned, "late": ("c.b.y",)})))
+    assert finish(asking)
+
+
+def test_work() -> None:
+    """A question about one pattern costs the same with any number of owners, a change a look-up."""
+    calls = []
+    for count in (1000, 4000):
+        index = CollisionIndex()
+        owned = {str(each): (f"a.{each}",) for each in range(count)}
+        owners = _ownersOf(owned)
+        finish(index.update(owners))
+        for pattern in ("a.x", "b.*"):
+            assert not finish(index.meets([pattern], "x"))
+            calls.append(callsOf(partial(finish, index.meets([pattern], "x"))))
+        owners["1"] = _Owner(("a.1", "b.1"))
+        calls.append(callsOf(partial(finish, index.update(owners))))
+    assert calls[:2] == calls[3:5]
+    assert calls[0] < 100
+    assert calls[2] < 1200
+    assert calls[5] < 4200
+
+
+def test_tables() -> None:
+    """Questions of very many shapes do not fill the memory."""
+    index = CollisionIndex()
+    owned = {str(each): ("a." * 11 + str(each),) for each in range(3000)}
+    finish(index.update(_ownersOf(owned)))
+    for each in range(64):
+        stars = ["*" if each >> place & 1 else "b" for place in range(12)]
+        assert not finish(index.meets([".".join(stars) + ".c", "a." * 11 + "x"], ""))
+        assert index.entries <= 4 * 3000 + 4096 + 3000
