@@ -12,7 +12,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.importchecks import exportFor, problems
+from natsbroker.accounts.importchecks import ExportTable, problems
 from natsbroker.accounts.imports import ImportedService
 from natsbroker.accounts.settings import (
     ServiceExport,
@@ -82,15 +82,16 @@ class ImportSetup:
             about = described.get(name, AccountSettings(name))
             self._map(account, about)
             account.traceTo(bytesOf(about.trace.dest), about.trace.sampling)
+        exports = {name: ExportTable(each.exports) for name, each in described.items()}
         for name, account in accounts.items():
             about = described.get(name, AccountSettings(name))
             streams: list[tuple[Account, Renaming, bool]] = []
             services: list[tuple[Account, ServiceExport, Renaming, bool]] = []
             for each in about.imports:
-                exporter, owner = accounts.get(each.account), described.get(each.account)
-                if exporter is None or owner is None:
+                exporter, exported = accounts.get(each.account), exports.get(each.account)
+                if exporter is None or exported is None:
                     continue
-                export = exportFor(each, owner, name)
+                export = exported.find(each, name)
                 if export is None:
                     continue
                 renaming = Renaming(bytesOf(each.subject), bytesOf(each.to))

@@ -10,7 +10,7 @@ depends on the order in which it visits its accounts, ours is the stricter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from natsbroker.accounts.settings import (
@@ -25,13 +25,13 @@ from natsbroker.accounts.settings import (
     bytesOf,
 )
 from natsbroker.auth.settings import AccountSettings
+from natsbroker.subjects.collisions import PatternTable
 from natsbroker.subjects.functions import InvalidMapping, isCall, wildcardNumber
 from natsbroker.subjects.grammar import (
     hasWildcard,
     isSubset,
     isValidLiteral,
     isValidSubject,
-    overlaps,
 )
 from natsbroker.subjects.renaming import Renaming, intersection, unnumbered
 
@@ -50,26 +50,50 @@ def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterat
             for message in _exportProblems(export, account, accounts, hasSystem):
                 yield Problem(account.name, "exports", index, message)
     search = CycleSearch(accounts)
+    exports = {account.name: ExportTable(account.exports) for account in accounts.values()}
     for account in accounts.values():
+        before = _Imports()
         for index, each in enumerate(account.imports):
-            message = _importProblem(each, index, account, accounts, search)
+            message = _importProblem(each, account, exports, search, before)
+            before.add(each)
             if message:
                 yield Problem(account.name, "imports", index, message)
 
 
-def exportFor(wanted: Import, exporter: AccountSettings, importer: str) -> Export | None:
-    kind = ServiceExport if isinstance(wanted, ServiceImport) else StreamExport
-    same = [each for each in exporter.exports if isinstance(each, kind)]
-    exact = [each for each in same if each.subject == wanted.subject]
-    if exact:
-        admitting = [each for each in exact if each.accounts is not None] or exact
-    else:
-        subject = bytesOf(wanted.subject)
-        admitting = [each for each in same if isSubset(subject, bytesOf(each.subject))]
-    for each in admitting:
-        if _admits(each, wanted.subject, importer, bool(exact)):
-            return each
-    return None
+class ExportTable:
+    """
+    The exports of an account.
+    """
+
+    def __init__(self, exports: Sequence[Export]) -> None:
+        self._kinds = {
+            kind: _ExportsOfKind([each for each in exports if isinstance(each, kind)])
+            for kind in (ServiceExport, StreamExport)
+        }
+
+    def find(self, wanted: Import, importer: str) -> Export | None:
+        kind = ServiceExport if isinstance(wanted, ServiceImport) else StreamExport
+        exact, same = self._kinds[kind].exact.get(wanted.subject, []), self._kinds[kind]
+        if exact:
+            admitting = [each for each in exact if each.accounts is not None] or exact
+        else:
+            admitting = same.covering(bytesOf(wanted.subject))
+        for each in admitting:
+            if _admits(each, wanted.subject, importer, bool(exact)):
+                return each
+        return None
+
+
+class _ExportsOfKind:
+    def __init__(self, exports: list[Export]) -> None:
+        self._exports = exports
+        self._table = PatternTable([bytesOf(each.subject) for each in exports])
+        self.exact: dict[str, list[Export]] = {}
+        for each in exports:
+            self.exact.setdefault(each.subject, []).append(each)
+
+    def covering(self, subject: bytes) -> list[Export]:
+        return [self._exports[place] for place in self._table.containing(subject)]
 
 
 def _admits(export: Export, subject: str, importer: str, isExact: bool) -> bool:
@@ -116,24 +140,23 @@ def _latencyProblems(
 
 def _importProblem(
     wanted: Import,
-    index: int,
     account: AccountSettings,
-    accounts: Mapping[str, AccountSettings],
+    exports: Mapping[str, ExportTable],
     search: CycleSearch,
+    before: _Imports,
 ) -> str:
     kind = "service" if isinstance(wanted, ServiceImport) else "stream"
-    exporter = accounts.get(wanted.account)
+    exporter = exports.get(wanted.account)
     if exporter is None:
         return f'"{wanted.account}" account not defined for {kind} import'
     reason = _unnamed(wanted)
-    if not reason and exportFor(wanted, exporter, account.name) is None:
+    if not reason and exporter.find(wanted, account.name) is None:
         reason = f"{kind} import not authorized"
     if not reason and search.formsCycle(account.name, wanted):
         reason = "import forms a cycle"
-    before = account.imports[:index]
     if not reason and isinstance(wanted, ServiceImport):
-        return _duplicateService(wanted, before)
-    if not reason and any(_isSameStream(wanted, each) for each in before):
+        return before.duplicateOf(wanted)
+    if not reason and (wanted.account, wanted.subject) in before.streams:
         reason = "stream import already exists"
     return f'Error adding {kind} import "{wanted.subject}": {reason}' if reason else ""
 
@@ -160,23 +183,33 @@ def _unnamed(wanted: Import) -> str:
     return ""
 
 
-def _duplicateService(wanted: ServiceImport, before: tuple[Import, ...]) -> str:
-    ours = Renaming(bytesOf(wanted.subject), bytesOf(wanted.to)).ours
-    for each in before:
-        if not isinstance(each, ServiceImport) or each.account != wanted.account:
-            continue
-        if not _unnamed(each) and Renaming(bytesOf(each.subject), bytesOf(each.to)).ours == ours:
-            return (
-                f'Duplicate service import subject "{wanted.to}", previously used in import '
-                f'for account "{each.account}", subject "{each.subject}"'
-            )
-    return ""
+class _Imports:
+    """
+    The imports of an account so far.
 
+    @ivar streams: the accounts and subjects of those of streams.
+    """
 
-def _isSameStream(wanted: Import, other: Import) -> bool:
-    return isinstance(other, StreamImport) and (
-        (wanted.account, wanted.subject) == (other.account, other.subject)
-    )
+    def __init__(self) -> None:
+        self.streams: set[tuple[str, str]] = set()
+        self._services: dict[tuple[str, bytes], ServiceImport] = {}
+
+    def add(self, each: Import) -> None:
+        if isinstance(each, StreamImport):
+            self.streams.add((each.account, each.subject))
+        elif not _unnamed(each):
+            ours = Renaming(bytesOf(each.subject), bytesOf(each.to)).ours
+            self._services.setdefault((each.account, ours), each)
+
+    def duplicateOf(self, wanted: ServiceImport) -> str:
+        ours = Renaming(bytesOf(wanted.subject), bytesOf(wanted.to)).ours
+        each = self._services.get((wanted.account, ours))
+        if each is None:
+            return ""
+        return (
+            f'Duplicate service import subject "{wanted.to}", previously used in import '
+            f'for account "{each.account}", subject "{each.subject}"'
+        )
 
 
 _MOST_STEPS = 20_000
@@ -190,16 +223,26 @@ class _TooLong(Exception):
     pass
 
 
+class _AccountTables:
+    """
+    The imports, exported streams and mappings of an account, by subject.
+    """
+
+    def __init__(self, account: AccountSettings) -> None:
+        self.services = list(_services(account))
+        self.theirs = PatternTable([each.theirs for _, each in self.services])
+        self.ours = PatternTable([each.ours for _, each in self.services])
+        self.streams = [each for each in account.imports if isinstance(each, StreamImport)]
+        self.local = PatternTable([bytesOf(each.to) for each in self.streams])
+        exports = [each for each in account.exports if isinstance(each, StreamExport)]
+        self.exported = PatternTable([bytesOf(each.subject) for each in exports])
+        self.mappings = account.mappings
+        self.mapped = PatternTable([bytesOf(each.source) for each in account.mappings])
+
+
 class CycleSearch:
     def __init__(self, accounts: Mapping[str, AccountSettings]) -> None:
-        self._accounts = accounts
-        self._services: dict[str, list[tuple[ServiceImport, Renaming]]] = {}
-        self._streams: dict[str, list[StreamImport]] = {}
-        for account in accounts.values():
-            self._services[account.name] = list(_services(account))
-            self._streams[account.name] = [
-                each for each in account.imports if isinstance(each, StreamImport)
-            ]
+        self._accounts = {each.name: _AccountTables(each) for each in accounts.values()}
         self._steps = 0
 
     def formsCycle(self, importer: str, wanted: Import) -> bool:
@@ -230,9 +273,11 @@ class CycleSearch:
             raise _TooLong
 
     def _serviceCollides(self, account: str, ours: bytes, visited: set[str]) -> bool:
-        for each, renaming in self._services.get(account, ()):
-            if not overlaps(ours, renaming.theirs):
-                continue
+        found = self._accounts.get(account)
+        if found is None:
+            return False
+        for place in found.theirs.overlapping(ours):
+            each, renaming = found.services[place]
             self._step()
             if each.account in visited:
                 return True
@@ -243,12 +288,12 @@ class CycleSearch:
         return False
 
     def _streamCollides(self, account: str, subject: bytes, visited: set[str]) -> bool:
-        if not self._exportsStream(account, subject):
+        found = self._accounts.get(account)
+        if found is None or not found.exported.containing(subject):
             return False
-        for each in self._streams.get(account, ()):
+        for place in found.local.overlapping(subject):
+            each = found.streams[place]
             local = bytesOf(each.to)
-            if not overlaps(subject, local):
-                continue
             self._step()
             if each.account in visited:
                 return True
@@ -258,20 +303,17 @@ class CycleSearch:
                 return True
         return False
 
-    def _exportsStream(self, account: str, subject: bytes) -> bool:
-        found = self._accounts.get(account)
-        return found is not None and any(
-            isinstance(each, StreamExport) and isSubset(subject, bytesOf(each.subject))
-            for each in found.exports
-        )
-
     def _returns(
         self, start: ServiceImport, account: str, subjects: bytes, last: ServiceImport, hops: int
     ) -> bool:
         if hops > _MOST_HOPS:
             return True
-        for mapped in self._mapped(account, subjects):
-            for each, renaming in self._services.get(account, ()):
+        found = self._accounts.get(account)
+        if found is None:
+            return False
+        for mapped in self._mapped(found, subjects):
+            for place in found.ours.overlapping(mapped):
+                each, renaming = found.services[place]
                 shared = intersection(mapped, renaming.ours)
                 if shared is None:
                     continue
@@ -284,13 +326,13 @@ class CycleSearch:
                     return True
         return False
 
-    def _mapped(self, account: str, subjects: bytes) -> Iterator[bytes]:
+    def _mapped(self, found: _AccountTables, subjects: bytes) -> Iterator[bytes]:
         """
         @return: the subjects themselves, and where mappings of the account lead them.
         """
         yield subjects
-        found = self._accounts.get(account)
-        for mapping in found.mappings if found is not None else ():
+        for place in found.mapped.overlapping(subjects):
+            mapping = found.mappings[place]
             shared = intersection(subjects, bytesOf(mapping.source))
             if shared is None:
                 continue

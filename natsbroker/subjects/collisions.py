@@ -17,11 +17,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
 from natsbroker.steps import Steps, pieces
-from natsbroker.subjects.grammar import overlaps
+from natsbroker.subjects.grammar import isSubset, overlaps
 from natsbroker.subjects.shapes import DEFAULT_MAX_SHAPES, TooManyShapes
 
 #: Number of tokens (a final C{>} counts), positions of C{*}, ends in C{>}.
 Shape = tuple[int, tuple[int, ...], bool]
+
+#: With this many tables of a list, all are forgotten before the next one is made.
+_MOST_TABLES = 256
 
 #: Places of patterns, and their tokens.
 _Alike = list[tuple[int, list[bytes]]]
@@ -242,3 +245,54 @@ def firstMeeting(mine: Sequence[bytes], theirs: Iterable[bytes]) -> Steps[int | 
                 least += ((yield from _hits(alike, those, positions)) or ())[:1]
         yield
     return min(least, default=None)
+
+
+class PatternTable:
+    """
+    A list of patterns: which of them does a pattern overlap with, or lie within?
+    """
+
+    def __init__(self, patterns: Sequence[bytes]) -> None:
+        self._patterns = patterns
+        self._groups: dict[Shape, _Alike] = {}
+        for place, each in enumerate(patterns):
+            tokens = each.split(b".")
+            self._groups.setdefault(shapeOf(tokens), []).append((place, tokens))
+        self._tables: dict[tuple[Shape, tuple[int, ...]], dict[Hashable, list[int]]] = {}
+
+    def overlapping(self, pattern: bytes) -> list[int]:
+        """
+        The places of the patterns that the pattern overlaps with.
+        """
+        return self._found(pattern, compared)
+
+    def containing(self, pattern: bytes) -> list[int]:
+        """
+        The places of the patterns that the pattern lies within.
+        """
+        found = self._found(pattern, _covered)
+        return [place for place in found if isSubset(pattern, self._patterns[place])]
+
+    def _found(
+        self, pattern: bytes, relation: Callable[[Shape, Shape], list[int] | None]
+    ) -> list[int]:
+        tokens = pattern.split(b".")
+        mine = shapeOf(tokens)
+        places: list[int] = []
+        for shape in self._groups:
+            positions = relation(mine, shape)
+            if positions is not None:
+                table = self._table(shape, tuple(positions))
+                places += table.get(keyOf(positions)(tokens), ())
+        return sorted(places)
+
+    def _table(self, shape: Shape, positions: tuple[int, ...]) -> dict[Hashable, list[int]]:
+        table = self._tables.get((shape, positions))
+        if table is None:
+            if len(self._tables) >= _MOST_TABLES:
+                self._tables.clear()
+            table = self._tables[shape, positions] = {}
+            key = keyOf(positions)
+            for place, tokens in self._groups[shape]:
+                table.setdefault(key(tokens), []).append(place)
+        return table

@@ -4,9 +4,13 @@ Tests for L{natsbroker.accounts.importchecks}.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
 import pytest
 
-from natsbroker.accounts.importchecks import CycleSearch, Problem, exportFor, problems
+from natsbroker.accounts.importchecks import CycleSearch, ExportTable, Problem, problems
 from natsbroker.accounts.settings import (
     Export,
     Import,
@@ -19,6 +23,7 @@ from natsbroker.accounts.settings import (
     SubjectMapping,
 )
 from natsbroker.auth.settings import AccountSettings
+from tests.counting import callsOf
 
 
 def accounts(*exports: Export, imports: tuple[Import, ...] = ()) -> dict[str, AccountSettings]:
@@ -120,15 +125,15 @@ class TestAuthorization:
         found = accounts(*exports, imports=(wanted,))
         refused = [f'Error adding stream import "{subject}": stream import not authorized']
         assert messages(found) == ([] if isAllowed else refused)
-        assert (exportFor(wanted, found["A"], "B") is not None) == isAllowed
+        assert (ExportTable(found["A"].exports).find(wanted, "B") is not None) == isAllowed
 
     def test_services(self) -> None:
         """The same holds for services."""
         public, private = ServiceExport("a.>"), ServiceExport("b", ("C",))
         found = accounts(public, private)
-        assert exportFor(ServiceImport("A", "a.b", "x"), found["A"], "B") is public
-        assert exportFor(ServiceImport("A", "b", "x"), found["A"], "B") is None
-        assert exportFor(ServiceImport("A", "b", "x"), found["A"], "C") is private
+        assert ExportTable(found["A"].exports).find(ServiceImport("A", "a.b", "x"), "B") is public
+        assert ExportTable(found["A"].exports).find(ServiceImport("A", "b", "x"), "B") is None
+        assert ExportTable(found["A"].exports).find(ServiceImport("A", "b", "x"), "C") is private
 
     def test_missingAccount(self) -> None:
         """An import from an account that is not there is reported."""
@@ -402,3 +407,27 @@ class TestStreams:
             ),
         )
         assert found == [False, False]
+
+
+class TestMany:
+    """Accounts with long lists."""
+
+    @pytest.mark.parametrize(
+        "kinds", [(ServiceExport, ServiceImport), (StreamExport, StreamImport)]
+    )
+    def test_work(self, kinds: tuple[Any, Any]) -> None:
+        """Twice as many imports, exports and mappings are about twice the work."""
+        made, wanted = kinds
+        calls = []
+        for count in (200, 400):
+            found = accounts(
+                *[made(f"a.{each}") for each in range(count)],
+                imports=tuple(wanted("A", f"a.{each}", f"b.{each}") for each in range(count)),
+            )
+            mapping = (MappingDestination("z"),)
+            mappings = tuple(SubjectMapping(f"m.{each}", mapping) for each in range(count))
+            found["B"] = replace(found["B"], mappings=mappings)
+            assert messages(found) == []
+            calls.append(callsOf(partial(messages, found)))
+        assert calls[0] > 1000
+        assert calls[1] < 2.4 * calls[0]

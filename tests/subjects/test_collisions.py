@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.steps import Steps, finish
-from natsbroker.subjects.collisions import firstInside, firstMeeting, firstOverlap
+from natsbroker.subjects.collisions import PatternTable, firstInside, firstMeeting, firstOverlap
 from natsbroker.subjects.grammar import isSubset, overlaps
 from natsbroker.subjects.shapes import TooManyShapes
 from tests.counting import callsOf
@@ -108,3 +108,13 @@ def test_steps() -> None:
     for _ in range(10):
         longest = max(longest, callsOf(lambda: next(steps)))
     assert longest < 2000
+
+
+@given(LISTS | ODD, PATTERNS | LITERALS)
+def test_table(patterns: list[bytes], pattern: bytes) -> None:
+    """A table gives the places of all patterns that one overlaps with, or lies within."""
+    table, places = PatternTable(patterns), range(len(patterns))
+    overlapping = [place for place in places if overlaps(pattern, patterns[place])]
+    assert table.overlapping(pattern) == overlapping
+    containing = [place for place in places if isSubset(pattern, patterns[place])]
+    assert table.containing(pattern) == containing

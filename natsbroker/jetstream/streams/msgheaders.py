@@ -9,19 +9,26 @@ from natsbroker.jetstream.model.metadata import isSupportedLevel
 _FOR_ORIGIN = (b"Nats-Expected-", b"Nats-Batch-")
 _EMPTY = b"NATS/1.0\r\n\r\n"
 
+#: Bytes of a header block up to which it is quicker to take it apart.
+_LONG = 4096
+
 
 class MessageHeaders:
     """
     The headers of one message. Names are case sensitive; of several values the first counts.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_long", "_values")
 
     def __init__(self, block: bytes) -> None:
         """
-        @param block: a header block.
+        @param block: a header block. A long one is not taken apart but searched for each name.
         """
-        self._values: dict[bytes, bytes] = {}
+        self._values: dict[bytes, bytes | None] = {}
+        self._long = b""
+        if len(block) > _LONG:
+            self._long = block
+            return
         for line in block.split(b"\r\n")[1:]:
             name, colon, value = line.partition(b":")
             if colon and name not in self._values:
@@ -31,10 +38,26 @@ class MessageHeaders:
         """
         @return: the value; empty if there is none.
         """
-        return self._values.get(name, b"")
+        if self._long:
+            self._search(name)
+        return self._values.get(name) or b""
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
+    def __contains__(self, name: bytes) -> bool:
+        if self._long:
+            self._search(name)
+        return self._values.get(name) is not None
+
+    def _search(self, name: bytes) -> None:
+        if name in self._values:
+            return
+        line = b"\r\n%b:" % name
+        place = self._long.find(line)
+        if place < 0:
+            self._values[name] = None
+            return
+        begin = place + len(line)
+        end = self._long.find(b"\r\n", begin)
+        self._values[name] = self._long[begin : end if end >= 0 else None].lstrip(b" \t")
 
 
 def expectedSequence(text: bytes) -> int:

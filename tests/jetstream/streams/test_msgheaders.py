@@ -5,6 +5,8 @@ The headers of published messages.
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker.jetstream.streams.msgheaders import (
     MessageHeaders,
@@ -13,6 +15,7 @@ from natsbroker.jetstream.streams.msgheaders import (
     withHeader,
     withoutExpectations,
 )
+from tests.counting import callsOf
 
 
 def test_values() -> None:
@@ -61,3 +64,28 @@ def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> No
     expected = block if left is None else b"\r\n".join([b"NATS/1.0", *left, b"", b""])
     assert withoutExpectations(block) == (b"" if left == [] else expected)
     assert withoutExpectations(b"") == b""
+
+
+_LINES = st.lists(
+    st.sampled_from(
+        [b"A: 1", b"A:2", b"A:", b"B:\t x ", b"a: 3", b"no colon", b":A: 4", b"", b"AA: 5"]
+    )
+)
+
+
+@given(_LINES, st.sampled_from([b"A", b"B", b"AA", b"C", b""]))
+def test_long(lines: list[bytes], name: bytes) -> None:
+    """A long block has the values that a short one has."""
+    block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
+    short = MessageHeaders(block)
+    long = MessageHeaders(block + b"x: %b\r\n\r\n" % (b"x" * 5000))
+    assert (long.get(name), name in long) == (short.get(name), name in short)
+
+
+def test_longWork() -> None:
+    """Very many lines are not taken apart."""
+    block = b"NATS/1.0\r\n" + b"k: v\r\n" * 80_000 + b"Nats-Msg-Id: 1\r\n\r\n"
+    found: list[bytes] = []
+    calls = callsOf(lambda: found.append(MessageHeaders(block).get(b"Nats-Msg-Id")))
+    assert found == [b"1"]
+    assert calls < 20
