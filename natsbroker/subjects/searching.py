@@ -7,9 +7,11 @@ that no match has is passed over as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
-from natsbroker.subjects.verdicts import subjectTest
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.verdicts import subjectTest, testOf
 
 NEAR = 16
 """How many subjects are looked at one after the other before others are passed over. As long as
@@ -17,6 +19,31 @@ there is nothing to pass over, it is twice as many each time."""
 
 _BEHIND_STOP = b"/"
 """What follows the full stop: no subject that begins with some tokens is behind them and this."""
+
+
+#: This many patterns with the same first tokens are searched for together.
+_ALIKE = 8
+
+
+def searchesFor(
+    filters: Sequence[bytes],
+) -> Iterator[tuple[bytes, Callable[[bytes], bool] | None]]:
+    """
+    The patterns to search for instead of some filters, and what selects from the subjects that are
+    found. One search takes the place of those of many filters that look at the same subjects.
+    """
+    alike: dict[bytes, list[bytes]] = {}
+    for each in filters:
+        if hasWildcard(each):
+            tokens = takewhile(lambda token: token not in (b"*", b">"), each.split(b"."))
+            alike.setdefault(b".".join([*tokens, b">"]), []).append(each)
+        else:
+            yield each, None
+    for wide, some in alike.items():
+        if len(some) < _ALIKE:
+            yield from ((each, None) for each in some)
+        else:
+            yield wide, testOf(tuple(some))
 
 
 class PatternSearch:

@@ -47,7 +47,7 @@ def _indexed(patterns: tuple[bytes, ...]) -> list[Callable[[bytes], bool]]:
     An index as the test of many patterns at once, and tests of those that it does not take.
     """
     index: SubjectIndex[None] = SubjectIndex(len(patterns))
-    tests = [index.hasInterest]
+    tests: list[Callable[[bytes], bool]] = [index.hasInterest]
     for each in patterns:
         try:
             index.insert(each, None)

@@ -4,6 +4,7 @@ Tests for L{natsbroker.subjects.collisionindex}.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ _LISTS = st.lists((PATTERNS | LITERALS).map(bytes.decode), max_size=4, unique=Tr
 _OWNED = st.dictionaries(st.sampled_from("ABCD"), _LISTS, max_size=4)
 
 
-def _ownersOf(owned: dict[str, tuple[str, ...]]) -> dict[str, _Owner]:
+def _ownersOf(owned: Mapping[str, tuple[str, ...]]) -> dict[str, _Owner]:
     return {name: _Owner(each) for name, each in owned.items()}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.subjects.grammar import matches
-from natsbroker.subjects.searching import PatternSearch
+from natsbroker.subjects.searching import PatternSearch, searchesFor
 
 #: Beside letters what is before and behind the full stop in byte order, and literal wildcards.
 TOKENS = st.sampled_from([b"a", b"b", b"a-", b"a!", b"a0", b"b/", b"ab", b"*", b">", b""])
@@ -43,3 +43,21 @@ def test_passesOver() -> None:
     assert search.following(b"b.1") == b""
     assert PatternSearch(b"a.*.b.c.>").following(b"a.1.a") == b"a.1.b.c."
     assert PatternSearch(b"*.b").following(b"a.c") == b"a/"
+
+
+@given(st.lists(PATTERNS, max_size=30), st.lists(SUBJECTS, max_size=20))
+def test_together(patterns: list[bytes], subjects: list[bytes]) -> None:
+    """Searches for many patterns together find what each of them finds."""
+    found = {
+        each
+        for pattern, isWanted in searchesFor(patterns)
+        for each in subjects
+        if matches(pattern, each) and (isWanted is None or isWanted(each))
+    }
+    assert found == {each for each in subjects if any(matches(one, each) for one in patterns)}
+
+
+def test_alike() -> None:
+    """Patterns that look at the same subjects are one search; subjects are one each."""
+    patterns = [b"*.x%d" % each for each in range(3000)] + [b"a.b", b"c.*"]
+    assert [pattern for pattern, _ in searchesFor(patterns)] == [b"a.b", b">", b"c.*"]

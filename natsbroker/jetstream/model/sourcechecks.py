@@ -205,8 +205,8 @@ def _checkSourceTransforms(transforms: Sequence[SubjectTransformConfig]) -> Step
         yield
     # An empty filter lies within ">" only.
     filters = [each.src for each in transforms]
-    some = [(place, each.encode()) for place, each in enumerate(filters) if each]
-    isInside = (yield from firstInside(some)) is not None
+    named = [(place, each.encode()) for place, each in enumerate(filters) if each]
+    isInside = (yield from firstInside(named)) is not None
     if isInside or ("" in filters and ">" in filters):
         raise errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS()
 

@@ -17,6 +17,7 @@ from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.searching import searchesFor
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,6 +36,10 @@ _LENGTH = 4
 
 SUBJECTS = 2000
 """The subjects whose tallies are read in one turn of the reactor."""
+
+
+#: The searches for subjects of one turn.
+_SEARCHES = 32
 
 
 class SortedRuns:
@@ -361,14 +366,19 @@ class StreamRecords:
         @param note: called with some of them at a time; again with those that another filter
             matches too.
         """
-        for each in filters:
-            page: SubjectTallies = yield self.log.subjects(each, b"", SUBJECTS)
+        for place, (pattern, isWanted) in enumerate(searchesFor(filters), 1):
+            page: SubjectTallies = yield self.log.subjects(pattern, b"", SUBJECTS)
             while page:
+                isLast, last = len(page) < SUBJECTS, next(reversed(page))
+                if isWanted is not None:
+                    page = {each: tally for each, tally in page.items() if isWanted(each)}
                 note(page)
-                if len(page) < SUBJECTS:
+                if isLast:
                     break
                 yield self.account.deadlines.turn()
-                page = yield self.log.subjects(each, next(reversed(page)), SUBJECTS)
+                page = yield self.log.subjects(pattern, last, SUBJECTS)
+            if place % _SEARCHES == 0:
+                yield self.account.deadlines.turn()
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:

@@ -347,8 +347,10 @@ def test_tooManyShapes() -> None:
         table.admit(pattern)
         return bus.subscribe(pattern, *rest)
 
-    stage.jetstream.bus = cast(Any, SimpleNamespace(subscribe=subscribe, publish=bus.publish))
-    stage.jetstream.bus.hasInterest = bus.hasInterest
+    stage.jetstream.bus = cast(
+        Any,
+        SimpleNamespace(subscribe=subscribe, publish=bus.publish, hasInterest=bus.hasInterest),
+    )
     assert stage.make(name="A", subjects=_shapes("a", 600))["did_create"]
     answer = stage.make(name="B", subjects=_shapes("b", 2000))
     assert "more than 1024 wildcard shapes" in answer["error"]["description"]
@@ -368,7 +370,7 @@ def test_checkedBesideOthers() -> None:
     """A long check that ends after another stream took its subjects finds that."""
     stage = ApiStage()
     ticks = count()
-    stage.jetstream.deadlines.now = lambda: stage.clock.seconds() + next(ticks)
+    stage.jetstream.deadlines = Deadlines(stage.clock, lambda: stage.clock.seconds() + next(ticks))
     subjects = [f"a.{each}" for each in range(3000)]
     inbox = stage.inbox(b"_INBOX.long")
     body = json.dumps({"name": "L", "subjects": subjects}).encode()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.task import Clock
@@ -23,11 +23,14 @@ from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.model.timestamps import Timestamp
 from natsbroker.jetstream.recordsender import RecordSender
+from natsbroker.steps import Steps, finish
 from natsbroker.storage.memory import MemoryLog, MemoryStore
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.values import Kind, Message
 from tests.support import Router
+
+T = TypeVar("T")
 
 SECOND = 1_000_000_000
 BEGINNING = 1_700_000_000 * SECOND
@@ -94,6 +97,9 @@ class FakeAccount:
         self.advisories: list[tuple[str, dict[str, Any]]] = []
         self.failures: list[Any] = []
         self._watches: list[tuple[bytes, bytes, Callable[[bool], None]]] = []
+
+    async def inSteps(self, steps: Steps[T]) -> T:
+        return finish(steps)
 
     def send(
         self,

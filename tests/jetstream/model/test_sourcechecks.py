@@ -6,6 +6,7 @@ requests are in L{tests.jetstream.model.test_streamupdates}.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -49,7 +50,7 @@ _STREAMS = {
 }
 
 
-def _passing(sources: list[StreamSource | None]) -> list[StreamSource]:
+def _passing(sources: Sequence[StreamSource | None]) -> list[StreamSource]:
     passing: list[StreamSource] = []
     finish(checkSources(sources, passing.append))
     return passing
