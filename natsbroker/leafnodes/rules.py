@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.subjects.grammar import hasWildcard, isSubset, overlaps
+from natsbroker.subjects.collisions import PatternTable
+from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.permissions import SubscribePermissions, Verdict, queueMatches
 from natsbroker.wire.grants import Grant
 
@@ -35,7 +36,7 @@ _REMEMBERED = 2048
 
 
 class Gate:
-    __slots__ = ("_answers", "_permissions")
+    __slots__ = ("_allowed", "_answers", "_denied", "_permissions")
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
         """
@@ -45,6 +46,8 @@ class Gate:
         """
         self._permissions = SubscribePermissions(allow, deny)
         self._answers: dict[tuple[bytes, bytes], bool] = {}
+        self._allowed = _tablesOf(self._permissions.allow or ())
+        self._denied = _tablesOf(self._permissions.deny)
 
     @property
     def isOpen(self) -> bool:
@@ -72,17 +75,16 @@ class Gate:
         """
         if not hasWildcard(pattern):
             return Verdict.ALLOWED if self.mayDeliver(pattern, queue) else Verdict.DENIED
-        permissions = self._permissions
-        denied = _concerning(permissions.deny, queue)
-        if any(isSubset(pattern, each) for each in denied):
+        denied = _concerning(self._denied, queue)
+        if any(each.containing(pattern) for each in denied):
             return Verdict.DENIED
-        isWhole = permissions.allow is None
-        if permissions.allow is not None:
-            allowed = _concerning(permissions.allow, queue)
-            isWhole = any(isSubset(pattern, each) for each in allowed)
-            if not isWhole and not any(overlaps(each, pattern) for each in allowed):
+        isWhole = self._permissions.allow is None
+        if not isWhole:
+            allowed = _concerning(self._allowed, queue)
+            isWhole = any(each.containing(pattern) for each in allowed)
+            if not isWhole and not any(each.overlaps(pattern) for each in allowed):
                 return Verdict.DENIED
-        isWhole = isWhole and not any(overlaps(each, pattern) for each in denied)
+        isWhole = isWhole and not any(each.overlaps(pattern) for each in denied)
         return Verdict.ALLOWED if isWhole else Verdict.FILTERED
 
     def __eq__(self, other: object) -> bool:
@@ -91,14 +93,24 @@ class Gate:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _concerning(entries: Iterable[bytes], queue: bytes) -> list[bytes]:
+def _tablesOf(entries: Iterable[bytes]) -> dict[bytes, PatternTable]:
     """
-    The patterns of the entries for a queue group, or for none.
+    The patterns of the entries for each queue group; of those without one under an empty name.
     """
-    parts = (each.partition(b" ") for each in entries)
+    patterns: dict[bytes, list[bytes]] = {}
+    for each in entries:
+        pattern, _, group = each.partition(b" ")
+        patterns.setdefault(group, []).append(pattern)
+    return {group: PatternTable(some) for group, some in patterns.items()}
+
+
+def _concerning(tables: Mapping[bytes, PatternTable], queue: bytes) -> list[PatternTable]:
+    """
+    The tables for a queue group, or for none.
+    """
     return [
-        pattern
-        for pattern, _, group in parts
+        table
+        for group, table in tables.items()
         if not group or (queue and queueMatches(queue, group))
     ]
 

@@ -14,6 +14,7 @@ patterns need not be valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 
 from natsbroker.steps import Steps, pieces
@@ -266,6 +267,12 @@ class PatternTable:
         """
         return self._found(pattern, compared)
 
+    def overlaps(self, pattern: bytes) -> bool:
+        """
+        Whether the pattern overlaps with one of the patterns.
+        """
+        return any(self._hits(pattern.split(b"."), compared))
+
     def containing(self, pattern: bytes) -> list[int]:
         """
         The places of the patterns that the pattern lies within.
@@ -276,15 +283,16 @@ class PatternTable:
     def _found(
         self, pattern: bytes, relation: Callable[[Shape, Shape], list[int] | None]
     ) -> list[int]:
-        tokens = pattern.split(b".")
+        return sorted(chain.from_iterable(self._hits(pattern.split(b"."), relation)))
+
+    def _hits(
+        self, tokens: list[bytes], relation: Callable[[Shape, Shape], list[int] | None]
+    ) -> Iterator[Sequence[int]]:
         mine = shapeOf(tokens)
-        places: list[int] = []
         for shape in self._groups:
             positions = relation(mine, shape)
             if positions is not None:
-                table = self._table(shape, tuple(positions))
-                places += table.get(keyOf(positions)(tokens), ())
-        return sorted(places)
+                yield self._table(shape, tuple(positions)).get(keyOf(positions)(tokens), ())
 
     def _table(self, shape: Shape, positions: tuple[int, ...]) -> dict[Hashable, list[int]]:
         table = self._tables.get((shape, positions))

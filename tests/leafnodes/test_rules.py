@@ -4,6 +4,8 @@ What may pass between a hub and a spoke.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,10 +18,11 @@ from natsbroker.leafnodes.rules import (
     permissionsOf,
     spokeRules,
 )
-from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.grammar import hasWildcard, isSubset, matches, overlaps
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.testing.strategies import literalSubjects, patterns
 from natsbroker.wire.grants import Grant
+from tests.counting import callsOf
 
 PATTERNS = st.lists(patterns(), max_size=3)
 
@@ -167,3 +170,44 @@ class TestJetStream:
         """The system account's traffic passes within one domain."""
         found = domainDenials("SYS", "SYS", domains, extends, defaults)
         assert found == (CLIENTS + SERVERS if isApart else ())
+
+
+@given(
+    st.none() | PATTERNS,
+    PATTERNS,
+    patterns(),
+    st.sampled_from([b"", b"q", b"v1"]),
+)
+def test_verdict(
+    allow: list[bytes] | None, deny: list[bytes], pattern: bytes, queue: bytes
+) -> None:
+    """The verdict on a pattern is that of comparing it with each entry."""
+    allow = allow and [*allow, allow[0] + b" q"]
+    deny += [each + b" v1" for each in deny[:1]]
+
+    def concerned(entries: list[bytes]) -> list[bytes]:
+        parts = (each.partition(b" ") for each in entries)
+        return [each for each, _, group in parts if group in (b"", queue)]
+
+    denied = concerned(deny)
+    allowed = [b">"] if allow is None else concerned(allow)
+    isWhole = any(isSubset(pattern, each) for each in allowed)
+    isPart = isWhole or any(overlaps(pattern, each) for each in allowed)
+    if any(isSubset(pattern, each) for each in denied) or not isPart:
+        expected = Verdict.DENIED
+    elif isWhole and not any(overlaps(pattern, each) for each in denied):
+        expected = Verdict.ALLOWED
+    else:
+        expected = Verdict.FILTERED
+    if hasWildcard(pattern):
+        assert Gate(allow, deny).verdict(pattern, queue) is expected
+
+
+def test_verdictWork() -> None:
+    """The verdict on a pattern costs the same with any number of entries."""
+    calls = []
+    for count in (100, 4000):
+        gate = Gate([b"a.%d" % each for each in range(count)], [b"d.*.%d" % count])
+        gate.verdict(b"a.*")
+        calls.append(callsOf(partial(gate.verdict, b"a.*")))
+    assert calls[0] == calls[1] > 0

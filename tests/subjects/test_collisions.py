@@ -117,5 +117,6 @@ def test_table(patterns: list[bytes], pattern: bytes) -> None:
     table, places = PatternTable(patterns), range(len(patterns))
     overlapping = [place for place in places if overlaps(pattern, patterns[place])]
     assert table.overlapping(pattern) == overlapping
+    assert table.overlaps(pattern) == bool(overlapping)
     containing = [place for place in places if isSubset(pattern, patterns[place])]
     assert table.containing(pattern) == containing
