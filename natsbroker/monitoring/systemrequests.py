@@ -195,7 +195,7 @@ def _requestor(message: Message) -> str:
     try:
         headers = Headers.fromBlock(message.body[: message.headerLength])
         info = json.loads(headers.get(HEADER.decode()) or "{}")
-    except (HeaderError, ValueError):
+    except (HeaderError, ValueError, RecursionError):
         return ""
     name = (info.get("svc") or info.get("acc")) if isinstance(info, dict) else ""
     return name if isinstance(name, str) else ""

@@ -107,7 +107,7 @@ class PeerChannel:
         head, _, body = message.payload.partition(b"\n")
         try:
             fields = json.loads(head)
-        except ValueError:
+        except (ValueError, RecursionError):
             return  # Another program of the system account sent it.
         if "re" in fields:
             if fields["re"] in self._waiting:

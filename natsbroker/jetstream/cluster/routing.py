@@ -122,5 +122,5 @@ def _placementIn(body: bytes) -> Placement | None:
         found = config.get("config", config)["placement"]
         tags = tuple(map(str, found.get("tags") or ()))
         return Placement(str(found.get("cluster", "")), tags)
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

@@ -120,7 +120,7 @@ def _parseNak(argument: bytes) -> Ack:
             delay = _delayOf(json.loads(text))
         else:
             delay = nanosecondsFrom(text.decode())
-    except ValueError:
+    except (ValueError, RecursionError):
         return Ack(AckKind.NAK, isMalformed=True)
     return Ack(AckKind.NAK, delay=delay)
 

@@ -65,7 +65,7 @@ def readConsumer(name: str, document: bytes) -> tuple[ConsumerConfig, ConsumerSt
         found = json.loads(document)
         if not isinstance(found, dict):
             raise TypeError("not an object")
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InvalidArchive(_undecoded(name, _reason(document, error))) from error
     for key in ("config", "state"):
         if found.get(key) is None:

@@ -215,7 +215,7 @@ def _stateOf(record: Record) -> CounterState:
     total = _totalOf(record.payload)
     try:
         sources = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return broken
     if total is None or not _areSources(sources):
         return broken
@@ -228,7 +228,7 @@ def _totalOf(payload: bytes) -> Decimal | None:
     """
     try:
         value = json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     total = value.get("val", "0") if isinstance(value, dict) else None
     if not isinstance(total, str) or not _NUMBER.fullmatch(total.encode()):

@@ -402,7 +402,7 @@ class OriginReader:
             error = answer.get("error")
             before = 0 if error else int(answer["delivered"]["stream_seq"])
             pending = 0 if error else int(answer["num_pending"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.failed()
             return
         if error:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import DeferredLock
 
+from natsbroker.jetstream.cluster.routing import _placementIn
 from natsbroker.jetstream.streams.stream import logName
 from tests.jetstream.cluster.support import ClusterStage, SharedStore
 
@@ -136,3 +137,9 @@ def test_deleted() -> None:
         assert stage.ask("STREAM.DELETE.A")["success"]
         assert stage.ask("STREAM.INFO.A")["error"]["err_code"] == 10059
     stage.end()
+
+
+def test_deeplyNested() -> None:
+    """A request that is nested too deeply for a look at its placement has its answer."""
+    body = b'{"name":"S","x":' + b"[" * 2000 + b"]" * 2000 + b"}"
+    assert _placementIn(body) is None

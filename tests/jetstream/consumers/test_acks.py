@@ -51,6 +51,7 @@ def test_noDelivery(numbers: bytes) -> None:
         (b"-NAK {}", Ack(AckKind.NAK, delay=0)),
         (b"-NAK zork", Ack(AckKind.NAK, isMalformed=True)),
         (b'-NAK {"delay": "x"}', Ack(AckKind.NAK, isMalformed=True)),
+        (b'-NAK {"delay":' + b"[" * 2000 + b"]" * 2000 + b"}", Ack(AckKind.NAK, isMalformed=True)),
         (b'-NAK {"delay": true}', Ack(AckKind.NAK, isMalformed=True)),
         (b"+TERM", Ack(AckKind.TERMINATE)),
         (b"+TERM because ", Ack(AckKind.TERMINATE, reason="because")),

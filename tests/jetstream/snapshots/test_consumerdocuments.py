@@ -63,6 +63,7 @@ def test_unused() -> None:
     "document",
     [
         b"[]",
+        b"[" * 2000 + b"]" * 2000,
         b'{"config":{"name":1},"state":{}}',
         b'{"config":{},"state":[]}',
         b'{"config":{},"state":{"delivered":{"consumer_seq":-1}}}',

@@ -71,6 +71,8 @@ class TestTotals:
             (b"", b"[]"),
             (b"", b'{"val":1}'),
             (b"", b'{"val":"1.5"}'),
+            (b"", b"[" * 2000 + b"]" * 2000),
+            (b"NATS/1.0\r\nNats-Counter-Sources: %b\r\n\r\n" % (b"[" * 2000), b'{"val":"1"}'),
             (b"NATS/1.0\r\nNats-Counter-Sources: 1\r\n\r\n", b'{"val":"1"}'),
             (b'NATS/1.0\r\nNats-Counter-Sources: {"a":{"b":1}}\r\n\r\n', b'{"val":"1"}'),
         ],
