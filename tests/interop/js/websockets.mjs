@@ -1,7 +1,9 @@
 // What the interop tests do with nats.js over WebSocket: node websockets.mjs PACKAGE URL...
-// Node.js 20 and 21 have WebSocket behind a flag. Prints one JSON object for each URL.
+// Prints one JSON object for each URL.
 
 const [package_, ...urls] = process.argv.slice(2);
+// Node.js has WebSocket since 22. Debian 12 has 18.
+globalThis.WebSocket ??= (await import("ws")).WebSocket;
 const nats = await import(package_);
 
 const COUNT = 200;
