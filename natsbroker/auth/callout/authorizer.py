@@ -90,7 +90,7 @@ class CalloutAuthorizer(Revocations):
         service, user = self._service, answer.user
         asked = service.account
         now = self._callouts.now()
-        if not answer.isSealed and answer.signer != service.issuer:
+        if not answer.isFrom({service.issuer}):
             raise self._callouts.denied("Auth callout signing key is unknown")
         until = self._callouts.checked(lambda: stayOf(user, asked, now))
         if user.issuerAccount:

@@ -74,8 +74,7 @@ class CalloutDelegate:
     ) -> Deferred[Grant]:
         user = answer.user
         asked = account.token.subject
-        isOurs = answer.signer == asked or answer.signer in account.signers
-        if not answer.isSealed and not isOurs:
+        if not answer.isFrom({asked, *account.signers}):
             raise self._callouts.denied("Auth callout signing key is unknown")
         wanted = user.account
         if wanted != asked and not account.external.allows(wanted):

@@ -9,7 +9,7 @@ that user key; anything else denies, with nats-server's texts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +115,9 @@ _JWT = b"eyJ"
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
     """
-    @ivar isSealed: whether it was encrypted for this server.
+    @ivar issuer: the key that signed it.
+    @ivar issuerAccount: the account that it claims to be signed for; empty for none.
+    @ivar isSealed: whether it was encrypted for this server, which only the service can do.
     """
 
     user: UserClaims
@@ -123,9 +125,13 @@ class AuthorizationResponse:
     issuerAccount: str
     isSealed: bool
 
-    @property
-    def signer(self) -> str:
-        return self.issuerAccount or self.issuer
+    def isFrom(self, keys: Collection[str]) -> bool:
+        """
+        @param keys: of the service.
+        """
+        # Anybody can claim an account; only the signature proves one.
+        isSigned = self.issuer in keys and (self.issuerAccount or self.issuer) in keys
+        return self.isSealed or isSigned
 
 
 def readAnswer(

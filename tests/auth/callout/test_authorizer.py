@@ -183,14 +183,18 @@ class TestGrants:
         """What is not right lets nobody in."""
         assert words in str(self.granted(**claims))
 
-    def test_otherSigner(self) -> None:
-        """An answer that another account signed lets nobody in, unless it was sealed for us."""
+    @pytest.mark.parametrize("claims", [{}, {"issuer_account": ISSUER.key}])
+    def test_otherSigner(self, claims: dict[str, Any]) -> None:
+        """
+        An answer that another account signed lets nobody in, whatever account it names, unless it
+        was sealed for us.
+        """
         other = Account(Operator())
         world = World(xkey=CURVE.key)
 
         def decide(question: Question) -> bytes:
             user = question.user(ISSUER, aud="APP", iat=1)
-            return question.response(other, {"jwt": user}, iat=1)
+            return question.response(other, {"jwt": user, **claims}, iat=1)
 
         world.decide = decide
         assert "signing key is unknown" in str(world.ask())

@@ -76,6 +76,22 @@ def letIn(
     return question.response(answerer, said, iat=1)
 
 
+def answered(question: Question, answerer: KeyPair, account: str) -> bytes:
+    """
+    An answer that lets somebody in and claims to be signed for an account.
+    """
+    said = {"jwt": question.user(APP, None, iat=1), "issuer_account": account}
+    return question.response(answerer, said, iat=1)
+
+
+@pytest.mark.parametrize("answerer", [AUTH, AUTH.signing], ids=["account", "signing"])
+def test_answerer(answerer: KeyPair) -> None:
+    """The service's account or one of its signing keys signs the answer, and may name it."""
+    world = World()
+    world.decide = lambda question: answered(question, answerer, AUTH.key)
+    assert world.ask().account == APP.key
+
+
 def test_question() -> None:
     """The request goes to the service's account, with the user JWT and its claims."""
     world = World()
@@ -130,6 +146,8 @@ def test_signingKey(signer: KeyPair) -> None:
         (lambda question: letIn(question, OTHER), "not permitted as valid account option"),
         (lambda question: letIn(question, Account(OPERATOR)), "not permitted"),
         (lambda question: letIn(question, APP, Account(OPERATOR)), "signing key is unknown"),
+        (lambda question: answered(question, OTHER, AUTH.key), "signing key is unknown"),
+        (lambda question: answered(question, AUTH, OTHER.key), "signing key is unknown"),
         (
             lambda question: letIn(question, OTHER, nats={"issuer_account": APP.key}),
             "the issuer of the user's JWT is not known to its account",

@@ -156,10 +156,10 @@ def read(data: bytes, unseal: Any = None) -> AuthorizationResponse:
 def test_letsIn() -> None:
     """An answer says who is let in, and who says so."""
     found = read(answer())
-    assert (found.user.token.audience, found.signer) == ("APP", ISSUER.key)
+    assert (found.user.token.audience, found.issuer) == ("APP", ISSUER.key)
     assert not found.isSealed
     signed = read(answer({"jwt": jwt(), "issuer_account": ISSUER.key}, ISSUER.signing))
-    assert (signed.issuer, signed.signer) == (ISSUER.signing.key, ISSUER.key)
+    assert (signed.issuer, signed.issuerAccount) == (ISSUER.signing.key, ISSUER.key)
 
 
 def test_sealed() -> None:
