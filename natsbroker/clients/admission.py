@@ -18,6 +18,7 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.login import Login
 from natsbroker.clients.publishing import PublishRules
 from natsbroker.clients.subscriptions import SubscriptionTable
+from natsbroker.wire.connect import namesAccount
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()
@@ -101,7 +102,7 @@ class Admission:
         return self._review(grant, denial)
 
     def _admit(self, grant: Grant | None, options: Mapping[str, Any]) -> EndedSubscriptions | None:
-        if grant is None or options["account"] or options["new_account"]:
+        if grant is None or namesAccount(options):
             raise LoginRefused(errors.AUTHORIZATION)
         before = self.grant
         if before is not None:

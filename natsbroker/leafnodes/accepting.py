@@ -23,7 +23,7 @@ from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.rules import encoded, hubRules, permissionsOf, spokeRules
 from natsbroker.links.compression import OFF, UNSUPPORTED
 from natsbroker.wire import ops
-from natsbroker.wire.connect import infoLine, parseConnect
+from natsbroker.wire.connect import infoLine, namesAccount, parseConnect
 from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.serverinfo import LeafConnect, ServerDocument, parseDocument, parseLeafConnect
@@ -130,7 +130,7 @@ class AcceptedLeaf(LeafLink):
             self.context.reactor.callLater(0, self.proceed)
 
     def _letIn(self, grant: Grant | None) -> None:
-        if grant is None:
+        if grant is None or namesAccount(self._options or {}):
             self._refuse()
             return
         error = self._problem()

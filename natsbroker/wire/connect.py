@@ -40,6 +40,14 @@ DEFAULTS: Mapping[str, Any] = {
 _OBJECTS = frozenset({"import", "export"})
 
 
+def namesAccount(options: Mapping[str, Any]) -> bool:
+    """
+    @return: whether the peer chooses its account in CONNECT, which nats-server once allowed and now
+        refuses.
+    """
+    return bool(options.get("account") or options.get("new_account"))
+
+
 def parseJSON(text: bytes, makeObject: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     """
     @param makeObject: makes an object of its members; by default a dictionary.

@@ -100,6 +100,20 @@ class TestLettingIn:
         assert wire.closed == "Authentication Failure"
         assert broker.advisories == [LeafRefused(1, "127.0.0.9", "Authentication Failure")]
 
+    @pytest.mark.parametrize(
+        "chosen", [{"account": "A"}, {"account": "B", "cluster": "a b"}, {"new_account": True}]
+    )
+    def test_account(self, chosen: dict[str, Any]) -> None:
+        """The grant alone names the account: a peer that chooses one is rejected, as a client is."""
+        broker = Broker()
+        wire = broker.accepted()
+        wire.take()
+        wire.send(connect(user="u", **chosen) + b"LS+ foo\r\n")
+        assert wire.lines() == [b"-ERR 'Authorization Violation'"]
+        assert wire.closed == "Authentication Failure"
+        assert not broker.buses.counts["A"]
+        assert broker.advisories == [LeafRefused(1, "127.0.0.9", "Authentication Failure")]
+
     def test_later(self) -> None:
         """An answer may take its time; nothing is read meanwhile."""
         broker = Broker()
