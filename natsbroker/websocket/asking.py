@@ -78,8 +78,9 @@ class ClientHandshake:
         try:
             self._http.receive_data(data)
             event = self._http.next_event()
-        except h11.RemoteProtocolError as error:
-            raise HandshakeError(str(error)) from error
+        except h11.RemoteProtocolError:
+            # Without the exception and its text, which repeats a line of the answer.
+            raise HandshakeError("the answer is not HTTP") from None
         if event is h11.NEED_DATA:
             return
         if not isinstance(event, h11.InformationalResponse):

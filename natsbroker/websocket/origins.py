@@ -78,8 +78,8 @@ class OriginCheck:
             own = "https" if isTLS else "http"
             if self.isSame and given != Origin(own, *_place(host, own)):
                 return "not same origin"
-        except ValueError as error:
-            return str(error)
+        except ValueError:
+            return "not an http or https URL"
         if self.allowed and given not in self.allowed:
             return "not in the allowed list"
         return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -23,8 +24,9 @@ import h11
 from natsbroker.websocket.deflate import NAME, OFFER
 from natsbroker.websocket.origins import OriginCheck
 
-#: How many bytes the headers of a request may have.
+#: How many bytes the headers of a request may have, and how many there may be.
 _LARGEST = 1 << 16
+_MOST = 1000
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -117,7 +119,9 @@ class ServerHandshake:
                 event = self._http.next_event()
                 if isinstance(event, h11.Request):
                     self._request = event
-                    _checkLine(event)
+                    _check(event)
+                    if _hasBody(event) and event.method == b"GET":
+                        answer += self._answered()
                 elif isinstance(event, h11.EndOfMessage):
                     answer += self._answered()
                 elif event is h11.NEED_DATA or event is h11.PAUSED:
@@ -125,9 +129,14 @@ class ServerHandshake:
                 elif isinstance(event, h11.ConnectionClosed):
                     self.isOver = True
         except h11.RemoteProtocolError as error:
-            self._report(str(error))
+            line = _unreadable(HTTPStatus(error.error_status_hint), str(error))
+            # Not the exception's text: it repeats the line, perhaps one with a password.
+            self._report(f"websocket handshake error: {line}")
             self.isOver = True
-            answer += _unreadable(HTTPStatus(error.error_status_hint), str(error))
+            answer += (
+                f"HTTP/1.1 {line}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                f"Connection: close\r\n\r\n{line}"
+            ).encode("ascii")
         return answer
 
     def _answered(self) -> bytes:
@@ -154,6 +163,9 @@ class ServerHandshake:
             raise HandshakeRefused(HTTPStatus.NOT_FOUND, "mqtt websocket endpoint not enabled")
         if request.method != b"GET":
             raise HandshakeRefused(HTTPStatus.METHOD_NOT_ALLOWED, "request method must be GET")
+        if _hasBody(request):
+            # The two sides of a proxy could disagree where the frames begin.
+            raise HandshakeRefused(HTTPStatus.BAD_REQUEST, "request with a body")
         if not headers.first("host"):
             raise HandshakeRefused(HTTPStatus.BAD_REQUEST, "'Host' missing in request")
         for name, token in (("Upgrade", "websocket"), ("Connection", "upgrade")):
@@ -240,15 +252,29 @@ class ServerHandshake:
         return b"".join(part for part in parts if part)
 
 
-def _checkLine(request: h11.Request) -> None:
+def _hasBody(request: h11.Request) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+        for name, value in request.headers
+    )
+
+
+def _check(request: h11.Request) -> None:
     """
-    @raise h11.RemoteProtocolError: for a first line that h11 takes and Go's library does not.
+    @raise h11.RemoteProtocolError: for a first line or headers that h11 takes and Go's library does
+        not, or for too many headers.
     """
     if not request.http_version.startswith(b"1."):
         raise h11.RemoteProtocolError(_VERSION, HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
     if request.method != b"OPTIONS" and not urlsplit(request.target).path.startswith(b"/"):
         raise h11.RemoteProtocolError("a path that does not begin with a slash")
+    if len(request.headers) > _MOST:
+        raise h11.RemoteProtocolError("too many", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+    if any(_CONTROL.search(value) for _, value in request.headers):
+        raise h11.RemoteProtocolError("control bytes in a header")
 
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 _VERSION = "unsupported protocol version"
 
@@ -256,16 +282,12 @@ _VERSION = "unsupported protocol version"
 _DETAILS = {_VERSION: _VERSION, "Missing mandatory Host: header": "missing required Host header"}
 
 
-def _unreadable(status: HTTPStatus, problem: str) -> bytes:
+def _unreadable(status: HTTPStatus, problem: str) -> str:
     """
-    The answer to what is no request, in the words of Go's library.
+    @return: the status line for what is no request, in the words of Go's library.
     """
     detail = _DETAILS.get(problem)
-    line = f"{int(status)} {status.phrase}" + (f": {detail}" if detail else "")
-    return (
-        f"HTTP/1.1 {line}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Connection: close\r\n\r\n{line}"
-    ).encode("ascii")
+    return f"{int(status)} {status.phrase}" + (f": {detail}" if detail else "")
 
 
 _EXTENSIONS = "sec-websocket-extensions"

@@ -74,7 +74,7 @@ class TestAnswer:
             (answer(accept="x"), "invalid websocket connection"),
             (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "invalid websocket"),
             (answer().replace(b"Upgrade: websocket", b"Upgrade: other"), "invalid websocket"),
-            (b"INFO {}\r\n\r\n", "illegal status line"),
+            (b"INFO {}\r\n\r\n", "^the answer is not HTTP$"),
             (answer("Sec-WebSocket-Extensions: permessage-deflate\r\n"), "compression negotiation"),
         ],
     )

@@ -193,6 +193,68 @@ class TestRefusing:
         assert handshake.reports == [f"websocket handshake error: {reason}"]
         assert handshake.upgrade is None
 
+    @pytest.mark.parametrize(
+        ("header", "value"),
+        [("Content-Length", "2"), ("Content-Length", "002"), ("Transfer-Encoding", "Chunked")],
+    )
+    def test_body(self, header: str, value: str) -> None:
+        """
+        A request with a body is refused before the body comes, and what comes is not taken for
+        another request or for frames.
+        """
+        handshake = Handshake()
+        assert handshake.received(asking({header: value})) == refusal("400 Bad Request")
+        assert handshake.isOver
+        assert handshake.received(asking()) == b""
+        assert handshake.upgrade is None
+        assert handshake.reports == ["websocket handshake error: request with a body"]
+
+    def test_noBody(self) -> None:
+        """A length of nothing is no body."""
+        assert upgraded({"Content-Length": "0"}) == Upgrade()
+
+    @pytest.mark.parametrize("more", [1000 - len(HEADERS), 1001 - len(HEADERS)])
+    def test_headers(self, more: int) -> None:
+        """A thousand headers are read, and not one more."""
+        handshake = Handshake()
+        answer = handshake.received(asking({f"X{number}": "" for number in range(more)}))
+        isTooMany = len(HEADERS) + more > 1000
+        assert answer.startswith(b"HTTP/1.1 431 " if isTooMany else AGREED)
+        assert handshake.isOver is isTooMany
+
+    @pytest.mark.parametrize("value", ["\x01", "a\x1bb", "\x7f", "\x0b", "\x00"])
+    def test_control(self, value: str) -> None:
+        """Control bytes in a header are refused."""
+        handshake = Handshake()
+        assert handshake.received(asking({"X": f"a{value}b"})).startswith(b"HTTP/1.1 400 ")
+        assert handshake.isOver
+        assert handshake.upgrade is None
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            asking({"Cookie": "token=canary\x01"}),
+            asking({"Cookie": "token=canary\x00"}),
+            asking({"Cookie\x01": "token=canary"}),
+            asking({"Cookie token=canary": ""}),
+            asking({"Content-Length": "canary"}),
+            asking({"Transfer-Encoding": "canary"}),
+            asking({"Origin": "canary"}),
+            asking({"Host": "canary:canary", "Origin": "http://good"}),
+            asking({"Sec-WebSocket-Key": "canary"}),
+            asking(line="GET /?token=canary HTTP/1.1 x"),
+            asking(line="canary"),
+            b"GET / HTTP/1.1\r\n canary\r\n\r\n",
+        ],
+    )
+    def test_secrets(self, data: bytes) -> None:
+        """What a client sent does not reach the log, nor any answer."""
+        handshake = Handshake(origins=OriginCheck.fromSettings(True, ["http://good"]))
+        answer = handshake.received(data)
+        assert answer.startswith(b"HTTP/1.1 4") or answer.startswith(b"HTTP/1.1 501 ")
+        assert handshake.reports
+        assert "canary" not in f"{answer!r}{handshake.reports}"
+
     def test_asksAgain(self) -> None:
         """After a refusal the connection may ask again."""
         handshake = Handshake()

@@ -48,6 +48,7 @@ REQUESTS: dict[str, bytes] = {
     "no slash": asking(line="GET foo HTTP/1.1"),
     "absolute": asking(line="GET http://localhost/ HTTP/1.1"),
     "no header": b"GET / HTTP/1.1\r\nHost: x\r\nfoo bar\r\n\r\n",
+    "control byte": asking({"X": "a\x01b"}),
     "no masking": asking({"Nats-No-Masking": "true"}),
     "compression": asking({"Sec-WebSocket-Extensions": "permessage-deflate"}),
     "early": asking() + b"\x81\x80\0\0\0\0",
