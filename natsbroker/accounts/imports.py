@@ -20,11 +20,12 @@ from natsbroker.accounts.relays import (
     relaySubscription,
 )
 from natsbroker.accounts.settings import STREAM, ServiceExport
-from natsbroker.accounts.tracing import MessageTrace, disabled, text, withTraceHeader
+from natsbroker.accounts.tracing import MessageTrace, disabled, withTraceHeader
 from natsbroker.accounts.withdrawn import isPull
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
+from natsbroker.wire.text import decoded
 from natsbroker.wire.tracing import DEST
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
@@ -74,7 +75,8 @@ class ImportedService(ImportHop, Relay):
         subject = exporter.mapped(self._renaming.toTheirs(message.subject))
         trace = message.trace
         if trace is not None:
-            trace.add("si", acc=exporter.name, **{"from": text(message.subject)}, to=text(subject))
+            names = {"from": decoded(message.subject), "to": decoded(subject)}
+            trace.add("si", acc=exporter.name, **names)
             if trace.isOnly and not export.allow_trace:
                 return False
         origin, latency, reply, answer = originOf(message), export.latency, message.reply, None

@@ -16,6 +16,7 @@ from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.settings import Latency, bytesOf
 from natsbroker.wire.clientinfo import compact, described, eventId
 from natsbroker.wire.instants import instant
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
 
 #: The headers that made a request be measured; none if it was chance.
@@ -47,7 +48,7 @@ def sampled(latency: Latency, message: Message, random: Random) -> Headers | Non
 def _headersOf(message: Message) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for line in message.headers.split(b"\r\n")[1:]:
-        name, colon, value = line.decode("utf-8", "replace").partition(":")
+        name, colon, value = decoded(line).partition(":")
         if colon:
             canonical = "-".join([part.capitalize() for part in name.split("-")])
             found.setdefault(canonical, []).append(value.strip())

@@ -22,11 +22,11 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.relays import ImportPath, Relay
-from natsbroker.accounts.tracing import text
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.subjects.renaming import Renaming, intersection
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
 
 #: Links whose peers have subscribers of their own. Members of the cluster, and of other clusters,
@@ -89,7 +89,7 @@ class _ShadowRelay(Relay):
             message = message.readdressed(renaming.toOurs(message.subject), message.reply)
         trace = message.trace
         if trace is not None:
-            trace.add("se", acc=self._importer.name, to=text(message.subject))
+            trace.add("se", acc=self._importer.name, to=decoded(message.subject))
             trace.pattern = self._pattern
             if not self._allowsTrace:
                 trace.pattern = b""

@@ -28,6 +28,7 @@ from natsbroker.monitoring.queries import (
 )
 from natsbroker.monitoring.rows import Row, subscriptionRow
 from natsbroker.subjects.grammar import isSubset, isValidLiteral, matches
+from natsbroker.wire.text import encoded
 from natsbroker.wire.values import Kind
 
 #: The subscriptions that one step reads, the rows that one step makes, and how often a walk begins
@@ -58,7 +59,7 @@ class SubscriptionQuery:
         offset = max(integer(query, "offset"), 0)
         limit = limitFrom(query)
         test = text(query, "test")
-        if test and not isValidLiteral(test.encode("utf-8", "replace")):
+        if test and not isValidLiteral(encoded(test)):
             problem = "invalid test subject, must be valid publish subject"
             raise BadQuery(f"{problem}: {repeated(test)}")
         return cls(subs, offset, limit, test, text(query, "acc"), flag(query, "clients"))
@@ -81,7 +82,7 @@ class Subsz:
         @param name: of an account.
         @param queue: only those of this queue group; empty for all.
         """
-        wanted = subject.encode("utf-8", "replace")
+        wanted = encoded(subject)
         isLiteral = isValidLiteral(wanted)
         count = 0
         for account in [each for each in self._accounts if each.name == name]:
@@ -119,7 +120,7 @@ def _listed(
     rows: list[dict[str, Any] | None] = []
     end = wanted.offset + wanted.limit
     for account in accounts:
-        found = yield from _local(account, wanted.test.encode("utf-8", "replace"))
+        found = yield from _local(account, encoded(wanted.test))
         if wanted.clients:
             found = [each for each in found if _cid(each)]
         for each in found[max(wanted.offset - total, 0) : max(end - total, 0)]:

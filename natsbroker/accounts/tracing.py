@@ -14,6 +14,7 @@ from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.clientinfo import compact
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.instants import instant
+from natsbroker.wire.text import decoded
 from natsbroker.wire.tracing import (
     DEST,
     DISABLED,
@@ -108,7 +109,7 @@ class MessageTrace:
             cid=peer.cid,
             name=peer.name,
             acc=self.account,
-            subj=text(message.subject),
+            subj=decoded(message.subject),
         )
 
     def add(self, eventType: str, **members: Any) -> dict[str, Any]:
@@ -140,8 +141,8 @@ class MessageTrace:
             cid=peer.cid,
             name=peer.name,
             acc=account if isClient and account != self.account else "",
-            sub=text(shown) if isClient else "",
-            queue=text(queue) if isClient else "",
+            sub=decoded(shown) if isClient else "",
+            queue=decoded(queue) if isClient else "",
             error=error,
         )
 
@@ -162,7 +163,7 @@ class MessageTrace:
             kind=peer.kind,
             cid=peer.cid,
             name=peer.name,
-            hop=text(hop),
+            hop=decoded(hop),
             acc=account if isOther else "",
             error=error,
         )
@@ -176,7 +177,7 @@ class MessageTrace:
         """
         if subject != message.subject:
             message.subject = subject
-            self.add("sm", to=text(subject))
+            self.add("sm", to=decoded(subject))
 
     def hold(self) -> None:
         """
@@ -305,10 +306,6 @@ def disabled(message: Message) -> Message:
     @return: a copy that no server traces.
     """
     return withTraceHeader(message, DEST, DISABLED)
-
-
-def text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 def contentEncoded(document: bytes, accepted: str) -> tuple[bytes, bytes]:

@@ -4,7 +4,6 @@ Answers to requests on a bus, in JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
+from natsbroker.wire.connect import writeJSON
 from natsbroker.wire.values import Message
 
 _log = Logger()
@@ -67,5 +67,5 @@ class RequestResponder:
             self._bus.publish(answer)
             return
         if not isinstance(answer, bytes):
-            answer = json.dumps(answer, separators=(",", ":")).encode("utf-8")
+            answer = writeJSON(answer)
         self.say(reply, answer)

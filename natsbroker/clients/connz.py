@@ -15,7 +15,7 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.selection import Chosen, Selection, accountOf, choose
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import decoded, instant
+from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import Query, flag
 from natsbroker.monitoring.rows import (
     Row,
@@ -27,6 +27,7 @@ from natsbroker.monitoring.rows import (
     trafficMembers,
 )
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, Security
+from natsbroker.wire.text import decoded
 
 #: The bytes that a subscription counts besides its subject, queue group and sid.
 _EACH = 48

@@ -26,6 +26,7 @@ from natsbroker.subjects import grammar
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.dialects import client
 from natsbroker.wire.grants import Grant
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.clients.session")
@@ -201,7 +202,7 @@ class ClientOperations(PeerSession):
         """
 
     def _peerFailed(self, text: bytes) -> None:
-        told = text[:256].decode("utf-8", "replace")
+        told = decoded(text[:256])
         _log.error("{client} - Client Error {text}", client=str(self), text=told)
         self.close(errors.PEER_ERROR)
 

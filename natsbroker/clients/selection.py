@@ -26,6 +26,7 @@ from natsbroker.monitoring.queries import (
 )
 from natsbroker.subjects import grammar
 from natsbroker.wire.grants import GLOBAL_ACCOUNT
+from natsbroker.wire.text import encoded
 
 #: How many connections, subscriptions and ranks are gone through in one step.
 _STEP = 64
@@ -178,7 +179,7 @@ def choose(
 
 
 def _overlaps(chosen: Chosen, facts: ConnectionFacts, subject: str) -> Generator[bytes, None, bool]:
-    wanted = subject.encode("utf-8", "replace")
+    wanted = encoded(subject)
     if not grammar.isValidSubject(wanted):
         return False
     if chosen.session is None:

@@ -32,6 +32,7 @@ from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.lines import Frame
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import ClientInfo
 
 _log = Logger()
@@ -279,7 +280,7 @@ class ClientSession(ClientOperations):
         self.say(line)
         _log.info(
             "Removed sub {what} for User {user} - not authorized",
-            what=line[len(_REMOVED) : -3].decode("utf-8", "replace"),
+            what=decoded(line[len(_REMOVED) : -3]),
             user=inQuotes(self.grant.user if self.grant is not None else ""),
         )
 

@@ -15,6 +15,7 @@ from natsbroker.auth.responder import Describe, RequestResponder
 from natsbroker.clients.session import ClientSession
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
 
 SUBJECT = b"$SYS.REQ.USER.INFO"
@@ -69,4 +70,4 @@ def _listed(rules: PermissionSet | SubscribePermissions | None) -> dict[str, lis
 
 
 def _texts(entries: Iterable[bytes]) -> list[str]:
-    return sorted(entry.decode("utf-8", "replace") for entry in entries)
+    return sorted(decoded(entry) for entry in entries)

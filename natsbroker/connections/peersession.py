@@ -19,6 +19,7 @@ from twisted.logger import Logger
 
 from natsbroker import errors, hot
 from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
+from natsbroker.wire.text import decoded
 
 _log = Logger(namespace="natsbroker")
 
@@ -359,7 +360,7 @@ class PeerSession(ABC):
         """
         The text between the quotes of an C{-ERR} line, for the log.
         """
-        return line[6:-3].decode("utf-8", "replace")
+        return decoded(line[6:-3])
 
     def lost(self, reason: str = "Client Closed") -> None:
         """

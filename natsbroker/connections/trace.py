@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from natsbroker.connections.labels import inQuotes
 from natsbroker.wire import ops
 from natsbroker.wire.lines import Frame
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.trace")
@@ -32,7 +33,7 @@ def redactedConnect(argument: bytes) -> str:
     blotted out as a whole: nobody knows what stands in it.
     """
     try:
-        options = json.loads(argument.decode("utf-8", "replace"))
+        options = json.loads(decoded(argument))
     except (ValueError, RecursionError):
         return _REDACTED
     if not isinstance(options, dict):

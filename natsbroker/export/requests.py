@@ -15,6 +15,7 @@ from natsbroker.interfaces import IMessageBus, IOrigin
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
+from natsbroker.wire.text import encoded
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.export")
@@ -160,7 +161,7 @@ class ApiRequest:
         return self._bus.publishInternal(self._reply, answer) > 0
 
     def answer(self, fields: dict[str, Any]) -> bool:
-        return self.send(json.dumps(fields).encode("utf-8"))
+        return self.send(encoded(json.dumps(fields, ensure_ascii=False)))
 
     def refuse(self, reason: tuple[int, int, str], **values: object) -> None:
         self.answer(Refusal(reason, **values).answer())

@@ -43,6 +43,7 @@ from natsbroker.interfaces import (
 from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.stores import monotonicOf, wallClockOf
 from natsbroker.subjects.grammar import isValidSubject, matches
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.export")
@@ -114,8 +115,8 @@ class ExportService:
             return
         kind = f"{PREFIX}.{catalogue.kind}.".encode()
         verb, _, rest = message.subject[len(kind) :].partition(b".")
-        name = rest[len(catalogue.realm.encode()) + 1 :].decode("utf-8", "backslashreplace")
-        what = verb.decode("utf-8", "backslashreplace")
+        name = rest[len(catalogue.realm.encode()) + 1 :].decode("utf-8", "surrogateescape")
+        what = decoded(verb)
         request.attempt(lambda: self._serve(catalogue, what, name, message, request))
 
     def subscriptionEnded(self, tag: Any) -> None:

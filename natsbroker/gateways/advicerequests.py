@@ -25,6 +25,7 @@ from natsbroker.interfaces import ISubscriber, ISubscription
 from natsbroker.links.context import LinkDependencies
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.instants import instant
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.export")
@@ -71,7 +72,7 @@ class AdviceResponder(Service):
         verb = message.subject[len(_PREFIX) :].split(b".")[0]
         serve = self._verbs.get(verb)
         if serve is None:
-            raise Refusal(Reason.NO_REQUEST, verb=verb.decode("utf-8", "backslashreplace"))
+            raise Refusal(Reason.NO_REQUEST, verb=decoded(verb))
         return serve(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from natsbroker.config.tls import TLSSettings
 from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
-from natsbroker.monitoring.formats import decoded, instant, number
+from natsbroker.monitoring.formats import instant, number
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import (
     askedFor,
@@ -25,6 +25,7 @@ from natsbroker.monitoring.rows import (
     trafficMembers,
 )
 from natsbroker.monitoring.state import BrokerState
+from natsbroker.wire.text import decoded
 
 if TYPE_CHECKING:
     from natsbroker.gateways.registry import GatewayLink, GatewayRegistry

@@ -44,7 +44,7 @@ class StreamDirectory:
 
     def readSubjects(self, name: str) -> tuple[bytes, ...]:
         return tuple(
-            f"$JS.{domain}API.{request}.{name}".encode()
+            f"$JS.{domain}API.{request}.{name}".encode("utf-8", "surrogateescape")
             for domain in (("", f"{self.realm}.") if self._account.domain else ("",))
             for request in ("STREAM.MSG.GET", "DIRECT.GET")
         )

@@ -13,10 +13,11 @@ from natsbroker.config.tls import TLSSettings
 from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import decoded, instant, nanoseconds, number, roundTrip
+from natsbroker.monitoring.formats import instant, nanoseconds, number, roundTrip
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
 from natsbroker.monitoring.state import BrokerState
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:

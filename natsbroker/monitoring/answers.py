@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from natsbroker.monitoring.queries import Query
+from natsbroker.wire.text import encoded
 
 T = TypeVar("T")
 
@@ -166,7 +167,7 @@ def jsonAnswer(document: Any, status: int = 200) -> Answer:
 
 
 def textAnswer(status: int, text: str) -> Answer:
-    return Answer(status, PLAIN, iter([text.encode("utf-8", "replace")]))
+    return Answer(status, PLAIN, iter([encoded(text)]))
 
 
 def _paced(pieces: Iterator[str]) -> Generator[bytes, None, list[str]]:

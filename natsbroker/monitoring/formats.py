@@ -8,7 +8,7 @@ from __future__ import annotations
 from natsbroker.wire.durations import nanosecondsText
 from natsbroker.wire.instants import instant
 
-__all__ = ["decoded", "instant", "nanoseconds", "number", "roundTrip", "uptime"]
+__all__ = ["instant", "nanoseconds", "number", "roundTrip", "uptime"]
 
 
 def nanoseconds(seconds: float) -> int:
@@ -40,7 +40,3 @@ def roundTrip(seconds: float) -> str:
     if 1_000 < count < 1_000_000:
         count -= count % 1_000
     return nanosecondsText(count)
-
-
-def decoded(text: bytes) -> str:
-    return text.decode("utf-8", "replace")

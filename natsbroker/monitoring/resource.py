@@ -22,6 +22,7 @@ from natsbroker.monitoring.answers import Answer, textAnswer
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.site import METHODS, MonitorSite
 from natsbroker.monitoring.slices import Slices
+from natsbroker.wire.text import decoded
 
 _log = Logger()
 
@@ -67,11 +68,8 @@ class _Pages(Resource):
             return textAnswer(400, "Bad Request\n")
         if any(map(self._isForeign, hosts)):
             return textAnswer(403, "Host not allowed\n")
-        query = {
-            name.decode("utf-8", "replace"): values[0].decode("utf-8", "replace")
-            for name, values in request.args.items()
-        }
-        answer = self._model.answer(request.path.decode("utf-8", "replace"), query)
+        query = {decoded(name): decoded(values[0]) for name, values in request.args.items()}
+        answer = self._model.answer(decoded(request.path), query)
         return answer or textAnswer(404, "404 page not found\n")
 
     async def _answered(self, request: Any) -> None:

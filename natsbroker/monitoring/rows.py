@@ -11,8 +11,9 @@ from typing import Any
 
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.links.link import Link
-from natsbroker.monitoring.formats import decoded, instant, roundTrip, uptime
+from natsbroker.monitoring.formats import instant, roundTrip, uptime
 from natsbroker.monitoring.queries import Query, flag, text
+from natsbroker.wire.text import decoded
 
 Row = dict[str, Any]
 

@@ -18,10 +18,10 @@ from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBrokerHost, IBrokerService, IOptionsCheck, IPublishFilter
-from natsbroker.monitoring.formats import decoded
 from natsbroker.server.pluginoptions import PluginOptionError, PluginOptions
 from natsbroker.wire.grants import GLOBAL_ACCOUNT
 from natsbroker.wire.headers import HeaderError, Headers
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
 
 _MISSING = "needs OpenTelemetry: pip install 'natsbroker[opentelemetry]'"

@@ -30,6 +30,7 @@ from natsbroker.auth.responder import RequestResponder
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.clientinfo import HEADER, compact
 from natsbroker.wire.headers import HeaderError, Headers
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _named(message: Message) -> str:
     """
     The account that a subject names.
     """
-    return message.subject.split(b".")[3].decode("utf-8", "replace")
+    return decoded(message.subject.split(b".")[3])
 
 
 class SubscriberCounts:
@@ -169,7 +170,7 @@ class SubscriberCounts:
 
     async def _count(self, message: Message) -> bytes:
         name = _requestor(message) or self._account
-        words = message.payload.decode("utf-8", "replace").strip().split(" ")
+        words = decoded(message.payload).strip().split(" ")
         subject, group = words[0], words[1] if len(words) > 1 else None
         count = 0
         if group != "":

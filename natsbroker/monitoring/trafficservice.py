@@ -37,13 +37,13 @@ from natsbroker.interfaces import (
     IObserver,
     IOptionsCheck,
 )
-from natsbroker.monitoring.formats import decoded
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.subjecttraffic import REST, SubjectTraffic, prefixOf
 from natsbroker.server.pluginoptions import PluginOptionError, refuseOthers
 from natsbroker.streaming.channelwriter import ChannelWriter
 from natsbroker.wire.durations import secondsFrom
 from natsbroker.wire.instants import instant
+from natsbroker.wire.text import decoded, encoded
 
 _KNOWN = ("account", "channel", "depth", "interval", "top")
 
@@ -384,7 +384,8 @@ class TrafficService(Service):
         gateways = self._host.monitoring.links["gateway"].gateways
         for name, link in () if gateways is None else gateways.outbound():
             for account, figures in link.accounts().items():
-                row = {"account": account, "peer_kind": "gateway", "peer": name}
+                shown = encoded(account).decode()
+                row = {"account": shown, "peer_kind": "gateway", "peer": name}
                 refused = int(figures.get("no_interest", 0))
                 yield {**row, "mode": str(figures["mode"]), "refused": refused}
                 prefixes = {

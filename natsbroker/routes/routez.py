@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from natsbroker.config.addresses import joined
 from natsbroker.config.tls import TLSSettings
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import decoded, instant, nanoseconds, number
+from natsbroker.monitoring.formats import instant, nanoseconds, number
 from natsbroker.monitoring.queries import Query
 from natsbroker.monitoring.rows import (
     Row,
@@ -25,6 +25,7 @@ from natsbroker.monitoring.rows import (
     trafficMembers,
 )
 from natsbroker.monitoring.state import BrokerState
+from natsbroker.wire.text import decoded
 
 if TYPE_CHECKING:
     from natsbroker.monitoring.model import MonitoringModel

@@ -14,6 +14,7 @@ from natsbroker import hot
 from natsbroker.interfaces.records import Record
 from natsbroker.streaming.protocol import MsgProto, PubAck
 from natsbroker.wire.headers import HeaderError, Headers
+from natsbroker.wire.text import encoded
 
 #: The header that keeps the reply subject of a published message.
 _REPLY = "Stan-Reply"
@@ -102,7 +103,7 @@ def _replyFrom(block: bytes) -> str:
         reply = Headers.fromBlock(block).get(_REPLY) or ""
     except HeaderError:
         return ""
-    return reply.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return encoded(reply).decode()
 
 
 def storedMessages(channel: bytes, records: list[Record]) -> list[StoredMessage]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from natsbroker.wire.text import decoded
+
 if TYPE_CHECKING:
     from natsbroker.interfaces import IStreamStore
     from natsbroker.streaming.model import Channel, ChannelSubscription, StreamingClient
@@ -202,7 +204,7 @@ class StreamingModel:
 def _subscriptionFigures(each: ChannelSubscription) -> SubscriptionFigures:
     return SubscriptionFigures(
         each.clientID,
-        each.inbox.decode("utf-8", "replace"),
+        decoded(each.inbox),
         each.ackInbox.decode(),
         each.group.durableName,
         each.group.queue,

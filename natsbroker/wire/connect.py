@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from natsbroker.wire.text import decoded, encoded, whole
+
 #: Every option of a client's CONNECT with what holds while nothing was said. A client that never
 #: sends CONNECT is verbose and pedantic (PROTOCOL part 2, rows 3 and 65).
 DEFAULTS: Mapping[str, Any] = {
@@ -55,7 +57,7 @@ def parseJSON(text: bytes, makeObject: Callable[[list[tuple[str, Any]]], Any] | 
     """
     try:
         return json.loads(
-            text.decode("utf-8", "replace"),
+            whole(decoded(text)),
             parse_constant=_refuse,
             object_pairs_hook=makeObject,
         )
@@ -99,7 +101,7 @@ def _checked(name: str, value: Any) -> Any:
     if type(value) is not wanted:
         raise ValueError(f"{name} must be a JSON {wanted.__name__}")
     if wanted is str:
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return value
     if wanted is int and not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"{name} is out of range")
     return value
@@ -107,7 +109,7 @@ def _checked(name: str, value: Any) -> Any:
 
 def writeJSON(members: Mapping[str, Any]) -> bytes:
     text = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "replace")
+    return encoded(text)
 
 
 _ALWAYS_IN_INFO = frozenset(

@@ -23,6 +23,7 @@ from typing import Any
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.client import parseSize, splitBlanks
+from natsbroker.wire.text import decoded
 
 #: C{(INFO, json)}, C{(MSG | HMSG, subject, sid, reply, headerLength, body)}, C{(PING,)},
 #: C{(PONG,)}, C{(OK,)}, C{(ERR, text)} and C{(FAULT, text)}.
@@ -142,7 +143,7 @@ class ServerDecoder:
         if name == b"INFO":
             return (ops.INFO, argument)
         if name == b"-ERR":
-            return (ops.ERR, argument.strip(b"'").decode("utf-8", "replace"))
+            return (ops.ERR, decoded(argument.strip(b"'")))
         return self._violated(f"not a server's operation: {line[:80]!r}")
 
     def _headOf(self, isHeader: bool, arguments: list[bytes]) -> Frame | None:

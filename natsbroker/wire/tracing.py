@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from natsbroker.wire.text import decoded
+
 DEST = b"Nats-Trace-Dest"
 ONLY = b"Nats-Trace-Only"
 HOP = b"Nats-Trace-Hop"
@@ -74,7 +76,7 @@ def readRequest(block: bytes) -> TraceRequest | None:
     isOnly = bool(dest) and _valueOf(pairs, ONLY).lower() in _TRUE
     headers: dict[str, list[str]] = {}
     for name, value in sorted(pairs, key=lambda pair: pair[0]):
-        headers.setdefault(_text(name), []).append(_text(value))
+        headers.setdefault(decoded(name), []).append(decoded(value))
     isRefused = any(name == ORIGIN_ACCOUNT for name, _ in pairs)
     return TraceRequest(dest, isOnly, _valueOf(pairs, HOP), isRefused, headers)
 
@@ -106,7 +108,3 @@ def _isSampled(pairs: list[tuple[bytes, bytes]]) -> bool:
     value = next((value for name, value in pairs if name.lower() == b"traceparent"), b"")
     parts = value.split(b"-")
     return len(parts) == 4 and _FLAGS.fullmatch(parts[3]) is not None
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

@@ -104,7 +104,7 @@ class TestLettingIn:
         "chosen", [{"account": "A"}, {"account": "B", "cluster": "a b"}, {"new_account": True}]
     )
     def test_account(self, chosen: dict[str, Any]) -> None:
-        """The grant alone names the account: a peer that chooses one is rejected, as a client is."""
+        """The grant names the account: a peer that chooses one is rejected, as a client is."""
         broker = Broker()
         wire = broker.accepted()
         wire.take()

@@ -136,7 +136,7 @@ def test_jsonAnswer() -> None:
 
 def test_textAnswer() -> None:
     """A sentence is plain text, and UTF-8 whatever is in it."""
-    wanted = (400, "text/plain; charset=utf-8", b"no ?")
+    wanted = (400, "text/plain; charset=utf-8", "no \ufffd".encode())
     assert contents(textAnswer(400, "no \udcff")) == wanted
 
 

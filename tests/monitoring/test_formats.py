@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.monitoring.formats import (
-    decoded,
     nanoseconds,
     number,
     roundTrip,
@@ -50,8 +49,3 @@ def test_uptime(seconds: float, text: str) -> None:
 def test_roundTrip(seconds: float, text: str) -> None:
     """A round trip below a millisecond is cut to whole microseconds."""
     assert roundTrip(seconds) == text
-
-
-def test_shown() -> None:
-    """What is not UTF-8 in a subject is replaced, so that the page stays UTF-8."""
-    assert decoded(b"foo.\xff.b\xc3\xa4r") == "foo.\ufffd.bär"

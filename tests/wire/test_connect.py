@@ -29,7 +29,7 @@ GOOD: list[tuple[bytes, dict[str, Any]]] = [
     (b'{"user":"","pass":"\\u00e9"}', {"user": "", "pass": "\u00e9"}),
     ('{"user":"é"}'.encode(), {"user": "é"}),
     (b'{"user":"\xff"}', {"user": "\ufffd"}),
-    (b'{"user":"\\ud800"}', {"user": "?"}),
+    (b'{"user":"\\ud800"}', {"user": "\ufffd"}),
     (b'{"import":{"allow":["a"]}}', {"import": {"allow": ["a"]}}),
 ]
 

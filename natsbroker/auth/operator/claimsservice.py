@@ -25,6 +25,7 @@ from natsbroker.auth.responder import Describe, RequestResponder
 from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.nkeys import Role, isKey
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 _log = Logger()
@@ -81,7 +82,7 @@ class ClaimsService:
 
     def _updater(self, place: int) -> Callable[[Message], Deferred[Any]]:
         def update(message: Message) -> Deferred[Any]:
-            account = message.subject.split(b".")[place].decode("utf-8", "replace")
+            account = decoded(message.subject.split(b".")[place])
             return ensureDeferred(self._updated(account, message.payload))
 
         return update
@@ -129,7 +130,7 @@ class ClaimsService:
         }
 
     def _lookUp(self, message: Message) -> Any:
-        account = message.subject.split(b".")[_LOOKED_UP].decode("utf-8", "replace")
+        account = decoded(message.subject.split(b".")[_LOOKED_UP])
         folder = self._folder
         if folder is None or account not in folder.folder:
             return self._late(b"")

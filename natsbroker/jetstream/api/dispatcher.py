@@ -24,6 +24,7 @@ from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.clientinfo import described
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -250,9 +251,9 @@ class ApiDispatcher:
     def _audit(self, request: Request, body: bytes) -> None:
         account, message = self._account, request.message
         fields: dict[str, Any] = {"server": account.server, "client": clientOf(message)}
-        fields["subject"] = message.subject.decode("utf-8", "replace")
+        fields["subject"] = decoded(message.subject)
         if request.body:
-            fields["request"] = request.body.decode("utf-8", "replace")
+            fields["request"] = decoded(request.body)
         fields["response"] = body.decode()
         account.advise("ADVISORY.API", "advisory.v1.api_audit", **fields)
 

@@ -23,6 +23,7 @@ from natsbroker.jetstream.streams.publishanswers import (
     PublishAnswers,
     refusalPlace,
 )
+from natsbroker.wire.text import decoded
 
 SUFFIX = b".$FI"
 
@@ -314,7 +315,7 @@ class FastBatches(OpenBatches[_FastBatch]):
 
 
 def _tailOf(batchId: bytes, count: int) -> bytes:
-    name = json.dumps(batchId.decode("utf-8", "replace"))
+    name = json.dumps(decoded(batchId))
     return f',"batch":{name},"count":{count}'.encode()
 
 

@@ -318,7 +318,9 @@ class AccountCluster:
         """
         Handle an API request that another broker passed on.
         """
-        subject, reply = fields["subject"].encode(), fields["reply"].encode()
+        subject, reply = (
+            fields[name].encode("utf-8", "surrogateescape") for name in ("subject", "reply")
+        )
         await self.handle(Message(subject, body, reply, fields["headers"]))
 
     async def passOn(self, leader: str, message: Message) -> None:
@@ -330,8 +332,8 @@ class AccountCluster:
             "apply",
             message.headers + message.payload,
             account=self.account.name,
-            subject=message.subject.decode(),
-            reply=message.reply.decode(),
+            subject=message.subject.decode("utf-8", "surrogateescape"),
+            reply=message.reply.decode("utf-8", "surrogateescape"),
             headers=len(message.headers),
         )
 

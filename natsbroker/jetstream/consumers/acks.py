@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from natsbroker.wire.durations import nanosecondsFrom
+from natsbroker.wire.text import decoded
 
 #: Tokens of an acknowledgement subject.
 TOKENS = 9
@@ -142,7 +143,7 @@ def _parseNext(argument: bytes) -> Ack:
 
 
 def _parseTerminate(argument: bytes) -> Ack:
-    return Ack(AckKind.TERMINATE, reason=argument.strip().decode(errors="replace"))
+    return Ack(AckKind.TERMINATE, reason=decoded(argument.strip()))
 
 
 _PARSERS: tuple[tuple[bytes, Callable[[bytes], Ack]], ...] = (

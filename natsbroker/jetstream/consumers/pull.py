@@ -15,6 +15,7 @@ from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 from natsbroker.steps import finish
 from natsbroker.wire.durations import nanosecondsText
+from natsbroker.wire.text import decoded
 
 _NEVER = float("inf")
 
@@ -177,7 +178,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
         except gojson.JsonEndError:
             raise ValueError("unexpected end of JSON input") from None
         rest = gojson.skipSpace(text, node.end)
-        wrong = text[rest : rest + 1].decode(errors="replace")
+        wrong = decoded(text[rest : rest + 1])
         raise ValueError(f"invalid character '{wrong}' after top-level value") from None
     fields: dict[str, Any] = {}
     for key, value in pairs:

@@ -38,7 +38,8 @@ def stateKey(stream: str, consumer: str) -> bytes:
     """
     The key of a consumer's state. It is a digest, because names may be longer than a key.
     """
-    return b"position/" + sha256(f"{stream}/{consumer}".encode()).hexdigest().encode()
+    path = f"{stream}/{consumer}".encode("utf-8", "surrogateescape")
+    return b"position/" + sha256(path).hexdigest().encode()
 
 
 @dataclass(slots=True)

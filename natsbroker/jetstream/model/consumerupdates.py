@@ -31,6 +31,7 @@ from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfi
 from natsbroker.jetstream.model.timestamps import Timestamp
 from natsbroker.steps import Steps, pieces
 from natsbroker.subjects.collisions import firstMeeting
+from natsbroker.wire.text import encoded
 
 _EPHEMERAL_THRESHOLD: Final = 5_000_000_000
 
@@ -75,7 +76,8 @@ def addressedConsumer(
     else:
         if form is CreateForm.DURABLE and not config.durable_name:
             raise errors.CONSUMER_DURABLE_NAME_NOT_SET()
-        if config.durable_name not in ("", name):
+        # Only bytes that are not UTF-8 differ: no JSON could name the consumer.
+        if config.durable_name not in ("", name) or encoded(name).decode() != name:
             raise errors.CONSUMER_DURABLE_NAME_NOT_MATCH_SUBJECT()
         config = replace(config, name=name)
     if filter_ and config.filter_subjects:

@@ -7,7 +7,6 @@ give offsets and some of its types decide by the text itself. L{encode} writes a
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 from natsbroker.steps import PIECE, Steps
+from natsbroker.wire.text import decoded, encoded
 
 _DEEPEST: Final = 10_000
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -44,18 +44,6 @@ _SHORT_QUOTES = {
     "\\": "\\\\",
     '"': '\\"',
 }
-
-
-def _replaceByte(error: UnicodeError) -> tuple[str, int]:
-    """
-    Replace one byte that is not UTF-8, as Go does. Python's own handler replaces several at once.
-    """
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return "\ufffd", error.start + 1
-
-
-codecs.register_error("natsbroker.gojson", _replaceByte)
 
 
 class JsonError(ValueError):
@@ -274,7 +262,7 @@ class _Reader:
                 raise self._wrong(position, "in string")
             escaped = True
             position = self._escape(position)
-        text = self._text[start + 1 : position].decode("utf-8", "natsbroker.gojson")
+        text = decoded(self._text[start + 1 : position])
         return JsonNode("string", start, position + 1, _unescaped(text) if escaped else text)
 
     def _escape(self, position: int) -> int:
@@ -406,14 +394,14 @@ def encode(value: Any) -> bytes:
         L{EncodedObject}s and L{EncodedNumbers}.
     @return: the JSON, without blanks, and with the escapes that Go adds for HTML.
     """
-    encoded: list[EncodedObject | EncodedNumbers] = []
+    placed: list[EncodedObject | EncodedNumbers] = []
 
     def place(each: EncodedObject | EncodedNumbers) -> str:
-        encoded.append(each)
+        placed.append(each)
         return _PLACE
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=place)
     text = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    for each in encoded:
+    for each in placed:
         text = text.replace(f'"{_PLACE}"', str(each), 1)
-    return text.encode()
+    return encoded(text)

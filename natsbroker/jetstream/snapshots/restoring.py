@@ -38,6 +38,7 @@ from natsbroker.jetstream.snapshots.consumerdocuments import readConsumer
 from natsbroker.jetstream.streams.recovery import activateStream, openStream
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.links.s2stream import S2Decoder, S2Error
+from natsbroker.wire.text import decoded
 
 #: Bytes of the archive that are read before others are served.
 _SLICE = 64 << 10
@@ -191,7 +192,7 @@ class StreamRestore:
             await self._begin(headers + payload)
         elif self._consumersLeft:
             self._consumersLeft -= 1
-            name = header.name[len(_CONSUMERS) :].decode("utf-8", "replace")
+            name = decoded(header.name[len(_CONSUMERS) :])
             await self._consumer(self.stream, name, headers + payload)
         elif header.isEnd:
             self.isOver = True

@@ -15,6 +15,7 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence, withHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
+from natsbroker.wire.text import decoded
 
 
 class _AtomicBatch(OpenBatch):
@@ -144,6 +145,6 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
             f"ADVISORY.STREAM.BATCH_ABANDONED.{name}",
             "advisory.v1.stream_batch_abandoned",
             stream=name,
-            batch=batchId.decode("utf-8", "replace"),
+            batch=decoded(batchId),
             reason=reason,
         )

@@ -18,6 +18,7 @@ from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withHeader
 from natsbroker.jetstream.streams.subjectstates import KNOWN, SubjectUnknown
+from natsbroker.wire.text import decoded
 
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _NUMBER = re.compile(rb"[+-]?[0-9]+")
@@ -98,8 +99,8 @@ class CounterState(NamedTuple):
         words = known.get(b"Nats-Stream-Source").split(b" ")
         if self.total is None or total is None:
             raise errors.MESSAGE_COUNTER_BROKEN()
-        stream = words[0].decode("utf-8", "replace")
-        place = (words[4] if len(words) > 4 else subject).decode("utf-8", "replace")
+        stream = decoded(words[0])
+        place = decoded(words[4] if len(words) > 4 else subject)
         sources = json.loads(self.sources) if self.sources else {}
         before = Decimal(sources.get(stream, {}).get(place) or 0)
         sources.setdefault(stream, {})[place] = str(total)

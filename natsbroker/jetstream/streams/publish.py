@@ -51,6 +51,7 @@ from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.storageuse import StreamAppends
 from natsbroker.jetstream.streams.storedsubjects import StoredSubjects
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message, Run
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -312,7 +313,7 @@ class StreamPublisher:
             self.answer(published.reply, b"")
             return
         now, last = self._account.now(), len(messages) - 1
-        name = json.dumps(known.get(b"Nats-Batch-Id").decode("utf-8", "replace"))
+        name = json.dumps(decoded(known.get(b"Nats-Batch-Id")))
         tail = f',"batch":{name},"count":{last + 1}'.encode()
         for place, (subject, headers, payload, messageId, rollup) in enumerate(messages):
             reply = published.reply if place == last else b""

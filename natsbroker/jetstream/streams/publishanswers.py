@@ -17,6 +17,7 @@ from natsbroker.interfaces.records import Entry, LogBounds, Record
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
+from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
 
 ONLY_STORED = -1
@@ -118,7 +119,7 @@ class StreamTrace:
 
         @param isWanted: whether there is a consumer for it, where only that has it stored.
         """
-        shown = subject.decode("utf-8", "replace")
+        shown = decoded(subject)
         self._judged = {"subject": shown, "nointerest": None if isWanted else True}
 
     def stored(self, subject: bytes) -> None:

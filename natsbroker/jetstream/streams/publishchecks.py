@@ -19,6 +19,7 @@ from natsbroker.jetstream.streams.msgheaders import (
 )
 from natsbroker.jetstream.streams.storageuse import StorageUse
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
+from natsbroker.wire.text import decoded
 
 LONGEST_HEADERS = 65535
 """Bytes of a header block (nats-server's file store has two bytes for the length)."""
@@ -155,9 +156,9 @@ class PublishChecks:
         """
         wanted = known.get(b"Nats-Expected-Last-Msg-Id")
         if wanted and wanted != self._duplicates.last:
-            last = self._duplicates.last.decode("utf-8", "replace")
+            last = decoded(self._duplicates.last)
             error = errors.STREAM_WRONG_LAST_MSG_ID(id=last)
-            error.traced = f'last msgid mismatch: "{wanted.decode("utf-8", "replace")}" vs "{last}"'
+            error.traced = f'last msgid mismatch: "{decoded(wanted)}" vs "{last}"'
             raise error
 
     def rollupOf(self, known: MessageHeaders, isSourced: bool = False) -> bytes:
@@ -177,7 +178,7 @@ class PublishChecks:
             raise errors.STREAM_ROLLUP_FAILED(err="rollup not permitted")
         kind = rollup.lower()
         if kind not in (b"sub", b"all"):
-            shown = rollup.decode("utf-8", "replace")
+            shown = decoded(rollup)
             raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
         return kind
 

@@ -29,6 +29,7 @@ from natsbroker.jetstream.streams.intake import StreamIntake
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
 from natsbroker.subjects.grammar import isSubset
+from natsbroker.wire.text import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -40,7 +41,9 @@ def keyOf(kind: bytes, *names: str) -> bytes:
     """
     The key of a value in the account's state: names may be longer than a key.
     """
-    return kind + b"/" + sha256("/".join(names).encode()).hexdigest().encode()
+    # Requests may name what cannot be.
+    path = "/".join(names).encode("utf-8", "surrogateescape")
+    return kind + b"/" + sha256(path).hexdigest().encode()
 
 
 def logName(account: str, stream: str) -> str:
@@ -51,9 +54,10 @@ def logName(account: str, stream: str) -> str:
     owner = quote(account, safe="")
     if len(owner) > 120:
         owner = sha256(account.encode()).hexdigest()
-    if len(stream.encode()) > 255:
-        stream = sha256(stream.encode()).hexdigest()
-    return f"jetstream/{owner}/{stream}"
+    name = encoded(stream)
+    if len(name) > 255:
+        return f"jetstream/{owner}/{sha256(name).hexdigest()}"
+    return f"jetstream/{owner}/{name.decode()}"
 
 
 def spaceName(log: str) -> str:

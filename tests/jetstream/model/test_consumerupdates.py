@@ -81,6 +81,16 @@ def test_update(old: dict[str, Any], new: dict[str, Any], answer: Any) -> None:
     assert json.dumps(_answer("CREATE.L.c", new, {"c": stored})[1]) == json.dumps(answer)
 
 
+@pytest.mark.parametrize("form", [CreateForm.NAMED, CreateForm.DURABLE])
+def test_bytes(form: CreateForm) -> None:
+    """A name that is not UTF-8 in the subject is refused: no JSON could name the consumer again."""
+    body = {"stream_name": "L", "config": {"durable_name": "c\udcff"}}
+    request = finish(parseConsumer(json.dumps(body).encode()))
+    with pytest.raises(JetStreamError) as caught:
+        addressedConsumer(request, form, "L", "c\udcff")
+    assert caught.value.err_code == 10017
+
+
 def _queued(name: str, **config: Any) -> ConsumerConfig:
     body = {"stream_name": "W", "config": {"ack_policy": "explicit", **config}}
     return finish(_checker("W").admitted(_addressed(f"CREATE.W.{name}", body), lambda: "random"))

@@ -1,0 +1,95 @@
+"""
+Subjects, headers and names that are not UTF-8, beside nats-server: the answers show the same, from
+memory and from files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.jetstream.asking import STORAGE
+from tests.interop.plainclients import Client
+from tests.interop.servers import OURS_FAST, REAL, Server
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+
+
+ODD = [b"\xff\xfe", b"\xed\xa0\x80", b"\xe2\x82", b"a\xc0b", b"\xf0\x9f\x98.\x80"]
+
+REQUESTS: list[tuple[bytes, bytes]] = [
+    (b"STREAM.INFO.S", b'{"subjects_filter":">"}'),
+    (b"STREAM.INFO.S", b'{"subjects_filter":"s.\xff\xfe"}'),
+    *((b"STREAM.MSG.GET.S", b'{"seq":%d}' % number) for number in range(1, len(ODD) + 1)),
+    (b"STREAM.MSG.GET.S", b'{"last_by_subj":"s.\xff\xfe"}'),
+    (b"STREAM.MSG.GET.S", rb'{"last_by_subj":"s.\ud800"}'),
+    (b"STREAM.NAMES", b'{"subject":"s.\xff"}'),
+    (b"CONSUMER.CREATE.S.c", rb'{"stream_name":"S","config":{"name":"c","description":"\udc00"}}'),
+    (
+        b"CONSUMER.CREATE.S.d.s.\xff",
+        b'{"stream_name":"S","config":{"name":"d","filter_subject":"s.\xff"}}',
+    ),
+    (b"CONSUMER.INFO.S.c\xff", b""),
+    (b"CONSUMER.DELETE.S.c\xff", b""),
+    (b"CONSUMER.PAUSE.S.c", b'{"pause_until":"\xff"}'),
+    (b"STREAM.CREATE.T\xff", b'{"name":"T\xff"}'),
+    (b"STREAM.INFO.T\xff", b""),
+    (b"STREAM.DELETE.T\xff", b""),
+    (b"STREAM.PURGE.S", b'{"filter":"s.\xff"}'),
+]
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Client]]:
+    """Of nats-server, and of natsbroker."""
+    place: Path = tmp_path_factory.mktemp("bytes")
+    servers = []
+    for flavour in (REAL, OURS_FAST):
+        directory = place / flavour.name
+        directory.mkdir()
+        servers.append(Server(flavour, directory, STORAGE))
+    try:
+        yield [Client(each.start()) for each in servers]
+    finally:
+        for each in servers:
+            each.stop()
+
+
+def _answers(client: Client, storage: str) -> list[Any]:
+    inbox = client.subscribe(b"_INBOX.\xff.*")
+
+    def ask(subject: bytes, body: bytes) -> Any:
+        client.publish(b"$JS.API." + subject, body, b"_INBOX.\xff.1")
+        return json.loads(_TIME.sub("", client.take(inbox, 1)[0].decode("utf-8")))
+
+    config = {"name": "S", "subjects": ["s.>"], "storage": storage}
+    ask(b"STREAM.CREATE.S", json.dumps(config).encode())
+    for odd in ODD:
+        client.publish(b"s." + odd, b"x", b"_INBOX.\xff.1")
+        client.take(inbox, 1)
+    try:
+        found = [ask(*request) for request in REQUESTS]
+    finally:
+        ask(b"STREAM.DELETE.S", b"")
+    return found
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+def test_answers(clients: list[Client], storage: str) -> None:
+    """Each request is answered, and each byte that is not UTF-8 is U+FFFD in the answer."""
+    real, ours = (_answers(each, storage) for each in clients)
+    for request, expected, answer in zip(REQUESTS, real, ours, strict=True):
+        assert _essence(answer) == _essence(expected), request
+    assert list(ours[0]["state"]["subjects"])[:1] == ["s.a\ufffdb"]
+
+
+def _essence(answer: dict[str, Any]) -> Any:
+    if "error" in answer:
+        return answer["error"]
+    state = answer.get("state", {}).get("subjects")
+    return state or answer.get("message") or answer.get("streams") or sorted(answer)
