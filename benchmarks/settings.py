@@ -99,7 +99,7 @@ jetstream {{ store_dir: "{folder}/store", sync_interval: always }}
 """
 
 JETSTREAM_RELAXED = """
-jetstream {{ store_dir: "{folder}/store", sync_interval: 2m }}
+jetstream {{ store_dir: "{folder}/store", sync_interval: "2m" }}
 """
 
 

@@ -107,7 +107,7 @@ def test_jetstreamTargets() -> None:
     assert "sync_interval: always" in SETTINGS["jetstream-synced"].theirs
     relaxed = SETTINGS["jetstream-relaxed"]
     assert relaxed.text == relaxed.theirs
-    assert "sync_interval: 2m" in relaxed.theirs
+    assert 'sync_interval: "2m"' in relaxed.theirs
 
 
 def test_storedTargets() -> None:

@@ -29,7 +29,7 @@ QUIET = {"verbose": False, "pedantic": False}
 def test_configurationWarning() -> None:
     """What the broker would log about its configuration is a warning."""
     with pytest.warns(UserWarning, match="ping_interval should be converted to a duration"):
-        MemoryBroker(configText="ping_interval: 1m").stop()
+        MemoryBroker(configText="ping_interval: 60").stop()
 
 
 class TestReactor:

@@ -40,6 +40,25 @@ class ValueType:
         return self.convert(plain(node))
 
 
+class SecondsType(ValueType):
+    """
+    A duration as a bare number. A size makes it long: C{2m} is no two minutes but two million.
+    """
+
+    def read(self, node: Node) -> object:
+        seconds = super().read(node)
+        sized = node.sized if isinstance(node, ScalarNode) else ""
+        if sized and isinstance(seconds, float) and abs(seconds) > _DAY:
+            raise ValueError(
+                f"{sized} without quotes is {seconds:.0f} seconds; "
+                'durations are written in quotes, as in "2m"'
+            )
+        return seconds
+
+
+_DAY = 86_400.0
+
+
 class BlockSchema:
     """
     @ivar title: the path of the block, with C{*} for names and C{[]} for items of an array; the
@@ -214,8 +233,8 @@ BOOLEAN = ValueType("a boolean", (bool,))
 INTEGER = ValueType("an integer", (int,))
 STRING = ValueType("a string", (str,))
 DURATION = ValueType("a duration", (str,), _seconds, pattern=DURATION_PATTERN)
-OLD_DURATION = ValueType("an integer of seconds", (int,), _seconds)
-SECONDS = ValueType("a number of seconds", (int, float), _seconds)
+OLD_DURATION = SecondsType("an integer of seconds", (int,), _seconds)
+SECONDS = SecondsType("a number of seconds", (int, float), _seconds)
 ADDRESS = ValueType("a port or host:port", (int, str), _address)
 SIZE = ValueType("a size", (int, str), _size, pattern=_SIZE)
 PERCENTAGE = ValueType("a percentage", (int, str), _percentage, pattern=_PERCENTAGE)

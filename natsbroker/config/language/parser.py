@@ -218,9 +218,11 @@ class _Assembly:
     def _leaf(self, token: Lexeme) -> ScalarNode:
         position = self._places.at(token.offset)
         try:
-            return ScalarNode(_CONVERSIONS[token.kind](token.text), position)
+            value = _CONVERSIONS[token.kind](token.text)
         except ValueError as error:
             raise SyntaxProblem(str(error), position=position) from None
+        isSized = token.kind is LexemeKind.INTEGER and token.text[-1:].isalpha()
+        return ScalarNode(value, position, token.text if isSized else "")
 
     def _referenced(self, token: Lexeme) -> Node:
         name, position = token.text, self._places.at(token.offset)

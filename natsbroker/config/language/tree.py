@@ -16,8 +16,13 @@ Scalar = str | int | float | bool | datetime
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
+    """
+    @ivar sized: what was written for a number with a size, such as C{2m}; else empty.
+    """
+
     value: Scalar
     position: Position
+    sized: str = field(default="", compare=False)
 
     @property
     def weight(self) -> int:

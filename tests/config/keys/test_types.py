@@ -4,9 +4,12 @@ Tests for L{natsbroker.config.keys.types}.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from natsbroker.config.errors import NOWHERE
+from natsbroker.config.keys.root import ROOT
 from natsbroker.config.keys.types import (
     ADDRESS,
     ALWAYS,
@@ -31,8 +34,10 @@ from natsbroker.config.keys.types import (
     Key,
     ListType,
     MapType,
+    SecondsType,
     ValueType,
 )
+from natsbroker.config.language.parser import parse
 from natsbroker.config.language.tree import ArrayNode, Node, Scalar, ScalarNode, TableNode
 
 READABLE: list[tuple[ValueType, Scalar, object]] = [
@@ -149,6 +154,47 @@ def test_tlsHasNoVariables() -> None:
 def test_times() -> None:
     """A duration may still be a bare number of seconds."""
     assert TIME.typeNames == "a duration or an integer of seconds"
+
+
+def keysOf(kind: AnyType, path: str = "") -> Iterator[tuple[str, Key]]:
+    """
+    All keys below a block, with their paths.
+    """
+    if isinstance(kind, BlockSchema):
+        inner = [(f"{path}.{name}", key) for name, key in kind.keys.items()]
+    else:
+        inner = [(path, kind.item)] if isinstance(kind, ListType | MapType) else []
+    for where, key in inner:
+        if where.count(".") < 12:
+            yield where, key
+            for each in key.types:
+                yield from keysOf(each, where)
+
+
+class TestSizes:
+    """A number with a size where seconds are meant, such as C{2m} without quotes."""
+
+    @pytest.mark.parametrize("text", ["2m", "1M", "-2m", "100k", "87Ki", "1e"])
+    @pytest.mark.parametrize("form", [OLD_DURATION, SECONDS])
+    def test_long(self, text: str, form: ValueType) -> None:
+        """More than a day is an error that says to quote it."""
+        node = parse(f"a: {text}", {}).entries["a"].node
+        with pytest.raises(ValueError, match=f"^{text} without quotes is .* in quotes, as in"):
+            form.read(node)
+
+    @pytest.mark.parametrize(("text", "seconds"), [("86k", 86e3), ("1k", 1e3), ("90000", 9e4)])
+    def test_short(self, text: str, seconds: float) -> None:
+        """A day and less may be meant, and so may any number without a size."""
+        node = parse(f"a: {text}", {}).entries["a"].node
+        assert OLD_DURATION.read(node) == SECONDS.read(node) == seconds
+
+    def test_everyKey(self) -> None:
+        """No key reads seconds in another way."""
+        found = {path: key for path, key in keysOf(ROOT) if DURATION in key.types}
+        assert len(found) > 30
+        for path, key in found.items():
+            others = [each for each in key.types if each not in (DURATION, ALWAYS)]
+            assert all(isinstance(each, SecondsType) for each in others), path
 
 
 def test_directions() -> None:
