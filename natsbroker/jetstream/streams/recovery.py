@@ -305,10 +305,10 @@ def abandonStream(stream: Stream) -> None:
 async def _releaseSettled(stream: Stream) -> None:
     """
     Remove messages with interest retention whose last settlement is durable and whose removal is
-    not. What is ahead of every consumer is needed.
+    not. What is ahead of every consumer is needed, also after the last consumer was one in memory.
     """
     consumers = stream.consumers.values()
-    delivered = max((each.core.pending.deliveredStream for each in consumers), default=stream.last)
+    delivered = max((each.core.pending.deliveredStream for each in consumers), default=0)
     await stream.releaseUnneeded(min(delivered, stream.last))
 
 
@@ -349,8 +349,10 @@ async def _recoverConsumer(
         return False
     stream = account.streams.get(found["stream"])
     name = found["name"]
-    if stream is None:
-        if not account.damaged:
+    # A consumer in memory ends with its broker; that of a stream that brokers share moves on.
+    isOver = config.mem_storage and not account.isShared
+    if stream is None or isOver:
+        if stream is not None or not account.damaged:
             # It was made while its stream was deleted, and is not to be part of a later one.
             await account.states.change(dict.fromkeys(consumerKeys(found["stream"], name)))
         return True

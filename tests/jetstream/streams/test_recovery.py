@@ -120,6 +120,41 @@ def test_consumers() -> None:
     assert info["num_pending"] == 2
 
 
+@pytest.mark.parametrize("retention", ["limits", "interest", "workqueue"])
+def test_memoryConsumers(retention: str) -> None:
+    """A consumer in memory is gone, and its name is free; the messages of a work queue stay."""
+    stage = ApiStage()
+    stage.make(retention=retention)
+    memory = {"name": "m", "durable_name": "m", "ack_policy": "explicit", "mem_storage": True}
+    file = {**memory, "name": "f", "durable_name": "f", "mem_storage": False}
+    for name, config in (("m", memory), ("f", file)):
+        body = {"stream_name": "S", "config": {**config, "filter_subject": f"s.{name}"}}
+        assert "error" not in stage.ask(f"CONSUMER.CREATE.S.{name}.s.{name}", body)
+    stage.publish(b"s.m", b"1")
+    stage.publish(b"s.f", b"2")
+    for _ in range(2):
+        restarted(stage)
+        assert stage.ask("CONSUMER.NAMES.S")["consumers"] == ["f"]
+    assert stage.ask("STREAM.INFO.S")["state"]["messages"] == 2
+    body = {"stream_name": "S", "config": {**memory, "filter_subject": "s.m"}}
+    assert "error" not in stage.ask("CONSUMER.DURABLE.CREATE.S.m", body)
+
+
+def test_lastMemoryConsumer() -> None:
+    """Messages that only a consumer in memory was to get wait for the next consumer."""
+    stage = ApiStage()
+    stage.make(retention="interest")
+    config = {"name": "m", "durable_name": "m", "ack_policy": "explicit", "mem_storage": True}
+    body = {"stream_name": "S", "config": config}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.m", body)
+    stage.publish(b"s.a", b"1")
+    for _ in range(2):
+        restarted(stage)
+        stage.settle()
+        assert stage.ask("STREAM.INFO.S")["state"]["messages"] == 1
+    assert stage.ask("CONSUMER.DURABLE.CREATE.S.m", body)["num_pending"] == 1
+
+
 def test_unfinished() -> None:
     """A log whose stream was never finished, or is being deleted, is dropped."""
     stage = ApiStage()
