@@ -207,8 +207,8 @@ class IViewableStore(ILeasedStore):
 
     def view(name: str) -> Deferred[ISubjectIndexedLog]:
         """
-        What is durable in a log when this is called, also if another broker has its lease. It is
-        only read, and does not change; what is deleted later is left out.
+        A log that is only read, also if another broker has its lease. Its bounds are those of when
+        this was called and do not change. What is read is what is durable then, or later.
 
         @return: fails with L{NoSuchLog} or L{StoreFailed}.
         """
@@ -217,6 +217,10 @@ class IViewableStore(ILeasedStore):
 class IStreamLog(Interface):
     """
     A sequence of records.
+
+    Each read gives the records of one moment, which is not earlier than the call. A limit may let a
+    record go for a newer one while the read is under way; then it finds one of the two. A read may
+    find records that are beyond the C{bounds} of the moment when it was called.
 
     Sequence numbers begin with 1 and have no gaps, except after C{skipTo} or a repair. A number
     that was ever durable is never used again, not after deletion, damage or a crash.

@@ -5,7 +5,7 @@ A stage for JetStream: an account on a bus, a clock, and stores in memory.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -213,3 +213,32 @@ class WorkCounter:
     def _noteMatching(self, found: Any, sequence: int) -> Any:
         self.work += found.next - sequence
         return found
+
+
+class ReplacingLog:
+    """
+    A log in which others store new messages each time that it is asked for some, before its answer
+    arrives.
+    """
+
+    def __init__(self, log: Any, subjects: Sequence[bytes], times: int) -> None:
+        """
+        @param times: how often all subjects are replaced.
+        """
+        self._log = log
+        self._subjects = subjects
+        self._times = times
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._log, name)
+        if name not in ("read", "readMatching", "lastFor", "subjects"):
+            return found
+
+        def call(*arguments: Any) -> Any:
+            answer = found(*arguments)
+            if self._times > 0:
+                self._times -= 1
+                self._log.append([(each, b"", b"new", 0) for each in self._subjects])
+            return answer
+
+        return call

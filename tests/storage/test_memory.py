@@ -19,6 +19,7 @@ from natsbroker.testing.contracts.stores import (
     HeldContract,
     HistoryContract,
     LogContract,
+    ReadersContract,
     RetainedContract,
     StateContract,
     SubjectContract,
@@ -29,6 +30,7 @@ from natsbroker.testing.contracts.stores import (
 class MemoryStoreTests(
     LogContract,
     StateContract,
+    ReadersContract,
     RetainedContract,
     HeldContract,
     SubjectContract,

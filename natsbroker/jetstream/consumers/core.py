@@ -403,8 +403,9 @@ class ConsumerCore:
             if policy is DeliverPolicy.LAST:
                 position = max(max(sequences, default=first), first)
             else:
-                skip, resume = sequences, last
-                position = max(sequences[0] if sequences else last, first)
+                # Messages that came meanwhile are behind C{resume}, where all are delivered.
+                skip, resume = [each for each in sequences if each <= last], last
+                position = max(skip[0] if skip else last, first)
         self.begin(position, resume, skip)
 
     def begin(self, position: int, resume: int = 0, skip: list[int] | None = None) -> None:

@@ -30,6 +30,9 @@ ACK_WAIT = 5.0
 #: Records and bytes that are read at once.
 _RECORDS, _BYTES = 256, 128 << 10
 
+#: How often a snapshot goes on to what was stored while it was made: each time that is much less.
+_PASSES = 4
+
 #: Bytes that are compressed together.
 _BLOCK = 128 << 10
 
@@ -63,6 +66,8 @@ class StreamArchive:
         self._encoder = S2Encoder("s2_fast")
         self._last = last
         self._sequence = max(stream.first, 1)
+        self._isReplacing = stream.config.max_msgs_per_subject > 0
+        self._passes = _PASSES
         self._isOver = False
         self._pieces = [MAGIC]
         self._pieces += [encodeEntry(name, now, 0, b"", content) for name, content in documents]
@@ -77,12 +82,16 @@ class StreamArchive:
         while size < _BLOCK and self._sequence <= self._last:
             found = await self._stream.read((), self._sequence, _RECORDS, _BYTES)
             for record in found.records:
-                if record.sequence <= self._last:
+                if record.sequence <= self._last or self._isReplacing:
                     sequence, timestamp, subject, headers, payload = record
                     entry = encodeEntry(subject, timestamp, sequence, headers, payload)
                     self._pieces.append(entry)
                     size += len(entry)
             self._sequence = found.next
+            if self._sequence > self._last and self._isReplacing and self._passes:
+                # Subjects whose messages were replaced since have them behind the end.
+                self._passes -= 1
+                self._last = self._stream.last
         if self._sequence > self._last:
             self._isOver = True
             self._pieces.append(END)

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.interfaces import IBatchSubscriber, IShortcutLog, ISubscription
 from natsbroker.interfaces.records import Record, StoreError
-from natsbroker.jetstream.contracts import DirectStream
+from natsbroker.jetstream.contracts import DirectStream, LastOfEach
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.statusrequests import (
     StatusRefusal,
@@ -231,27 +231,39 @@ class DirectGetResponder:
 
     async def _sendLast(self, reply: bytes, request: MessageGetRequest) -> None:
         stream = self._stream
-        last = stream.last
-        end = request.up_to_seq or last
-        if request.up_to_time is not None:
-            end = await stream.sequenceAt(int(request.up_to_time)) - 1
         filters = tuple(each.encode() for each in request.multi_last)
         filters = tuple(each for each in filters if isValidSubject(each))
-        sequences = await _lastBefore(stream, filters, end)
-        if not sequences:
+        found = await self._lastOfEach(filters, request)
+        if not found.messages:
             raise StatusRefusal("404 No Results")
-        if len(sequences) > MOST_SUBJECTS:
-            raise StatusRefusal("413 Too Many Results")
         start = await self._start(request)
-        sequences = [each for each in sequences if each >= start]
-        answer = _BatchAnswer(len(sequences), request)
-        for sequence in sequences:
+        messages = [each for each in found.messages if each[0] >= start]
+        answer = _BatchAnswer(len(messages), request)
+        for sequence, known in messages:
             if answer.isFull:
                 break
-            record = await stream.get(sequence)
+            record = known or await stream.get(sequence)
             self._sendPart(reply, answer, [] if record is None else [record], False)
-        upTo = b"Nats-UpTo-Sequence: %d\r\n" % end
+        upTo = b"Nats-UpTo-Sequence: %d\r\n" % found.end
         self._status(reply, "204 EOB", answer.lines() + upTo)
+
+    async def _lastOfEach(
+        self, filters: tuple[bytes, ...], request: MessageGetRequest
+    ) -> LastOfEach:
+        stream = self._stream
+        found: LastOfEach | None = LastOfEach(0, [])
+        if request.up_to_seq or request.up_to_time is not None:
+            end = request.up_to_seq
+            if request.up_to_time is not None:
+                end = await stream.sequenceAt(int(request.up_to_time)) - 1
+            sequences = await _lastBefore(stream, filters, end)
+            found = LastOfEach(end, [(each, None) for each in sequences])
+        elif filters:
+            most = request.max_bytes if request.max_bytes > 0 else MOST_BYTES
+            found = await stream.lastOfEach(filters, MOST_SUBJECTS, most)
+        if found is None or len(found.messages) > MOST_SUBJECTS:
+            raise StatusRefusal("413 Too Many Results")
+        return found
 
     def _sendPart(
         self, reply: bytes, answer: _BatchAnswer, records: Sequence[Record], isPlain: bool

@@ -5,7 +5,7 @@ The messages of a stream, as its log has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from natsbroker import hot
 from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
-from natsbroker.jetstream.contracts import StreamAccount
+from natsbroker.jetstream.contracts import LastOfEach, StreamAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
@@ -217,7 +217,7 @@ class StreamRecords:
         """
         The message of a sequence; C{None} if there is none.
         """
-        if not 0 < sequence <= self.last:
+        if sequence <= 0:
             return succeed(None)
         reading: Deferred[Any] = self.log.read(sequence, 1)
         return reading.addCallback(self._only, sequence)
@@ -258,6 +258,24 @@ class StreamRecords:
 
     @inlineCallbacks
     def _lastOfMany(self, pattern: bytes) -> Generator[Deferred[Any], Any, Record | None]:
+        before = -1
+        while (last := (yield self._lastTallied(pattern))) > 0:
+            record: Record | None = yield self.get(last)
+            sequence = last + 1
+            # What has replaced it meanwhile is behind it.
+            while record is None or record.sequence > last:
+                found = yield self.read((pattern,), sequence, SLICE, 1 << 24)
+                record = found.records[-1] if found.records else record
+                if found.next > self.last:
+                    break
+                sequence = found.next
+            if record is not None or last == before:
+                return record
+            before = last
+        return None
+
+    @inlineCallbacks
+    def _lastTallied(self, pattern: bytes) -> Generator[Deferred[Any], Any, int]:
         last = 0
 
         def note(tallies: SubjectTallies) -> None:
@@ -265,8 +283,7 @@ class StreamRecords:
             last = max(last, *(each.last for each in tallies.values()))
 
         yield self.eachTally((pattern,), note)
-        found = yield self.get(last)
-        return cast("Record | None", found)
+        return last
 
     @inlineCallbacks
     def nextMatching(
@@ -276,12 +293,13 @@ class StreamRecords:
         The first message at or after a sequence whose subject matches a pattern.
         """
         sequence = max(sequence, 1)
-        if sequence > self.last:
-            return None
         found: Matching = yield self.read((pattern,), sequence, 1)
-        if not found.records and found.next <= self.last:
-            # There may be few, or none, among very many messages.
+        while not found.records and found.next <= self.last:
+            # There may be few, or none, among very many messages. If they are replaced while they
+            # are looked for, the new ones are behind them.
             extent = yield self._extent((pattern,), found.next)
+            if not extent:
+                break
             sequence = extent.start
             while not found.records and sequence < extent.stop:
                 found = yield self.read((pattern,), sequence, 1)
@@ -321,15 +339,17 @@ class StreamRecords:
         if len(filters) == 1 and IShortcutLog.providedBy(self.log):
             isAll = yield self.log.hasOnly(filters[0])
             filters = () if isAll else filters
+            bounds = self.log.bounds()
         if not filters and (sequence <= self.first):
             return cast(int, bounds.count)
         if not filters and bounds.count == bounds.last - self.first + 1:
             return cast(int, bounds.last - sequence + 1)
-        total, isUncertain = 0, False
+        total, last, isUncertain = 0, bounds.last, False
 
         def note(tallies: SubjectTallies) -> None:
-            nonlocal total, isUncertain
+            nonlocal total, last, isUncertain
             for tally in tallies.values():
+                last = max(last, tally.last)
                 if tally.first >= sequence:
                     total += tally.count
                 elif tally.last == sequence or (tally.count == 1 and tally.last >= sequence):
@@ -338,13 +358,13 @@ class StreamRecords:
                     isUncertain = True
 
         yield self.eachTally(filters or (b">",), note)
-        if not isUncertain:
-            return total
-        total = 0
-        while sequence <= bounds.last:
-            found = yield self.read(filters, sequence, SLICE, 1 << 24)
+        if isUncertain:
+            total, last = 0, sequence - 1
+        # Those that came meanwhile are counted too: consumers hear only of later ones.
+        while last < self.last:
+            found = yield self.read(filters, last + 1, SLICE, 1 << 24)
             total += len(found.records)
-            sequence = found.next
+            last = found.next - 1
         return total
 
     @inlineCallbacks
@@ -379,6 +399,38 @@ class StreamRecords:
                 page = yield self.log.subjects(pattern, last, SUBJECTS)
             if place % _SEARCHES == 0:
                 yield self.account.deadlines.turn()
+
+    @inlineCallbacks
+    def lastOfEach(
+        self, filters: tuple[bytes, ...], most: int, maxBytes: int
+    ) -> Generator[Deferred[Any], Any, LastOfEach | None]:
+        """
+        The last message of each subject that matches one of the filters.
+
+        @param most: the most subjects.
+        @param maxBytes: read no further messages with the one that reaches this size.
+        @return: C{None} for more subjects.
+        """
+        end = self.last
+        tallies = yield self.tallies(filters)
+        if len(tallies) > most:
+            return None
+        found: dict[bytes, tuple[int, Record | None]] = {}
+        for subject, tally in sorted(tallies.items(), key=lambda item: item[1].last):
+            record = None
+            if maxBytes > 0:
+                record = yield self.get(tally.last)
+                if record is None:
+                    continue
+                maxBytes -= len(record.subject) + len(record.headers) + len(record.payload)
+            found[subject] = tally.last, record
+        # Messages that were stored meanwhile are behind C{end}, and replace what was read before.
+        known = self.last
+        while end < known:
+            page = yield self.read(filters, end + 1, SLICE, 1 << 24)
+            found.update((each.subject, (each.sequence, each)) for each in page.records)
+            end = page.next - 1
+        return LastOfEach(end, sorted(found.values(), key=itemgetter(0)))
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:

@@ -17,7 +17,6 @@ from natsbroker.interfaces.records import (
     LogReadOnly,
     Record,
     RecordDamaged,
-    StoreError,
     SubjectTally,
 )
 from natsbroker.storage.jobs import BarrierJob, Job
@@ -169,9 +168,7 @@ class LMDBLog(LogReader):
     def _lookUpLast(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
         before = 0
         while sequence := (yield self._lastOf(subject)):
-            if sequence > self._bounds.last:
-                # The database has it, and the reactor's thread will know soon.
-                yield self._ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
+            yield self._known(sequence)
             records: list[Record] = yield self.read(sequence, 1)
             if records and records[0].sequence == sequence:
                 return records[0]

@@ -13,9 +13,17 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 
-from natsbroker.interfaces.records import Columns, EncodedRecord, Matching, Record, RecordList
+from natsbroker.interfaces.records import (
+    Columns,
+    EncodedRecord,
+    Matching,
+    Record,
+    RecordList,
+    StoreError,
+)
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.exports import Page, canGather
+from natsbroker.storage.jobs import BarrierJob
 from natsbroker.storage.lmdb.ahead import AHEAD, RecordsAhead, TallyReader
 from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
 from natsbroker.storage.lmdb.layout import LogRow
@@ -97,9 +105,10 @@ class LogReader(OwnedLog):
     ) -> Generator[Deferred[Any], Any, int]:
         while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
             enough = min(maxBytes * 2, limit * RECORD_SIZE, MOST_AHEAD)
+            last = self._bounds.last  # What becomes known during the fetch may not be in it.
             blocks = yield self._fetchBlocks(sequence, enough)
             if not blocks:
-                return self._bounds.last + 1
+                return last + 1
             for block in blocks:
                 if len(found) < limit and maxBytes > 0:
                     sequence, maxBytes = self._select(found, block, sequence, None, limit, maxBytes)
@@ -115,27 +124,59 @@ class LogReader(OwnedLog):
         maxBytes: int,
     ) -> Generator[Deferred[Any], Any, int]:
         if len(patterns) == 1 and self._row.indexed and not hasWildcard(patterns[0]):
-            last = self._bounds.last
-            sequences = yield self._tallies.all(self._ahead, patterns[0])
-            if sequences is not None:
-                wanted = [each for each in sequences if sequence <= each <= last]
-                following: int = yield self._collectFew(found, wanted, last, limit, maxBytes)
+            following: int = yield self._collectOne(found, patterns[0], sequence, limit, maxBytes)
+            if following:
                 return following
         verdicts = SubjectVerdicts(patterns)
         scanned = 0
         enough = min(max(limit * RECORD_SIZE, AHEAD), MOST_AHEAD)
         sequence = max(sequence, self._bounds.first)
         while scanned < SCANNED and sequence <= self._bounds.last:
+            last = self._bounds.last  # What becomes known during the fetch may not be in it.
             block = self._cache.find(self.identity, sequence)
             blocks = [block] if block is not None else (yield self._fetchBlocks(sequence, enough))
             if not blocks:
-                return self._bounds.last + 1
+                return last + 1
             for each in blocks:
                 scanned += len(each.sequences)
                 sequence, maxBytes = self._select(found, each, sequence, verdicts, limit, maxBytes)
                 if len(found) >= limit or maxBytes <= 0:
                     return sequence
         return sequence
+
+    @inlineCallbacks
+    def _collectOne(
+        self, found: RecordList, subject: bytes, sequence: int, limit: int, maxBytes: int
+    ) -> Generator[Deferred[Any], Any, int]:
+        """
+        Read records of one subject.
+
+        @return: where to go on; 0 if not all of them are listed.
+        """
+        before: Sequence[int] = ()
+        while True:
+            last = self._bounds.last
+            sequences = yield self._tallies.all(self._ahead, subject)
+            if sequences is None:
+                return 0
+            wanted = [each for each in sequences if each >= sequence]
+            # The list has all up to its own last one, also where the reactor's thread has not.
+            last = max(last, wanted[-1] if wanted else 0)
+            yield self._known(last)
+            length = len(found)
+            following: int = yield self._collectFew(found, wanted, last, limit, maxBytes)
+            if len(found) > length or not wanted or wanted == before:
+                return following
+            # Newer records may have replaced all of them meanwhile.
+            before = wanted
+
+    @inlineCallbacks
+    def _known(self, last: int) -> Generator[Deferred[Any], Any, None]:
+        """
+        Wait until the reactor's thread knows of a record that the database has.
+        """
+        if last > self._bounds.last:
+            yield self._ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
 
     @inlineCallbacks
     def _collectFew(
@@ -202,6 +243,7 @@ class LogReader(OwnedLog):
             raws = yield self._owner.fetch(fetchBlocks, self.identity, sequence, enough)
             blocks = [self._keep(raw, version, ahead) for raw in raws]
             useful = [each for each in blocks if each is not None and each.last >= sequence]
+            yield self._known(useful[-1].last if useful else 0)
             if useful:
                 return useful
             if not raws or not raws[-1].following:
@@ -236,6 +278,7 @@ class LogReader(OwnedLog):
         if self.closed is not None:
             raise self.closed
         first, last = self._bounds.first, self._lastInDatabase
+        end = self._bounds.last + 1
         version, ahead = self.version, self._ahead
         raws = yield self._owner.fetch(findTime, self.identity, first, last, timestamp)
         for raw in raws:
@@ -250,7 +293,8 @@ class LogReader(OwnedLog):
             sequence = sequenceOf(blob, 0)
             if timestampOf(blob, 0) >= timestamp and sequence not in ahead.gone:
                 return sequence
-        return self._bounds.last + 1
+        yield self._known(end)  # Newer records may have replaced those of the time.
+        return end
 
     def _select(
         self,

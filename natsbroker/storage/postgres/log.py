@@ -7,7 +7,7 @@ See the interfaces. What is damaged is reported and left out.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from zope.interface import implementer
@@ -26,33 +26,65 @@ from natsbroker.storage.postgres.reading import (
     fetchTallies,
     findTime,
 )
-from natsbroker.storage.postgres.schema import PostgresLogRow
+from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow
 from natsbroker.storage.records import encodeBatch
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
 from natsbroker.subjects.searching import PatternSearch
 from natsbroker.subjects.verdicts import SubjectVerdicts
 
-LARGEST = 512 << 20
+T = TypeVar("T")
+
+LARGEST_ROW = 512 << 20
 """How large a record may be: PostgreSQL takes no row of 1 GiB."""
 
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
 class PostgresLog(OwnedLog):
     def __init__(self, owner: ThreadedStore[Any], row: PostgresLogRow, policy: Policy) -> None:
+        self._unnoticed: list[tuple[int, Deferred[None]]] = []
         super().__init__(owner, row, policy)
         self._oldest = row.oldest
 
     def committed(self, row: PostgresLogRow) -> None:
         self._bounds = row.bounds()
         self._oldest = row.oldest
+        self._notice(row.last)
+
+    def rollBack(self) -> None:
+        super().rollBack()
+        self._notice(LARGEST)
+
+    def _notice(self, last: int) -> None:
+        """
+        Go on with the reads whose records the reactor's thread knows of now.
+        """
+        waiting, self._unnoticed = self._unnoticed, []
+        self._unnoticed = [each for each in waiting if each[0] > last]
+        for sequence, reading in waiting:
+            if sequence <= last:
+                reading.callback(None)
+
+    def _noticed(self, result: T, last: int) -> Deferred[T]:
+        """
+        Give what was read when no append is under way that it shows: those who were told of its
+        records know of them from their appends.
+
+        @param last: the last sequence in it.
+        """
+        # What is behind the appends under way is not theirs, and nobody will tell of it.
+        if not self._bounds.last < last < self.nextSequence or self.closed is not None:
+            return succeed(result)
+        reading: Deferred[None] = Deferred()
+        self._unnoticed.append((last, reading))
+        return reading.addCallback(lambda _: result)
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
         first = self.nextSequence
         if not batch:
             return self._ask(BarrierJob()).addCallback(lambda _: range(first, first))
         encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, b"")
-        if encoded.size > LARGEST and max(map(len, encoded.blobs)) > LARGEST:
-            raise ValueError(f"a record of over {LARGEST} bytes is too large for the database")
+        if encoded.size > LARGEST_ROW and max(map(len, encoded.blobs)) > LARGEST_ROW:
+            raise ValueError(f"a record of over {LARGEST_ROW} bytes is too large for the database")
         job = AppendJob(self.identity, first, encoded)
         deferred = self._ask(job)
         if not deferred.called:
@@ -60,36 +92,39 @@ class PostgresLog(OwnedLog):
             self._lastTime = encoded.lastTime
         return deferred
 
-    def _span(self, sequence: int = 0) -> Span:
-        return Span(self.identity, max(sequence, self._bounds.first), self._bounds.last)
+    def _span(self, sequence: int = 0, last: int = LARGEST) -> Span:
+        return Span(self.identity, max(sequence, self._bounds.first), last)
 
-    def _told(self, found: Page) -> Page:
+    def _report(self, found: Page) -> None:
         for sequence in found.damaged:
             if sequence >= self._bounds.first:
                 self._owner.troubles.recordsDamaged(
                     self.name, sequence, sequence + 1, "a record does not match its checksum"
                 )
-        return found
+
+    def _reported(self, found: Page) -> Deferred[Page]:
+        self._report(found)
+        return self._noticed(found, found.records[-1].sequence if found.records else 0)
 
     def _read(self, sequence: int, limit: int, maxBytes: int, stop: int) -> Deferred[Page]:
         if self.closed is not None:
             return fail(self.closed)
-        span = self._span(sequence)._replace(last=min(stop - 1, self._bounds.last))
+        span = self._span(sequence, stop - 1)
         if span.first > span.last or limit <= 0 or maxBytes <= 0:
             return succeed(Page([], stop, []))
         reading = self._owner.fetch(fetchRecords, span, limit, maxBytes)
-        return reading.addCallback(self._told)
+        return reading.addCallback(self._reported)
 
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
-        reading = self._read(sequence, limit, maxBytes, self._bounds.last + 1)
+        reading = self._read(sequence, limit, maxBytes, LARGEST)
         return reading.addCallback(lambda found: found.records)
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
         if self.closed is not None:
             return fail(self.closed)
-        span = self._span()
+        span = self._span(last=self._bounds.last)
         if not self._bounds.count or timestamp > self._bounds.lastTime:
             return succeed(span.last + 1)
         return self._owner.fetch(findTime, span, timestamp)
@@ -99,7 +134,7 @@ class PostgresLog(OwnedLog):
         if self.closed is not None:
             raise self.closed
         found: Page = yield self._owner.fetch(fetchLast, self._span(), subject)
-        self._told(found)
+        yield self._reported(found)
         if found.damaged:
             raise RecordDamaged(self.name, found.damaged[0])
         return found.records[0] if found.records else None
@@ -119,7 +154,9 @@ class PostgresLog(OwnedLog):
             )
             found |= {subject: SubjectTally(*tally) for subject, tally in tallies}
             if not after or (limit and len(found) >= limit):
-                return found
+                break
+        yield self._noticed(found, max((each.last for each in found.values()), default=0))
+        return found
 
     @inlineCallbacks
     def readMatching(
@@ -129,8 +166,8 @@ class PostgresLog(OwnedLog):
             raise self.closed
         wanted = SubjectVerdicts(patterns)
         span = self._span(sequence)
-        if span.first > span.last:
-            return Matching([], span.last + 1)
+        if span.first > LARGEST:
+            return Matching([], sequence)
         found: Page = yield self._owner.fetch(
             fetchMatching,
             span,
@@ -138,8 +175,8 @@ class PostgresLog(OwnedLog):
             limit,
             maxBytes,
         )
-        self._told(found)
-        return Matching(found.records, found.next)
+        self._report(found)
+        return (yield self._noticed(Matching(found.records, found.next), found.next - 1))
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
         return self._read(start, 4096, maxBytes, stop)

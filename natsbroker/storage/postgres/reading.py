@@ -1,16 +1,30 @@
 """
-What is asked of the database outside of transactions, by threads that read.
+Reads of the database by threads that do not write.
+
+Each read sees one moment of the database, which comes after the read was asked for: as a single
+statement, or in a L{snapshot}. No upper bound is taken from the reactor's memory. A limit may have
+let a record go for one that the reactor's thread has not heard of yet, and a reader that is bound
+by what that thread knows would see neither.
 
 Each record is verified; what does not match its checksum is left out, and named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from psycopg import IsolationLevel
+
 from natsbroker.storage.exports import Page
-from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, checksum, subjectKey
+from natsbroker.storage.postgres.schema import (
+    LARGEST,
+    LONGEST_KEY,
+    Connection,
+    checksum,
+    subjectKey,
+)
 from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
 from natsbroker.subjects.searching import NEAR, PatternSearch
 
@@ -31,9 +45,30 @@ _SUBJECT_OFFSET = HEAD_SIZE + 1
 
 
 class Span(NamedTuple):
+    """
+    @ivar first: a sequence; the reactor's thread may give the first that it knows of, as sequences
+        below the first one never come back.
+    @ivar last: the last sequence that is wanted.
+    """
+
     identity: int
     first: int
-    last: int
+    last: int = LARGEST
+
+
+@contextmanager
+def snapshot(connection: Connection) -> Iterator[None]:
+    """
+    Have several statements see the same moment.
+    """
+    connection.isolation_level = IsolationLevel.REPEATABLE_READ
+    with connection.transaction():
+        yield
+
+
+def _lastIn(connection: Connection, identity: int) -> int:
+    row = connection.execute("SELECT last FROM log WHERE id = %s", (identity,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _decode(found: Page, identity: int, sequence: int, data: bytes) -> int:
@@ -67,6 +102,7 @@ def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) 
         ).fetchall()
         for each, data in rows:
             maxBytes -= _decode(found, span.identity, each, data)
+        # A later page may see a later moment: what replaces a record is always behind it.
         sequence = rows[-1][0] + 1 if rows else span.last + 1
     return found._replace(next=sequence)
 
@@ -75,8 +111,8 @@ def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
     found = Page([], 0, [])
     row = connection.execute(
         "SELECT sequence, data FROM record WHERE log = %s AND subject = %s"
-        " AND sequence >= %s AND sequence <= %s ORDER BY sequence DESC LIMIT 1",
-        (span.identity, subjectKey(subject), span.first, span.last),
+        " AND sequence >= %s ORDER BY sequence DESC LIMIT 1",
+        (span.identity, subjectKey(subject), span.first),
         binary=True,
     ).fetchone()
     if row is not None:
@@ -86,6 +122,7 @@ def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
 
 def findTime(connection: Connection, span: Span, timestamp: int) -> int:
     """
+    @param span: with the last sequence that was known when the read was asked for.
     @return: the first record that is not older; the sequence after the last if there is none.
     """
     low, high = span.first, span.last + 1
@@ -113,15 +150,28 @@ def fetchMatching(
     limit: int,
     maxBytes: int,
 ) -> Page:
+    with snapshot(connection):
+        return _fetchMatching(connection, span, wanted, limit, maxBytes)
+
+
+def _fetchMatching(
+    connection: Connection,
+    span: Span,
+    wanted: Callable[[bytes], bool],
+    limit: int,
+    maxBytes: int,
+) -> Page:
     rows = connection.execute(
         "SELECT sequence, subject, octet_length(data) FROM record WHERE log = %s"
-        " AND sequence >= %s AND sequence <= %s ORDER BY sequence LIMIT %s",
-        (span.identity, span.first, span.last, LOOKED_AT),
+        " AND sequence >= %s ORDER BY sequence LIMIT %s",
+        (span.identity, span.first, LOOKED_AT),
         binary=True,
     ).fetchall()
     verdicts: dict[bytes, bool] = {}
     chosen: list[int] = []
-    following = rows[-1][0] + 1 if len(rows) == LOOKED_AT else span.last + 1
+    isAll = len(rows) < LOOKED_AT
+    last = _lastIn(connection, span.identity) if isAll else rows[-1][0]
+    following = max(last + 1, span.first)
     for sequence, key, length in rows:
         verdict = verdicts.get(key)
         if verdict is None:
@@ -171,8 +221,8 @@ def _tallies(
 ) -> dict[bytes, tuple[int, int, int]]:
     rows = connection.execute(
         "SELECT subject, count(*), min(sequence), max(sequence) FROM record WHERE log = %s"
-        " AND subject = ANY(%s::bytea[]) AND sequence >= %s AND sequence <= %s GROUP BY subject",
-        (span.identity, list(keys), span.first, span.last),
+        " AND subject = ANY(%s::bytea[]) AND sequence >= %s GROUP BY subject",
+        (span.identity, list(keys), span.first),
         binary=True,
     )
     return {key: (count, first, last) for key, count, first, last in rows}
@@ -214,6 +264,18 @@ def fetchTallies(
     @param after: only subjects behind this one.
     @param limit: the most to return; 0 for all.
     """
+    with snapshot(connection):
+        return _fetchTallies(connection, span, search, prefix, after, limit)
+
+
+def _fetchTallies(
+    connection: Connection,
+    span: Span,
+    search: PatternSearch,
+    prefix: bytes,
+    after: bytes,
+    limit: int,
+) -> SubjectPage:
     found: list[tuple[bytes, tuple[int, int, int]]] = []
     start = max(subjectKey(after) + b"\0", prefix) if after else prefix
     step, looked = NEAR, 0

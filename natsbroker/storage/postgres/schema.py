@@ -39,6 +39,9 @@ VERSION = 1
 LONGEST_KEY = 900
 """How many bytes of a subject are indexed; a row of an index must not have over 2,700."""
 
+LARGEST = (1 << 63) - 1
+"""The largest sequence that the tables take."""
+
 _TABLES = """
 CREATE TABLE format (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),

@@ -1,5 +1,5 @@
 """
-Logs that another broker may hold, as they were durable at one moment.
+Logs that another broker may hold, with their bounds of one moment.
 """
 
 from __future__ import annotations

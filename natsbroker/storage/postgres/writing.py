@@ -29,7 +29,7 @@ from natsbroker.storage.postgres.leasing import (
     takeSpace,
 )
 from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
-from natsbroker.storage.postgres.schema import PostgresLogRow, checksum, subjectKey
+from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow, checksum, subjectKey
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.records import HEAD_SIZE, Encoded, subjectOf, timestampOf
 
@@ -52,8 +52,6 @@ LOOK = 16
 
 SUBJECTS_A_SLICE = 500
 """How many subjects are looked at in a transaction, when the limit for each has changed."""
-
-LARGEST = (1 << 63) - 1
 
 
 class PostgresLogWriter:

@@ -12,6 +12,7 @@ reactor for that. A durable store provides C{reopen}, and takes L{DurableContrac
 
 L{LogContract} and L{StateContract} are for all stores; L{RetainedContract}, L{HeldContract},
 L{SubjectContract} and L{ExportContract} for those whose logs provide the interface.
+L{ReadersContract} is for those that provide L{ISubjectIndexedLog} and keep limits.
 L{HistoryContract} compares all of them together with a model. Stores that several brokers share
 have further contracts in L{natsbroker.testing.contracts.leases}.
 """
@@ -22,6 +23,7 @@ from natsbroker.testing.contracts.durability import DurableContract, HistoryCont
 from natsbroker.testing.contracts.harness import StoreHarness, entry, numbered
 from natsbroker.testing.contracts.indexes import ExportContract, SubjectContract
 from natsbroker.testing.contracts.logs import LogContract, StateContract
+from natsbroker.testing.contracts.readers import ReadersContract
 from natsbroker.testing.contracts.retention import HeldContract, RetainedContract
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "HeldContract",
     "HistoryContract",
     "LogContract",
+    "ReadersContract",
     "RetainedContract",
     "StateContract",
     "StoreHarness",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from natsbroker.jetstream.consumers.core import (
     UNLIMITED_WAIT,
@@ -77,6 +77,28 @@ def test_singleMessagePerSubject() -> None:
     core = ConsumerCore(stage.stream, "C", config, Random(1))
     ensureDeferred(core.position())
     assert (core.cursor.position, core.cursor.resume) == (1, 0)
+
+
+def test_lastOfSubjectReplaced() -> None:
+    """Messages that arrive while the last ones are looked up are behind them, and come once."""
+    stage = ConsumerStage()
+    stage.publish(2)
+    found = stage.stream.lastPerSubject
+
+    def meanwhile(filters: tuple[bytes, ...]) -> Deferred[list[int]]:
+        stage.publish(2)
+        return found(filters)
+
+    stage.stream.lastPerSubject = meanwhile  # type: ignore[method-assign]
+    config = stage.config(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="s.*")
+    core = ConsumerCore(stage.stream, "C", config, Random(1))
+    ensureDeferred(core.position())
+    core.cursor.count()
+    sequences: list[int] = []
+    while (record := core.cursor.peek()) is not None:
+        sequences.append(record.sequence)
+        core.cursor.take(record.sequence)
+    assert sequences == [3, 4]
 
 
 def test_stateOfBrokenConsumer(stage: ConsumerStage) -> None:

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from natsbroker.jetstream.snapshots import sending
 from natsbroker.jetstream.snapshots.archive import END, MAGIC
 from natsbroker.jetstream.snapshots.sending import ACK_WAIT, PATIENCE
 from tests.jetstream.snapshots.support import CopyStage, plain
-from tests.jetstream.support import Inbox
+from tests.jetstream.support import Inbox, ReplacingLog
 
 
 def _large() -> CopyStage:
@@ -112,3 +115,19 @@ def test_deletedStream() -> None:
     stage.send(inbox.got[0].reply)
     stage.settle()
     assert inbox.got[-1].headers.startswith(b"NATS/1.0 500 ")
+
+
+def test_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each subject that always has a message has one in the snapshot, though others replace it."""
+    monkeypatch.setattr(sending, "_RECORDS", 1)
+    stage = CopyStage()
+    stage.make(max_msgs_per_subject=1)
+    for subject in (b"s.a", b"s.b"):
+        stage.publish(subject)
+    stream = stage.jetstream.streams["S"]
+    stream.log = ReplacingLog(stream.log, [b"s.b", b"s.a"], 9)
+    data = stage.copy()
+    stream.log = stage.wait(stage.files.open(stream.log.name))
+    stage.ask("STREAM.DELETE.S")
+    state = stage.back(data, max_msgs_per_subject=1)["state"]
+    assert (state["messages"], state["num_subjects"]) == (2, 2)

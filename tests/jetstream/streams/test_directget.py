@@ -27,7 +27,7 @@ from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.steps import Steps, finish
 from natsbroker.storage.records import encodeBatch
 from natsbroker.wire.values import Kind, Message
-from tests.jetstream.support import SECOND, Stage
+from tests.jetstream.support import SECOND, ReplacingLog, Stage
 from tests.support import COMPILED, HEADERS, PURE, Names, World, needsCompiled, using
 
 GET = "$JS.API.DIRECT.GET.S"
@@ -502,3 +502,30 @@ def test_stepTakes() -> None:
             (Message(GET.encode() + b".s.a", b"{}", b"r"), skip),
         ]
         assert step.take(requests) == requests[2:]
+
+
+@pytest.mark.parametrize("storage", list(StorageType))
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"last_by_subj": "s.*"},
+        {"last_by_subj": "s.a"},
+        {"seq": 1, "next_by_subj": "s.a"},
+        {"seq": 1, "next_by_subj": "s.*", "batch": 9},
+        {"multi_last": ["s.*"]},
+        {"multi_last": ["s.a", "s.b", "s.c"], "batch": 9},
+    ],
+)
+def test_replaced(body: Any, times: int, storage: StorageType) -> None:
+    """A subject that always has a message is never without one, though others replace it."""
+    stage = DirectStage(max_msgs_per_subject=1, storage=storage)
+    stage.made.log = ReplacingLog(stage.made.log, [b"s.a", b"s.b", b"s.c"], times)
+    answers = [block for block, _ in stage.ask(body)]
+    subjects = [re.findall(rb"Nats-Subject: (\S+)\r", each) for each in answers]
+    assert [b"s.a"] in subjects or b"*" in json.dumps(body).encode()
+    assert subjects[0]
+    if "multi_last" in body:
+        assert sorted(each[0] for each in subjects[:-1]) == [b"s.a", b"s.b", b"s.c"]
+        last = max(_number(b"Nats-Sequence", each) for each in answers[:-1])
+        assert _number(b"Nats-UpTo-Sequence", answers[-1]) == last

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import alsoProvides
 
 from natsbroker.interfaces import IShortcutLog
-from natsbroker.interfaces.records import Entry
+from natsbroker.interfaces.records import Entry, Matching
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.streams import reading
 from natsbroker.jetstream.streams import stream as streams
@@ -22,7 +22,7 @@ from natsbroker.jetstream.streams.reading import GAP, SortedRuns
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.storage import memory
 from natsbroker.streaming.deadlines import Deadlines
-from tests.jetstream.support import Stage, WorkCounter, filled
+from tests.jetstream.support import ReplacingLog, Stage, WorkCounter, filled
 from tests.storage.encodings import encodedBlock
 from tests.support import COMPILED
 
@@ -290,3 +290,73 @@ class TestWork:
         config = replace(stream.config, **changes)
         _, busiest = stage.busiest(stream, lambda: stream.configured(config))
         assert 0 < busiest <= self.LIMIT
+
+
+SUBJECTS = (b"s.a", b"s.b")
+
+
+def replacing(times: int) -> tuple[Stage, Stream]:
+    """A stream whose subjects always have one message, which others replace while it is read."""
+    stage = Stage()
+    stream = stage.stream(max_msgs_per_subject=1)
+    for each in SUBJECTS:
+        stage.publish(each)
+    stream.log = ReplacingLog(stream.log, SUBJECTS, times)
+    return stage, stream
+
+
+@pytest.mark.parametrize("times", range(1, 6))
+class TestReplaced:
+    """Messages that are replaced while they are looked for."""
+
+    def test_last(self, times: int) -> None:
+        """The last message of a subject, or of those that a pattern matches, is always found."""
+        for pattern in (b"s.a", b"s.*"):
+            stage, stream = replacing(times)
+            found = stage.wait(stream.lastMatching(pattern))
+            assert found is not None
+            assert found.sequence >= 1
+
+    def test_next(self, times: int) -> None:
+        """The next message of a subject is always found."""
+        stage, stream = replacing(times)
+        assert stage.wait(stream.nextMatching(b"s.a", 1)) is not None
+
+    def test_lastOfEach(self, times: int) -> None:
+        """Each subject has its last message, as they are at the sequence that comes with them."""
+        stage, stream = replacing(times)
+        found = stage.wait(stream.lastOfEach((b"s.*",), 9, 1 << 20))
+        assert found is not None
+        records = [record for _, record in found.messages if record is not None]
+        assert sorted(each.subject for each in records) == list(SUBJECTS)
+        assert [each.sequence for each in records] == [each for each, _ in found.messages]
+        assert records[-1].sequence == found.end
+
+    def test_count(self, times: int) -> None:
+        """Each subject is counted, with what came while others were."""
+        stage, stream = replacing(times)
+        assert stage.wait(stream.count((b"s.*",), 1)) >= len(SUBJECTS)
+
+
+def test_countMeanwhile() -> None:
+    """Messages that come while others are counted are counted: nobody else counts them."""
+    stage = Stage()
+    stream = stage.stream()
+    filled(stage)
+    log = stream.log
+    stream.log = ReplacingLog(log, (b"s.a", b"s.c"), 1)
+    counted = stage.wait(stream.count((b"s.a",), 1))
+    assert counted == stage.wait(log.subjects(b"s.a"))[b"s.a"].count == 4
+
+
+def test_damagedLast() -> None:
+    """A last message that cannot be read is not looked for without end."""
+    stage = Stage()
+    stream = stage.stream()
+    filled(stage)
+    log = stream.log
+    log.lastFor = lambda subject: succeed(None)
+    log.read = lambda *arguments: succeed([])
+    log.readMatching = lambda *arguments: succeed(Matching([], 6))
+    stream.change(log.append([]))
+    assert stage.wait(stream.lastMatching(b"s.*")) is None

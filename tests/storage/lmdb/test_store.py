@@ -17,6 +17,7 @@ import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
 from natsbroker.interfaces.records import StoreLocked, UnknownFormat
+from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
 from natsbroker.storage.lmdb.store import openLMDB, refuseForeign
 from natsbroker.storage.records import crc32c
 from natsbroker.testing.contracts.stores import (
@@ -25,6 +26,7 @@ from natsbroker.testing.contracts.stores import (
     HeldContract,
     HistoryContract,
     LogContract,
+    ReadersContract,
     RetainedContract,
     StateContract,
     SubjectContract,
@@ -38,6 +40,7 @@ from tests.support import COMPILED, PURE, using
 class LMDBStoreTests(
     LogContract,
     StateContract,
+    ReadersContract,
     RetainedContract,
     HeldContract,
     SubjectContract,
@@ -217,3 +220,22 @@ def test_storeInBetween(tmp_path: Path) -> None:
     (tmp_path / "server.dat").write_bytes(b"\x01\0\0\0")
     store = reactor.wait(openLMDB(reactor, tmp_path))
     reactor.wait(store.close())
+
+
+class UncachedReadersTests(ReadersContract, SynchronousTestCase):
+    """Readers beside writers where nothing is in memory, and commits go past the journal."""
+
+    size = 3000
+    _setUp = LMDBStoreTests.setUp
+    wait = LMDBStoreTests.wait
+    makeStore = LMDBStoreTests.makeStore
+
+    def setUp(self) -> None:
+        """Take the memory away."""
+        self._setUp()
+        for owner, name in (
+            (BlockCache, "find"),
+            (BlockCache, "recall"),
+            (QuickRecords, "find"),
+        ):
+            self.patch(owner, name, lambda *_: None)

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ISubjectIndexedLog, IViewableStore
-from natsbroker.interfaces.records import LeaseLost, NoSuchLog
+from natsbroker.interfaces.records import LeaseLost, NoSuchLog, Retention, SubjectTally
 from natsbroker.testing.contracts.harness import numbered
 from tests.storage.postgres.harness import PostgresHarness
 
@@ -19,7 +19,7 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
     """A broker has a log, and another one looks."""
 
     def test_view(self) -> None:
-        """It has what is durable, and does not change."""
+        """It has what is durable when it is read; its bounds do not change."""
         one: Any = self.store()
         other: Any = self.store()
         assert verifyObject(IViewableStore, other)
@@ -29,12 +29,28 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
         assert verifyObject(ISubjectIndexedLog, view)
         self.wait(log.append(numbered(4, 6)))
         found = self.wait(view.read(1))
-        assert [each.sequence for each in found] == [1, 2, 3]
-        assert found == self.wait(log.read(1))[:3]
+        assert [each.sequence for each in found] == [1, 2, 3, 4, 5]
+        assert found == self.wait(log.read(1))
         last = self.wait(view.lastFor(found[-1].subject))
         assert last == found[-1]
         assert (view.bounds().first, view.bounds().last, view.bounds().count) == (1, 3, 3)
         assert self.wait(other.view("log")).bounds() == log.bounds()
+
+    def test_replaced(self) -> None:
+        """A record that was replaced after the view was made is found in its new place."""
+        one: Any = self.store()
+        other: Any = self.store()
+        log = self.wait(one.open("log"))
+        log.retain(Retention(perSubject=1))
+        self.wait(log.append(numbered(1, 2)))
+        view = self.wait(other.view("log"))
+        self.wait(log.append(numbered(2, 3)))
+        assert self.wait(view.lastFor(b"s")).sequence == 2
+        assert [each.sequence for each in self.wait(view.read(1))] == [2]
+        matching = self.wait(view.readMatching([b"s"], 1))
+        assert [each.sequence for each in matching.records] == [2]
+        assert matching.next == 3
+        assert self.wait(view.subjects(b">")) == {b"s": SubjectTally(1, 2, 2)}
 
     def test_refusals(self) -> None:
         """It takes nothing, and of a log that is not there is none."""
