@@ -218,6 +218,35 @@ class PostgresServer:
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.directory)
 
+    def waitForStandbys(self, names: str) -> None:
+        """
+        Have commits wait for standbys, which need not be there.
+
+        @param names: as in C{synchronous_standby_names}; empty for none.
+        """
+        with self.connect() as connection:
+            connection.execute(f"ALTER SYSTEM SET synchronous_standby_names TO '{names}'")
+            connection.execute("SELECT pg_reload_conf()")
+        while bool(names) is not self._isStuck():
+            time.sleep(0.02)
+
+    def _isStuck(self) -> bool:
+        """
+        Whether a commit waits for a standby that is not there.
+        """
+        connection = self.connect()
+        try:
+            connection.pgconn.send_query(b"SELECT pg_logical_emit_message(true, '', '')")
+            for _ in range(20):
+                time.sleep(0.01)
+                connection.pgconn.consume_input()
+                if not connection.pgconn.is_busy():
+                    return False
+            connection.cancel()
+            return True
+        finally:
+            connection.close()
+
     def newSchema(self) -> str:
         """
         @return: the name of a schema that nobody has used.

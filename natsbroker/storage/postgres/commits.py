@@ -25,6 +25,7 @@ from psycopg import errors
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.jobs import Job
 from natsbroker.storage.policy import Policy, sweepAgain
@@ -93,7 +94,7 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
     def leave(self) -> None:
         try:
             self._session.leave()
-        except psycopg.Error as failure:
+        except (psycopg.Error, StoreFailed) as failure:
             _log.warn("The leases were not given up, and end by themselves: {why}", why=failure)
 
     def commitGroup(self, jobs: list[Job]) -> bool:

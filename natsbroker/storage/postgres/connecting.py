@@ -87,7 +87,7 @@ class Database:
             SQL("SET idle_in_transaction_session_timeout TO {}").format(round(self.lease * 1000))
         )
         [synchronous] = connection.execute("SHOW synchronous_commit").fetchone() or ("off",)
-        if synchronous == "off":
+        if synchronous not in ("on", "remote_apply"):
             connection.execute("SET synchronous_commit TO on")
 
 

@@ -95,10 +95,14 @@ def renew(connection: Connection, holder: int, seconds: float) -> Renewed:
     """
     @raise StoreFailed: if the holder was forgotten.
     """
-    cursor = connection.execute(
-        "UPDATE holder SET expires = clock_timestamp() + %s * interval '1 second' WHERE id = %s",
-        (seconds, holder),
-    )
+    with connection.transaction():
+        # It needs no standby, and must not wait for one: after a failover it may end early.
+        connection.execute("SET LOCAL synchronous_commit TO local")
+        cursor = connection.execute(
+            "UPDATE holder SET expires = clock_timestamp() + %s * interval '1 second'"
+            " WHERE id = %s",
+            (seconds, holder),
+        )
     if not cursor.rowcount:
         raise StoreFailed("the database has forgotten this broker")
     logs = connection.execute("SELECT id FROM log WHERE holder = %s", (holder,)).fetchall()

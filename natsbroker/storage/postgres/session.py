@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.storage.postgres.connecting import Database, isLost
+from natsbroker.storage.postgres.confirming import NO_STANDBY, awaitsStandby, confirmed
+from natsbroker.storage.postgres.connecting import Database, Readers, isLost
 from natsbroker.storage.postgres.leasing import (
     Holdings,
     abandoned,
@@ -28,8 +31,15 @@ LOCK_WAIT = 2000
 """Milliseconds to wait for a lost connection's transaction to end."""
 
 
+class Forgotten(StoreFailed):
+    """
+    The database has no count of this broker's commits.
+    """
+
+
 class Session:
     """
+    @ivar leases: the connection that renews leases, and says why a commit is not answered.
     @ivar holder: a random number that leases are held under.
     @ivar name: what other brokers see.
     @ivar leftover: dropped logs of which something is left, found at the beginning.
@@ -42,14 +52,17 @@ class Session:
         self._number = 0
         self._committing = False
         self._isCommitted = False
+        self.leases = Readers(database, self.who("lease"))
         self.connection: Connection = database.connect(self.who("write"))
         try:
-            prepare(self.connection, database.schema)
-            with self.connection.transaction():
+            with self._confirmed(self.connection):
+                prepare(self.connection, database.schema)
+            with self._confirmed(self.connection):
                 self._enter()
                 self.leftover = abandoned(self.connection, self.holder)
         except BaseException:
             self.connection.close()
+            self.leases.close()
             raise
 
     def who(self, what: str) -> str:
@@ -57,6 +70,23 @@ class Session:
 
     def _enter(self) -> None:
         enter(self.connection, self.holder, self.name, self._database.lease)
+
+    @contextmanager
+    def _confirmed(self, connection: Connection) -> Iterator[None]:
+        """
+        Do something in a transaction.
+        """
+        connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            if not isLost(connection):
+                connection.execute("ROLLBACK")
+            raise
+        self._confirm(connection)
+
+    def _confirm(self, connection: Connection) -> None:
+        confirmed(connection, lambda process: self.leases.call(awaitsStandby, process))
 
     def begin(self) -> None:
         self._committing = self._isCommitted = False
@@ -67,11 +97,9 @@ class Session:
             "UPDATE progress SET commits = %s WHERE holder = %s", (self._number + 1, self.holder)
         )
         if not cursor.rowcount:
-            raise StoreFailed("the database has forgotten this broker")
+            raise Forgotten("the database has forgotten this broker")
         self._committing = True
-        cursor = self.connection.execute("COMMIT")
-        if cursor.statusmessage != "COMMIT":
-            raise StoreFailed("the database did not commit")
+        self._confirm(self.connection)
         self._committing = False
         self._number += 1
 
@@ -91,7 +119,8 @@ class Session:
         """
         Replace a lost connection, and find out what became of its transaction.
 
-        @raise StoreFailed: if this broker's count is not there.
+        @raise Forgotten: if this broker's count is not there.
+        @raise StoreFailed: if that is not known yet.
         """
         self.connection.close()
         connection = self._database.connect(self.who("write"))
@@ -117,16 +146,24 @@ class Session:
         # The server may not have noticed yet that the lost connection is lost.
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = %s AND pid <> pg_backend_pid()",
+            " WHERE application_name = %s AND pid <> pg_backend_pid()"
+            " AND wait_event IS DISTINCT FROM 'SyncRep'",
             (self.who("write"),),
         )
-        with connection.transaction():
+        waiting = connection.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event = 'SyncRep'",
+            (self.who("write"),),
+        )
+        if waiting.fetchone():
+            raise StoreFailed(NO_STANDBY)
+        # This one is confirmed after the lost one, so that the lost one is then, too.
+        with self._confirmed(connection):
             connection.execute(f"SET LOCAL lock_timeout TO {LOCK_WAIT}")
             row = connection.execute(
                 "SELECT commits FROM progress WHERE holder = %s FOR UPDATE", (self.holder,)
             ).fetchone()
         if row is None:
-            raise StoreFailed("the database has forgotten this broker")
+            raise Forgotten("the database has forgotten this broker")
         return int(row[0])
 
     def openAgain(self, known: Holdings) -> Holdings:
@@ -135,12 +172,12 @@ class Session:
         """
         try:
             self.connect()
-        except StoreFailed:
+        except Forgotten:
             self.connection = self._database.connect(self.who("write"))
             self._number = 0
-            with self.connection.transaction():
+            with self._confirmed(self.connection):
                 self._enter()
-        with self.connection.transaction():
+        with self._confirmed(self.connection):
             rows = held(self.connection, self.holder, known.rows)
             tokens = {each.identity: each.token for each in known.spaces.values()}
             alive = stillHeld(self.connection, "space", self.holder, tokens)
@@ -151,6 +188,8 @@ class Session:
         try:
             if isLost(self.connection):
                 self.connection = self._database.connect(self.who("write"))
-            leave(self.connection, self.holder)
+            with self._confirmed(self.connection):
+                self.connection.execute(f"SET LOCAL lock_timeout TO {LOCK_WAIT}")
+                leave(self.connection, self.holder)
         finally:
             self.connection.close()

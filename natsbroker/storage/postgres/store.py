@@ -131,7 +131,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._session = session
         self._holder = session.holder
         self._readers = Readers(database, session.who("read"))
-        self._renewer = Readers(database, session.who("lease"))
+        self._renewer = session.leases
         self._waiting: set[Waiting] = set()
         self._committer = PostgresCommitter(reactor, session, self, self._policies, now)
         self._committer.start()

@@ -57,7 +57,16 @@ def test_settings(postgres: PostgresServer) -> None:
     assert shown == [('"a ""b"""',), ("2500ms",), ("on",), ("who it is",)]
 
 
-@pytest.mark.parametrize(("default", "ours"), [("off", "on"), ("remote_apply", "remote_apply")])
+@pytest.mark.parametrize(
+    ("default", "ours"),
+    [
+        ("off", "on"),
+        ("local", "on"),
+        ("remote_write", "on"),
+        ("on", "on"),
+        ("remote_apply", "remote_apply"),
+    ],
+)
 def test_synchronousCommit(postgres: PostgresServer, default: str, ours: str) -> None:
     """Commits are durable even where the default is that they are not."""
     source = f"{postgres.source} options='-c synchronous_commit={default}'"

@@ -1,0 +1,107 @@
+"""
+Commits, which the server may not answer.
+
+With C{synchronous_standby_names}, the server answers C{COMMIT} when a standby has confirmed it.
+While none does, it shows the transaction to nobody, and the transaction keeps its locks. If the
+backend is ended, or its wait is cancelled, the server shows what no standby has. So the backend is
+left alone: the outcome is unknown, as if the connection were lost, until standbys confirm again.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from psycopg import errors
+from psycopg.pq import ExecStatus
+
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.storage.postgres.schema import Connection
+
+if TYPE_CHECKING:
+    from psycopg import pq
+    from psycopg.errors import Diagnostic
+
+PATIENCE = 1.2
+"""Seconds without an answer to C{COMMIT} after which it is asked why."""
+
+AGAIN = 0.5
+"""Seconds until it is asked again, if no standby is waited for, and in which that is answered."""
+
+NO_STANDBY = "no standby of the database confirms what is committed"
+
+NO_ANSWER = "the database does not answer"
+
+
+def confirmed(connection: Connection, isAwaitingStandby: Callable[[int], bool]) -> None:
+    """
+    Commit, once standbys have confirmed it where they have to.
+
+    @param isAwaitingStandby: whether a backend waits for a standby, by its process.
+    @raise StoreFailed: if the outcome is unknown; the connection is closed.
+    """
+    warnings: list[str] = []
+
+    def noted(message: Diagnostic) -> None:
+        # After a cancelled wait the answer is that of any commit, but for a warning.
+        if message.severity_nonlocalized == "WARNING":
+            warnings.append(message.message_primary or "")
+
+    connection.add_notice_handler(noted)
+    try:
+        seconds = PATIENCE
+        _send(connection, b"COMMIT")
+        while (result := _answer(connection, seconds)) is None:
+            if isAwaitingStandby(connection.info.backend_pid):
+                raise StoreFailed(NO_STANDBY)
+            seconds = AGAIN
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(result)
+        if result.command_status != b"COMMIT":
+            raise StoreFailed("the database did not commit")
+        if warnings:
+            raise StoreFailed(NO_STANDBY)
+    except StoreFailed:
+        connection.close()
+        raise
+    finally:
+        connection.remove_notice_handler(noted)
+
+
+def awaitsStandby(connection: Connection, process: int) -> bool:
+    """
+    Whether a backend waits for a standby to confirm its commit.
+
+    @raise StoreFailed: if that is not answered either.
+    """
+    statement = "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'"
+    _send(connection, (statement % process).encode())
+    result = _answer(connection, AGAIN)
+    if result is None:
+        connection.close()
+        raise StoreFailed(NO_ANSWER)
+    if result.status == ExecStatus.FATAL_ERROR:
+        raise errors.error_from_result(result)
+    return bool(result.ntuples)
+
+
+def _send(connection: Connection, statement: bytes) -> None:
+    connection.pgconn.send_query(statement)
+    while connection.pgconn.flush():
+        select.select((), (connection.pgconn.socket,), (), AGAIN)
+
+
+def _answer(connection: Connection, seconds: float) -> pq.abc.PGresult | None:
+    """
+    The answer to a statement; C{None} if there is none for some seconds.
+    """
+    pgconn = connection.pgconn
+    while pgconn.is_busy():
+        if not select.select((pgconn.socket,), (), (), seconds)[0]:
+            return None
+        pgconn.consume_input()
+    answer = None
+    while (result := pgconn.get_result()) is not None:
+        answer = result
+    return answer

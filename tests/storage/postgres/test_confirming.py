@@ -1,0 +1,213 @@
+"""
+Commits that no standby confirms.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from twisted.logger import capturedLogs, formatEvent
+from twisted.trial.unittest import SynchronousTestCase
+
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.storage.postgres import confirming, session
+from natsbroker.storage.postgres.confirming import NO_ANSWER, NO_STANDBY, awaitsStandby, confirmed
+from natsbroker.storage.postgres.store import openPostgres
+from natsbroker.testing.contracts.harness import entry, numbered
+from tests.postgresql import PostgresServer
+from tests.storage.postgres.harness import PostgresHarness
+from tests.storage.postgres.test_store import Watcher
+
+
+def test_soonEnough() -> None:
+    """A publisher has its answer within two seconds."""
+    assert confirming.PATIENCE + confirming.AGAIN < 2
+
+
+class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
+    """A server whose synchronous standby is gone, and comes back."""
+
+    def setUp(self) -> None:
+        """Make a store with a log and some records in it."""
+        super().setUp()
+        self.patch(confirming, "PATIENCE", 0.2)
+        self.patch(session, "LOCK_WAIT", 200)
+        self.opened: Any = self.makeStore()
+        self.addCleanup(lambda: self.wait(self.opened.close()))
+        self.watcher = Watcher()
+        self.opened.watch(self.watcher)
+        self.made: Any = self.wait(self.opened.open("log"))
+        self.wait(self.made.append(numbered(0, 3)))
+        self.addCleanup(self.server.waitForStandbys, "")
+
+    def gone(self) -> None:
+        """Append a record that is not confirmed."""
+        self.server.waitForStandbys("nobody")
+        with capturedLogs() as events:
+            failure = self.failsWith(StoreFailed, self.made.append([entry(b"unconfirmed")]))
+        assert str(failure) == NO_STANDBY
+        assert any(NO_STANDBY in formatEvent(each) for each in events)
+
+    def readable(self) -> list[bytes]:
+        """What is read in all ways, which is the same."""
+        payloads = self.payloads(self.made)
+        last = self.wait(self.made.lastFor(b"s"))
+        assert last.payload == payloads[-1]
+        [tally] = self.wait(self.made.subjects(b">")).values()
+        assert (tally.count, tally.last) == (len(payloads), last.sequence)
+        matching = self.wait(self.made.readMatching([b"*"], 1))
+        assert [each.payload for each in matching.records] == payloads
+        return payloads
+
+    def back(self) -> None:
+        """Have commits confirmed, and wait until the store writes again."""
+        self.server.waitForStandbys("")
+        while True:
+            self.reactor.advance(1)
+            try:
+                self.wait(self.made.append([]))
+            except StoreFailed:
+                self.reactor.turn()
+            else:
+                return
+
+    def test_refused(self) -> None:
+        """Writes fail with that reason, and nobody reads what no standby has."""
+        self.server.waitForStandbys("nobody")
+        writing = self.made.append([entry(b"unconfirmed")])
+        assert self.readable() == [b"0", b"1", b"2"]
+        assert not writing.called
+        failure = self.failsWith(StoreFailed, writing)
+        assert str(failure) == NO_STANDBY
+        assert self.failsWith(StoreFailed, self.made.append([entry(b"later")]))
+        assert self.readable() == [b"0", b"1", b"2"]
+        assert self.watcher.told == [("stopped", NO_STANDBY)]
+
+    def test_resumed(self) -> None:
+        """When a standby confirms, what it had not is there, and writing goes on behind it."""
+        self.gone()
+        self.back()
+        assert self.readable() == [b"0", b"1", b"2", b"unconfirmed"]
+        assert self.made.bounds().last == 4
+        assert self.wait(self.made.append([entry(b"next")])) == range(5, 6)
+        assert self.sql("SELECT last, count FROM log") == [(5, 5)]
+        assert self.watcher.told == [("stopped", NO_STANDBY), ("resumed",)]
+
+    def test_stillGone(self) -> None:
+        """Attempts to go on fail as long as no standby confirms, and leave nothing behind."""
+        self.gone()
+        for _ in range(3):
+            self.reactor.advance(5)
+            self.reactor.turn()
+            self.failsWith(StoreFailed, self.made.append([]))
+        waiting = self.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+        assert waiting == [(1,)]
+        self.back()
+        assert self.made.bounds().last == 4
+
+    def test_leases(self) -> None:
+        """Leases are renewed without a standby, so that nobody takes over."""
+        self.gone()
+        [(before,)] = self.sql("SELECT expires FROM holder")
+        deadline = time.monotonic() + 30
+        while self.sql("SELECT expires FROM holder") == [(before,)]:
+            assert time.monotonic() < deadline
+            self.reactor.advance(5)
+            self.reactor.catchUp()
+            time.sleep(0.01)
+
+    def ended(self, how: str) -> None:
+        """The wait of a commit is ended from outside: that does not make it durable."""
+        self.server.waitForStandbys("nobody")
+        writing = self.made.append([entry(b"unconfirmed")])
+        while not self.sql(f"SELECT {how}(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
+            time.sleep(0.01)
+        assert str(self.failsWith(StoreFailed, writing)) == NO_STANDBY
+        self.back()
+        assert self.made.bounds().last == 4
+        assert self.wait(self.made.append([entry(b"next")])) == range(5, 6)
+
+    def test_cancelled(self) -> None:
+        """A commit whose wait is cancelled is not acknowledged, though the server shows it."""
+        self.ended("pg_cancel_backend")
+
+    def test_terminated(self) -> None:
+        """One whose backend is ended is not acknowledged either."""
+        self.ended("pg_terminate_backend")
+
+    def test_closed(self) -> None:
+        """The store can be closed."""
+        self.gone()
+        with capturedLogs() as events:
+            self.wait(self.opened.close())
+        assert any("The leases were not given up" in formatEvent(each) for each in events)
+
+    def test_opened(self) -> None:
+        """It cannot be opened, and says why."""
+        self.server.waitForStandbys("nobody")
+        with capturedLogs() as events:
+            failure = self.failsWith(StoreFailed, openPostgres(self.reactor, self.database()))
+        assert str(failure) == NO_STANDBY
+        assert [formatEvent(each) for each in events] == [
+            f"The store cannot be opened: {NO_STANDBY}"
+        ]
+
+
+class TestConfirmed:
+    """L{confirmed}, by itself."""
+
+    def test_slow(self, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A commit that waits for something else than a standby is waited for."""
+        monkeypatch.setattr(confirming, "PATIENCE", 0.01)
+        monkeypatch.setattr(confirming, "AGAIN", 0.01)
+        asked: list[int] = []
+
+        def isAwaiting(process: int) -> bool:
+            asked.append(process)
+            return False
+
+        with postgres.connect() as connection:
+            connection.execute(
+                "CREATE TEMPORARY TABLE slow (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)"
+            )
+            connection.execute(
+                "CREATE FUNCTION pg_temp.rest() RETURNS trigger LANGUAGE plpgsql"
+                " AS 'BEGIN PERFORM pg_sleep(0.1); RETURN NULL; END'"
+            )
+            connection.execute(
+                "CREATE CONSTRAINT TRIGGER rest AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED"
+                " FOR EACH ROW EXECUTE FUNCTION pg_temp.rest()"
+            )
+            connection.execute("BEGIN")
+            connection.execute("INSERT INTO slow VALUES (1)")
+            confirmed(connection, isAwaiting)
+            assert set(asked) == {connection.info.backend_pid}
+            assert connection.execute("SELECT count(*) FROM slow").fetchone() == (1,)
+
+    def test_refused(self, postgres: PostgresServer) -> None:
+        """An error of the commit is raised as any other, and a rolled back one is one."""
+        with postgres.connect() as connection:
+            connection.execute(
+                "CREATE TEMPORARY TABLE slow (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)"
+            )
+            connection.execute("BEGIN")
+            connection.execute("INSERT INTO slow VALUES (1), (1)")
+            with pytest.raises(Exception, match="duplicate key"):
+                confirmed(connection, lambda process: False)
+            connection.execute("BEGIN")
+            with pytest.raises(Exception, match="nothing"):
+                connection.execute("SELECT nothing")
+            with pytest.raises(StoreFailed):
+                confirmed(connection, lambda process: False)
+
+    def test_noAnswer(self, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server that does not even say why does not answer."""
+        monkeypatch.setattr(confirming, "AGAIN", 0.0)
+        monkeypatch.setattr(confirming, "_send", lambda *_: None)
+        with postgres.connect() as connection:
+            connection.pgconn.send_query(b"SELECT pg_sleep(60)")
+            with pytest.raises(StoreFailed, match=NO_ANSWER):
+                awaitsStandby(connection, 1)
+            assert connection.closed
