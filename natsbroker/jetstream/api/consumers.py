@@ -10,6 +10,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
+from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import findConsumer, findStream, inTurns, shownConsumer
 from natsbroker.jetstream.api.dispatcher import ApiRoute, HeadedResult, Request
@@ -105,8 +106,11 @@ async def _create(
             starting = consumer.start()
             try:
                 await storing
-            finally:
-                await starting
+            except StoreError:
+                # It would wait until its position can be stored.
+                starting.addErrback(lambda failure: failure.trap(StoreError))
+                raise
+            await starting
         except BaseException:
             consumer.stop("deleted")
             stream.consumers.remove(consumer)

@@ -8,8 +8,11 @@ import json
 from typing import Any
 
 import pytest
+from twisted.internet.defer import fail
 
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.model.limits import ConfiguredLimits
+from natsbroker.storage.memory import MemoryStates
 from tests.jetstream.api.support import ApiStage
 
 
@@ -39,6 +42,19 @@ def test_durable() -> None:
     assert stage.ask("CONSUMER.DELETE.S.d")["success"] is True
     assert stage.failure("CONSUMER.INFO.S.d") == (404, 10014)
     assert stage.wait(stage.jetstream.states.load(b"consumer/")) == {}
+
+
+def test_storeFails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that cannot be stored is refused at once, and can be created later."""
+    stage = ApiStage()
+    stage.make()
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryStates, "change", lambda *_: fail(StoreFailed("broken")))
+        assert consumer(stage, "c", durable_name="c")["error"]["description"] == "broken"
+    stage.clock.advance(60)
+    assert stage.ask("CONSUMER.NAMES.S")["consumers"] == []
+    assert stage.wait(stage.jetstream.states.load(b"consumer/")) == {}
+    assert consumer(stage, "c", durable_name="c")["name"] == "c"
 
 
 def test_ephemeral() -> None:
