@@ -26,6 +26,7 @@ ELSEWHERE = {
     "testing/contracts/routers.py": "held by tests/testing/contracts/test_buses.py",
     "testing/contracts/harness.py": "run by the tests of each store",
     "testing/contracts/logs.py": "run by the tests of each store",
+    "testing/contracts/readers.py": "run by the tests of each store",
     "testing/contracts/retention.py": "run by the tests of each store",
     "testing/contracts/indexes.py": "run by the tests of each store",
     "testing/contracts/durability.py": "run by the tests of each store",

@@ -50,7 +50,7 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert str(failure) == NO_STANDBY
         assert any(NO_STANDBY in formatEvent(each) for each in events)
 
-    def readable(self) -> list[bytes]:
+    def seen(self) -> list[bytes]:
         """What is read in all ways, which is the same."""
         payloads = self.payloads(self.made)
         last = self.wait(self.made.lastFor(b"s"))
@@ -73,23 +73,23 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
             else:
                 return
 
-    def test_refused(self) -> None:
+    def test_writesFail(self) -> None:
         """Writes fail with that reason, and nobody reads what no standby has."""
         self.server.waitForStandbys("nobody")
         writing = self.made.append([entry(b"unconfirmed")])
-        assert self.readable() == [b"0", b"1", b"2"]
+        assert self.seen() == [b"0", b"1", b"2"]
         assert not writing.called
         failure = self.failsWith(StoreFailed, writing)
         assert str(failure) == NO_STANDBY
         assert self.failsWith(StoreFailed, self.made.append([entry(b"later")]))
-        assert self.readable() == [b"0", b"1", b"2"]
+        assert self.seen() == [b"0", b"1", b"2"]
         assert self.watcher.told == [("stopped", NO_STANDBY)]
 
     def test_resumed(self) -> None:
         """When a standby confirms, what it had not is there, and writing goes on behind it."""
         self.gone()
         self.back()
-        assert self.readable() == [b"0", b"1", b"2", b"unconfirmed"]
+        assert self.seen() == [b"0", b"1", b"2", b"unconfirmed"]
         assert self.made.bounds().last == 4
         assert self.wait(self.made.append([entry(b"next")])) == range(5, 6)
         assert self.sql("SELECT last, count FROM log") == [(5, 5)]
@@ -186,7 +186,7 @@ class TestConfirmed:
             assert set(asked) == {connection.info.backend_pid}
             assert connection.execute("SELECT count(*) FROM slow").fetchone() == (1,)
 
-    def test_refused(self, postgres: PostgresServer) -> None:
+    def test_errors(self, postgres: PostgresServer) -> None:
         """An error of the commit is raised as any other, and a rolled back one is one."""
         with postgres.connect() as connection:
             connection.execute(
