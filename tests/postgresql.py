@@ -65,8 +65,9 @@ class PostgresServer:
     @ivar data: where the database is.
     """
 
-    def __init__(self, data: Path | None = None) -> None:
+    def __init__(self, data: Path | None = None, primary: PostgresServer | None = None) -> None:
         """
+        @param primary: make a standby of this one, which runs.
         @param data: the directory for the database alone, made by the caller, without the log that
             the server writes ahead of it; by default it is where everything is.
         """
@@ -81,7 +82,10 @@ class PostgresServer:
                 os.chown(each, nobody.pw_uid, nobody.pw_gid)
         try:
             self._programs = self._find()
-            self._initialize(bool(data))
+            if primary is None:
+                self._initialize(bool(data))
+            else:
+                self._copy(primary)
         except BaseException:
             shutil.rmtree(self.directory)
             raise
@@ -93,6 +97,20 @@ class PostgresServer:
             "--no-sync",
             *(("--waldir", str(self.directory / "wal")) if isElsewhere else ()),
         )
+
+    def _copy(self, primary: PostgresServer) -> None:
+        self._run(
+            "pg_basebackup",
+            *("-h", str(primary.directory), "-U", USER, "-D", str(self.data)),
+            *("--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
+        )
+
+    def promote(self) -> None:
+        """
+        Make a standby the primary, and wait until it is.
+        """
+        with self.connect() as connection:
+            connection.execute("SELECT pg_promote()")
 
     @property
     def source(self) -> str:
@@ -210,6 +228,12 @@ class PostgresServer:
         if process is not None:
             process.send_signal(how)
             process.wait(PATIENCE)
+
+    def crash(self) -> None:
+        """
+        End it at once, so that it recovers when it is started.
+        """
+        self.stop(signal.SIGQUIT)
 
     def remove(self) -> None:
         """

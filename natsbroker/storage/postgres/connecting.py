@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import psycopg
@@ -18,11 +19,18 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
+from natsbroker.storage.postgres.primaries import (
+    Primaries,
+    PrimaryConnection,
+    Superseded,
+    timelineOf,
+)
 from natsbroker.storage.postgres.schema import Connection
 
 T = TypeVar("T")
 
 _DEFAULTS: dict[str, object] = {
+    "target_session_attrs": "read-write",
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -30,6 +38,9 @@ _DEFAULTS: dict[str, object] = {
     "tcp_user_timeout": 15000,
 }
 """What holds unless the source says otherwise: a server that is gone is noticed in seconds."""
+
+_PLACES = ("host", "hostaddr", "port")
+"""The settings that have a list, with a part for each server."""
 
 OLDEST_SERVER = 120000
 """PostgreSQL 12, as the server writes it."""
@@ -41,6 +52,7 @@ class Database:
     @ivar source: a URI or a list of settings, as libpq understands it.
     @ivar lease: seconds that a lease lasts.
     @ivar readers: how many connections read.
+    @ivar primaries: which of the servers have what was written.
     """
 
     SCHEMA: ClassVar[str] = "natsbroker"
@@ -50,6 +62,7 @@ class Database:
     schema: str = SCHEMA
     lease: float = LEASE
     readers: int = 2
+    primaries: Primaries = field(default_factory=Primaries, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         try:
@@ -68,11 +81,35 @@ class Database:
         """
         @param who: C{application_name}, shown by the server.
         """
+        return self.primaries.connect(self._servers(who))
+
+    def compare(self, who: str) -> None:
+        """
+        Find out which server is the primary, so that connections to others are used no more.
+        """
+        self.primaries.compare(self._servers(who)).close()
+
+    def _servers(self, who: str) -> list[Callable[[], PrimaryConnection]]:
         settings: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(self.source)}
         settings["application_name"] = who
-        connection = psycopg.connect(**settings, autocommit=True)
+        if settings["target_session_attrs"] != "primary":
+            settings["target_session_attrs"] = "read-write"
+        lists = {name: str(settings[name]).split(",") for name in _PLACES if settings.get(name)}
+        count = max(map(len, lists.values()), default=1)
+        return [
+            partial(
+                self._open,
+                # A single port is that of all hosts.
+                {**settings, **{name: each[place % len(each)] for name, each in lists.items()}},
+            )
+            for place in range(count)
+        ]
+
+    def _open(self, settings: dict[str, Any]) -> PrimaryConnection:
+        connection = PrimaryConnection.connect(**settings, autocommit=True)
         try:
             self._setUp(connection)
+            connection.timeline = timelineOf(connection)
         except BaseException:
             connection.close()
             raise
@@ -102,6 +139,8 @@ def asStoreError(failure: Exception) -> StoreError:
         found: StoreError = StoreFull("the database has no space left")
     elif isinstance(failure, psycopg.Error) and failure.sqlstate:
         found = StoreFailed(f"the database failed: {type(failure).__name__} ({failure.sqlstate})")
+    elif isinstance(failure, Superseded):
+        found = StoreFailed("the database that answers is an old primary")
     elif isinstance(failure, psycopg.OperationalError):
         found = StoreFailed("the database cannot be reached")
     else:
@@ -125,6 +164,9 @@ class Readers:
         """
         with self._lock:
             connection = self._idle.pop() if self._idle else None
+        if connection is not None and not self._database.primaries.isCurrent(connection):
+            connection.close()
+            connection = None
         try:
             if connection is not None:
                 try:
@@ -132,6 +174,7 @@ class Readers:
                 except psycopg.OperationalError:
                     if not isLost(connection):
                         raise
+                    self._database.primaries.doubt()
             connection = self._database.connect(self._who)
             return function(connection, *arguments)
         except psycopg.Error as failure:

@@ -25,6 +25,7 @@ from natsbroker.storage.postgres.leasing import (
     newIdentity,
     stillHeld,
 )
+from natsbroker.storage.postgres.primaries import Superseded
 from natsbroker.storage.postgres.schema import Connection, prepare
 
 LOCK_WAIT = 2000
@@ -90,6 +91,7 @@ class Session:
 
     def begin(self) -> None:
         self._committing = self._isCommitted = False
+        self._verify()
         self.connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def commit(self) -> None:
@@ -98,10 +100,19 @@ class Session:
         )
         if not cursor.rowcount:
             raise Forgotten("the database has forgotten this broker")
+        self._verify()
         self._committing = True
         self._confirm(self.connection)
         self._committing = False
         self._number += 1
+
+    def _verify(self) -> None:
+        """
+        @raise Superseded: if another server has become the primary; the connection is closed.
+        """
+        if not self._database.primaries.isCurrent(self.connection):
+            self.connection.close()
+            raise Superseded("the database has a new primary")
 
     def rollBack(self) -> bool:
         """
@@ -123,6 +134,7 @@ class Session:
         @raise StoreFailed: if that is not known yet.
         """
         self.connection.close()
+        self._database.primaries.doubt()
         connection = self._database.connect(self.who("write"))
         try:
             commits = self._commits(connection)

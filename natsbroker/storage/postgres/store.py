@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
+import psycopg
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
@@ -64,7 +66,7 @@ def openPostgres(
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.UnknownFormat},
         L{natsbroker.interfaces.records.StoreFull} or L{StoreFailed}.
     """
-    pool = ThreadPool(0, database.readers + 1, "natsbroker-read")
+    pool = ThreadPool(0, database.readers + 2, "natsbroker-read")
     pool.start()
     result: Deferred[PostgresStore] = Deferred()
 
@@ -136,6 +138,9 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._committer = PostgresCommitter(reactor, session, self, self._policies, now)
         self._committer.start()
         self._renewing = Renewing(reactor, self.lease, self._renew, self._renewed)
+        self._comparing = LoopingCall(self._compare, partial(database.compare, session.who("look")))
+        self._comparing.clock = reactor
+        self._comparing.start(min(self.lease, COMPARED), now=False)
 
     def logs(self) -> Deferred[list[str]]:
         return self.ask(TransactionJob(PostgresTransaction.names))
@@ -230,6 +235,8 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def _leave(self, closed: StoreError) -> None:
         self._renewing.stop()
+        if self._comparing.running:
+            self._comparing.stop()
         for waiting in list(self._waiting):
             waiting.fail(closed)
 
@@ -285,6 +292,11 @@ class PostgresStore(ThreadedStore[PostgresLog]):
             self._reactor, self._pool, self._renewer.call, renew, self._holder, self.lease
         )
 
+    def _compare(self, compare: Callable[[], None]) -> Deferred[None]:
+        comparing = deferToThreadPool(self._reactor, self._pool, compare)
+        # Those who use the connections report that there are none.
+        return comparing.addErrback(lambda failure: failure.trap(psycopg.Error, StoreError))
+
     def _renewed(self, held: Renewed) -> None:
         for identity in self._byIdentity.keys() - held.logs:
             # It fails if the log is not held any more.
@@ -310,6 +322,9 @@ class PostgresStates(OwnedSpace):
                 )
         return found
 
+
+COMPARED = 5.0
+"""After how many seconds at most the servers are compared again."""
 
 RENEWALS = 3
 """How often leases are renewed while they last."""

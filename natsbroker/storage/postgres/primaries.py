@@ -1,0 +1,207 @@
+"""
+Which of several servers has what the store wrote.
+
+A standby that is promoted begins a new timeline, with a higher number. A primary that was taken for
+dead, and comes back, stays on its old one: it takes connections, answers reads, and accepts writes
+that are worth nothing. So every connection is asked for its timeline. The highest one that was ever
+seen counts, and no connection of an earlier one is used, however it was made.
+
+Where the connection string names several servers, libpq takes the first that answers. Here all are
+asked, at once, so that an old primary is not taken for the only one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from twisted.logger import Logger
+
+LATE = 0.5
+"""Seconds to wait for further servers when one has answered."""
+
+FRESH = 10.0
+"""Seconds in which servers need not be compared again in order to connect."""
+
+_log = Logger(namespace="natsbroker.storage.postgres")
+
+
+class Timeline(NamedTuple):
+    """
+    @ivar system: the identifier of the database system, which its standbys share; 0 if unknown.
+    @ivar number: how often a standby of it was promoted, and one more; 0 if unknown.
+    """
+
+    system: int = 0
+    number: int = 0
+
+
+class Superseded(psycopg.OperationalError):
+    """
+    The server is on a timeline that another one has left behind.
+    """
+
+
+def timelineOf(connection: psycopg.Connection[Any]) -> Timeline:
+    """
+    The timeline of a server, or nothing of one that does not say, as some services do.
+    """
+    try:
+        row = connection.execute(
+            "SELECT system_identifier, substring(pg_walfile_name(pg_current_wal_lsn()) FOR 8)"
+            " FROM pg_control_system()"
+        ).fetchone()
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error:
+        row = None
+    return Timeline() if row is None else Timeline(row[0], int(row[1], 16))
+
+
+class PrimaryConnection(psycopg.Connection[Any]):
+    """
+    @ivar timeline: of the server when it was connected to. A server that is promoted takes no
+        writes before, so that of a connection stays.
+    """
+
+    timeline = Timeline()
+
+
+Open = Callable[[], PrimaryConnection]
+
+
+class Primaries:
+    """
+    The servers of one connection string.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known = Timeline()
+        self._best = 0
+        self._compared = float("-inf")
+        self._left: set[Timeline] = set()
+
+    def isCurrent(self, connection: psycopg.Connection[Any]) -> bool:
+        """
+        Whether no connection of a later timeline was made since.
+        """
+        found, known = getattr(connection, "timeline", Timeline()), self._known
+        if not found.number or not known.number:
+            return True
+        return bool(found.system == known.system and found.number >= known.number)
+
+    def doubt(self) -> None:
+        """
+        A connection was lost: compare the servers before the next one is made.
+        """
+        self._compared = float("-inf")
+
+    def connect(self, servers: Sequence[Open]) -> PrimaryConnection:
+        """
+        Connect to the server with the latest timeline.
+
+        @param servers: connect to each of them.
+        @raise psycopg.OperationalError: if none answers, or only earlier ones do.
+        """
+        if len(servers) > 1 and time.monotonic() - self._compared > FRESH:
+            return self.compare(servers)
+        try:
+            return self._admit(self._best, servers[self._best]())
+        except psycopg.OperationalError:
+            if len(servers) == 1:
+                raise
+            return self.compare(servers)
+
+    def compare(self, servers: Sequence[Open]) -> PrimaryConnection:
+        """
+        Ask all servers, and connect to the one with the latest timeline.
+        """
+        if len(servers) == 1:
+            return self._admit(0, servers[0]())
+        found = _connectAll(servers)
+        place, best = max(found.items(), key=lambda item: (item[1].timeline.number, -item[0]))
+        for other in found.values():
+            if other is not best:
+                self._leave(other, best)
+        return self._admit(place, best)
+
+    def _leave(self, other: PrimaryConnection, best: PrimaryConnection) -> None:
+        isEarlier = other.timeline < best.timeline
+        if isEarlier and other.timeline not in self._left:
+            self._left.add(other.timeline)
+            where, port, number = other.info.host, other.info.port, other.timeline.number
+            _log.error(
+                "{where} port {port} is an old primary, on timeline {number}: end it",
+                where=where,
+                port=port,
+                number=number,
+            )
+        other.close()
+
+    def _admit(self, place: int, connection: PrimaryConnection) -> PrimaryConnection:
+        number = connection.timeline.number
+        with self._lock:
+            earlier, isCurrent = self._known, self.isCurrent(connection)
+            if isCurrent:
+                self._known = max(earlier, connection.timeline)
+                self._best, self._compared = place, time.monotonic()
+        if not isCurrent:
+            connection.close()
+            raise Superseded(
+                f"the server is on timeline {number} of system {connection.timeline.system},"
+                f" and the store was on timeline {earlier.number} of system {earlier.system}"
+            )
+        if 0 < earlier.number < number:
+            _log.warn("The database has a new primary, on timeline {number}", number=number)
+        return connection
+
+
+def _connectAll(servers: Sequence[Open]) -> dict[int, PrimaryConnection]:
+    """
+    Connect to several servers at once, and close connections that are made too late.
+
+    @return: the connections, at least one, by the places of their servers.
+    """
+    answers: queue.Queue[tuple[int, PrimaryConnection | Exception]] = queue.Queue()
+    lock = threading.Lock()
+    isOver = False
+
+    def connect(place: int, server: Open) -> None:
+        answer: PrimaryConnection | Exception
+        try:
+            answer = server()
+        except Exception as failure:
+            answer = failure
+        with lock:
+            if not isOver:
+                answers.put((place, answer))
+            elif isinstance(answer, PrimaryConnection):
+                answer.close()
+
+    for place, server in enumerate(servers):
+        threading.Thread(target=connect, args=(place, server), daemon=True).start()
+    found: dict[int, PrimaryConnection] = {}
+    error: Exception = psycopg.OperationalError("no server answers")
+    for _ in servers:
+        try:
+            place, answer = answers.get(timeout=LATE if found else None)
+        except queue.Empty:
+            break
+        if isinstance(answer, PrimaryConnection):
+            found[place] = answer
+        else:
+            error = answer
+    with lock:
+        isOver = True
+        while not answers.empty():
+            _, answer = answers.get()
+            if isinstance(answer, PrimaryConnection):
+                answer.close()
+    if not found:
+        raise error
+    return found
