@@ -242,16 +242,17 @@ class PostgresServer:
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.directory)
 
-    def waitForStandbys(self, names: str) -> None:
+    def waitForStandbys(self, names: str, areThere: bool = False) -> None:
         """
-        Have commits wait for standbys, which need not be there.
+        Have commits wait for standbys.
 
         @param names: as in C{synchronous_standby_names}; empty for none.
+        @param areThere: whether standbys of that name confirm commits.
         """
         with self.connect() as connection:
             connection.execute(f"ALTER SYSTEM SET synchronous_standby_names TO '{names}'")
             connection.execute("SELECT pg_reload_conf()")
-        while bool(names) is not self._isStuck():
+        while (bool(names) and not areThere) is not self._isStuck():
             time.sleep(0.02)
 
     def _isStuck(self) -> bool:

@@ -54,14 +54,14 @@ NOT_RUN = {
 }
 """Commands that are only shown, by how they begin, and why."""
 
-WHERE_INSTALLED = ("prometheus", "promtool", "systemd-analyze")
+WHERE_INSTALLED = ("prometheus", "promtool", "systemd-analyze", "etcd", "patroni", "patronictl")
 """
 Programs that no test needs: their commands, and what follows in the same transcript, run on
 machines that have them.
 """
 
 _PORT = re.compile(
-    r"(?<![\d.])(?:422[2-9]|622[2-9]|722[2-9]|742[2-9]|822[2-9]|844[3-9]|909[0-9])(?![\d.])"
+    r"(?<![\d.])(?:422[2-9]|622[2-9]|722[2-9]|742[2-9]|822[2-9]|844[3-9]|909[0-9]|543[23]|2379|2380|800[89])(?![\d.])"
 )
 _ANY = re.escape("...")
 _MARK = "walkthrough-status"

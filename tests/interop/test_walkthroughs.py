@@ -4,6 +4,10 @@ The pages that readers follow step by step, followed step by step.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +23,34 @@ PAGES = [
 ]
 
 
+RELUCTANT = ("patroni",)
+"""Programs that refuse to run as root, as their pages say."""
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """
+    A folder for everybody, and for root the programs that refuse to be run by root, as nobody.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        made, programs = Path(name, "page"), Path(name, "programs")
+        for each in (made, programs):
+            each.mkdir()
+        if os.getuid() == 0:
+            for each in (made.parent, made):
+                each.chmod(0o777)
+            for program in filter(shutil.which, RELUCTANT):
+                script = programs / program
+                run = (
+                    f"setpriv --reuid=nobody --regid=nogroup --clear-groups {shutil.which(program)}"
+                )
+                script.write_text(f'#!/bin/sh\nexec {run} "$@"\n')
+                script.chmod(0o755)
+            monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+        yield made
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_pageDoesWhatItSays(page: Path, tmp_path: Path) -> None:
+def test_pageDoesWhatItSays(page: Path, folder: Path) -> None:
     """Each file of the page is written and each command typed, and prints what is shown."""
-    walk(page.read_text("utf-8"), tmp_path)
+    walk(page.read_text("utf-8"), folder)

@@ -1,14 +1,15 @@
 """
 Brokers that are killed while they work a store, and servers that crash under them.
 
-The short form takes a few rounds; C{python -m tests.storage.postgres.crash} takes any
-number.
+The short forms take a few rounds; C{python -m tests.storage.postgres.crash} and C{promotions} take
+any number.
 """
 
 from __future__ import annotations
 
 from tests.postgresql import PostgresServer
 from tests.storage.postgres.crash import rounds
+from tests.storage.postgres.promotions import Promotions
 
 
 def test_killedAtRandom(postgres: PostgresServer) -> None:
@@ -18,3 +19,11 @@ def test_killedAtRandom(postgres: PostgresServer) -> None:
     history = rounds(postgres, schema, 3, "short")
     assert history.acknowledged > 0
     postgres.execute(schema, f'DROP SCHEMA "{schema}" CASCADE')
+
+
+def test_promoted() -> None:
+    """Nobody reads anything older than what was acknowledged, when a standby is promoted and the
+    old primary comes back."""
+    promotions = Promotions("short")
+    promotions.run(1)
+    assert promotions.checks > 500
