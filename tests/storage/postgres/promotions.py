@@ -3,7 +3,8 @@ Promoting standbys under load: C{python -m tests.storage.postgres.promotions}.
 
 Each round kills the primary, promotes its synchronous standby, and has the old primary come back as
 one that takes writes, while a store writes and reads. Then all connections are cut, several times;
-the connection string names the old primary first. Everything that was acknowledged has to be read, by every reader, from then on.
+the connection string names the old primary first. Everything that was acknowledged has to be read,
+by every reader, from then on.
 """
 
 from __future__ import annotations
