@@ -148,7 +148,7 @@ class JetStreamService(Service):
     async def _start(self) -> None:
         files: Any = await self._openFiles()
         self._stores.append(files)
-        self._watch = StoreWatch(self._lost)
+        self._watch = StoreWatch(self._lost, self._damaged)
         files.watch(self._watch)
         leadership: ClusterLeadership | None = None
         if self._share is not None and ILeasedStore.providedBy(files):
@@ -295,6 +295,12 @@ class JetStreamService(Service):
     def _lost(self, log: str) -> None:
         if self._leadership is not None:
             self._leadership.lost(log)
+
+    def _damaged(self, log: str, sequences: range) -> None:
+        for account in self.accounts.values():
+            for stream in account.streams.values():
+                if stream.log.name == log:
+                    stream.damaged(sequences)
 
     def leave(self) -> Deferred[None]:
         """

@@ -23,12 +23,18 @@ class StoreWatch:
     @ivar stopped: why it takes no writes; empty while it does.
     """
 
-    def __init__(self, lost: Callable[[str], object] = lambda log: None) -> None:
+    def __init__(
+        self,
+        lost: Callable[[str], object] = lambda log: None,
+        damaged: Callable[[str, range], object] = lambda log, sequences: None,
+    ) -> None:
         """
         @param lost: called with the name of a log whose lease is lost.
+        @param damaged: called with the name of a log and the sequences of damaged records.
         """
         self.stopped = ""
         self._lost = lost
+        self._damaged = damaged
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
         _log.error(
@@ -38,6 +44,7 @@ class StoreWatch:
             log=log,
             reason=reason,
         )
+        self._damaged(log, range(start, stop))
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
         if not space:

@@ -4,6 +4,9 @@ JetStream as a service.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from twisted.internet.defer import Deferred, succeed
 
@@ -54,6 +57,37 @@ def test_serves() -> None:
     stage.settle()
     assert inbox.got == []
     assert stage.clock.getDelayedCalls() == []
+
+
+def test_damage() -> None:
+    """When a message is found damaged, and counted no more, its consumers count again."""
+    stage = Stage()
+    made = service(stage, succeed(stage.files))
+    made.startService()
+    stage.wait(made.whenPrepared())
+
+    def ask(subject: str, body: object = None) -> dict[str, Any]:
+        inbox = stage.inbox(b"_INBOX.x")
+        data = b"" if body is None else json.dumps(body).encode()
+        stage.send(f"$JS.API.{subject}".encode(), data, b"_INBOX.x")
+        stage.settle()
+        answer: dict[str, Any] = json.loads(inbox.payloads[0])
+        return answer
+
+    ask("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
+    for _ in range(3):
+        stage.publish(b"s.a")
+    config = {"name": "c", "durable_name": "c", "ack_policy": "explicit", "filter_subject": "s.*"}
+    ask("CONSUMER.CREATE.S.c", {"stream_name": "S", "config": config})
+    assert ask("CONSUMER.INFO.S.c")["num_pending"] == 3
+    name = logName("A", "S")
+    log: Any = stage.wait(stage.files.open(name))
+    stage.wait(log.delete([2]))
+    stage.files._troubles.recordsDamaged(name, 2, 3, "broken")
+    stage.settle()
+    assert ask("STREAM.INFO.S")["state"]["messages"] == 2
+    assert ask("CONSUMER.INFO.S.c")["num_pending"] == 2
+    stage.wait(made.stopService())
 
 
 def test_doesNotStart() -> None:

@@ -63,3 +63,11 @@ def test_lost() -> None:
     assert watch.stopped == "full"
     watch.writesResumed()
     assert watch.stopped == ""
+
+
+def test_damaged() -> None:
+    """Damage is reported by the name of the log, with its sequences."""
+    found: list[Any] = []
+    watch = StoreWatch(damaged=lambda *each: found.append(each))
+    watch.recordsDamaged("x", 3, 5, "broken")
+    assert found == [("x", range(3, 5))]

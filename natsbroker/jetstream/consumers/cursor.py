@@ -424,8 +424,7 @@ class RecordCursor:
         try:
             await work()
         except StoreError as error:
-            name, why = self._stream.name, str(error)
-            _log.error("Cannot read stream {name}: {why}", name=name, why=why)
+            _log.error("Cannot read stream {name}: {why}", name=self._stream.name, why=str(error))
             self._stream.account.deadlines.after(RETRY, self._retry)
             return
         self.isBusy = False
@@ -444,6 +443,8 @@ class RecordCursor:
                 records = [each for each in records if each.sequence >= position]
             self._buffer.extend(records)
             self._scan = max(self._scan, matching.next)
+            if self._scan == self._counted + 1 and not self._skip:
+                self._remaining = len(self._buffer)  # Damaged ones were counted, and do not come.
 
     async def _readSkip(self) -> None:
         generation = self._generation

@@ -267,6 +267,14 @@ class Stream(StreamRecords):
             self._tail.discardBefore(first)
             self.consumers.removed((), first, isPurge)
 
+    def damaged(self, sequences: range) -> None:
+        """
+        Messages cannot be read, and the log may count them no more.
+        """
+        self.publisher.forget()
+        self.consumers.removed(sequences, 0, True)
+        self.evicted()
+
     def change(self, change: Deferred[Any]) -> Deferred[Any]:
         """
         Note that messages are being deleted: until that is durable, look-ups and infos wait.

@@ -10,10 +10,18 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
-from natsbroker.interfaces.records import Entry, Matching, Record, RecordDamaged, SubjectTally
+from natsbroker.interfaces.records import (
+    Entry,
+    Matching,
+    Record,
+    RecordDamaged,
+    StoreError,
+    SubjectTally,
+)
 from natsbroker.storage.exports import Page, beginning
 from natsbroker.storage.jobs import AppendJob, BarrierJob
 from natsbroker.storage.policy import Policy
@@ -25,6 +33,7 @@ from natsbroker.storage.postgres.reading import (
     fetchRecords,
     fetchTallies,
     findTime,
+    isMiscounted,
 )
 from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow
 from natsbroker.storage.records import encodeBatch
@@ -34,6 +43,8 @@ from natsbroker.subjects.verdicts import SubjectVerdicts
 
 T = TypeVar("T")
 
+_log = Logger(namespace="natsbroker.storage.postgres")
+
 LARGEST_ROW = 512 << 20
 """How large a record may be: PostgreSQL takes no row of 1 GiB."""
 
@@ -42,6 +53,7 @@ LARGEST_ROW = 512 << 20
 class PostgresLog(OwnedLog):
     def __init__(self, owner: ThreadedStore[Any], row: PostgresLogRow, policy: Policy) -> None:
         self._unnoticed: list[tuple[int, Deferred[None]]] = []
+        self._lost: set[int] = set()
         super().__init__(owner, row, policy)
         self._oldest = row.oldest
 
@@ -95,16 +107,32 @@ class PostgresLog(OwnedLog):
     def _span(self, sequence: int = 0, last: int = LARGEST) -> Span:
         return Span(self.identity, max(sequence, self._bounds.first), last)
 
-    def _report(self, found: Page) -> None:
-        for sequence in found.damaged:
-            if sequence >= self._bounds.first:
-                self._owner.troubles.recordsDamaged(
-                    self.name, sequence, sequence + 1, "a record does not match its checksum"
-                )
+    def lost(self, sequences: Sequence[int]) -> None:
+        """
+        Records are known to be damaged, and are not counted any more.
+        """
+        self._lost.update(sequences)
+        for each in sequences:
+            self._owner.troubles.recordsDamaged(
+                self.name, each, each + 1, "a record does not match its checksum"
+            )
 
-    def _reported(self, found: Page) -> Deferred[Page]:
-        self._report(found)
-        return self._noticed(found, found.records[-1].sequence if found.records else 0)
+    @inlineCallbacks
+    def _reported(self, found: Page, last: int = 0) -> Generator[Deferred[Any], Any, Page]:
+        """
+        Have what is damaged in a page counted no more, and report it.
+
+        @param last: the last sequence that the page says something about, if that is not its own.
+        """
+        damaged = [each for each in found.damaged if each >= self._bounds.first]
+        if not self._lost.issuperset(damaged):
+            # If it cannot be stored now, that is tried again when it is read again.
+            yield self._askWriter(lambda writer: writer.lose(damaged)).addErrback(
+                lambda failure: failure.trap(StoreError)
+            )
+        self.lost(damaged)
+        yield self._noticed(None, last or (found.records[-1].sequence if found.records else 0))
+        return found
 
     def _read(self, sequence: int, limit: int, maxBytes: int, stop: int) -> Deferred[Page]:
         if self.closed is not None:
@@ -175,8 +203,26 @@ class PostgresLog(OwnedLog):
             limit,
             maxBytes,
         )
-        self._report(found)
-        return (yield self._noticed(Matching(found.records, found.next), found.next - 1))
+        yield self._reported(found, found.next - 1)
+        return Matching(found.records, found.next)
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
-        return self._read(start, 4096, maxBytes, stop)
+        return self._read(start, 4096, maxBytes, stop).addCallback(self._withLost, start)
+
+    def _withLost(self, found: Page, start: int) -> Page:
+        damaged = self._owner.troubles.damagedIn(self.name, start, found.next)
+        return found._replace(damaged=damaged)
+
+    @inlineCallbacks
+    def verifyCount(self) -> Generator[Deferred[Any], Any, None]:
+        """
+        Count the records, and count them right if some of them are gone.
+        """
+        try:
+            if (yield self._owner.fetch(isMiscounted, self.identity)):
+                before = self._bounds.count
+                yield self._askWriter(lambda writer: writer.recount())
+                gone = before - self._bounds.count
+                _log.error("{gone} records of {name} are gone", gone=gone, name=self.name)
+        except StoreError:
+            pass  # It is tried again when the log is opened again.

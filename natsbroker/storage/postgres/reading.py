@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from psycopg import IsolationLevel
 
+from natsbroker.interfaces.records import Record
 from natsbroker.storage.exports import Page
 from natsbroker.storage.postgres.schema import (
     LARGEST,
@@ -39,6 +40,9 @@ INDEXED_WHOLE = 800
 
 SUBJECTS_AT_ONCE = 1000
 """How many subjects one statement gives."""
+
+COUNTED = 1_000_000
+"""How many records a log may have to be counted whenever it is opened."""
 
 _SUBJECT_OFFSET = HEAD_SIZE + 1
 """Where the subject stands in a record, as SQL counts."""
@@ -71,15 +75,24 @@ def _lastIn(connection: Connection, identity: int) -> int:
     return 0 if row is None else int(row[0])
 
 
+def wholeRecord(identity: int, sequence: int, data: bytes) -> Record | None:
+    """
+    A record that is stored under a sequence; C{None} if it is damaged.
+    """
+    try:
+        record = decode(data, 0, len(data), identity)
+    except Damaged:
+        return None
+    # Otherwise it stands in the place of another.
+    return record if record.sequence == sequence else None
+
+
 def _decode(found: Page, identity: int, sequence: int, data: bytes) -> int:
     """
     @return: how many bytes the record has.
     """
-    try:
-        record = decode(data, 0, len(data), identity)
-        if record.sequence != sequence:
-            raise Damaged("a record stands in the place of another")
-    except Damaged:
+    record = wholeRecord(identity, sequence, data)
+    if record is None:
         found.damaged.append(sequence)
         return 0
     found.records.append(record)
@@ -109,14 +122,20 @@ def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) 
 
 def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
     found = Page([], 0, [])
+    log, key, first = span.identity, subjectKey(subject), span.first
     row = connection.execute(
-        "SELECT sequence, data FROM record WHERE log = %s AND subject = %s"
-        " AND sequence >= %s ORDER BY sequence DESC LIMIT 1",
-        (span.identity, subjectKey(subject), span.first),
+        "(SELECT sequence, data FROM record WHERE log = %(log)s AND subject = %(key)s"
+        " AND sequence >= %(first)s ORDER BY sequence DESC LIMIT 1)"
+        " UNION ALL (SELECT sequence, NULL FROM damaged WHERE log = %(log)s AND subject = %(key)s"
+        " AND sequence >= %(first)s ORDER BY sequence DESC LIMIT 1)"
+        " ORDER BY sequence DESC LIMIT 1",
+        {"log": log, "key": key, "first": first},
         binary=True,
     ).fetchone()
-    if row is not None:
-        _decode(found, span.identity, *row)
+    if row is not None and row[1] is None:
+        found.damaged.append(row[0])
+    elif row is not None:
+        _decode(found, log, *row)
     return found
 
 
@@ -341,6 +360,26 @@ def fetchSpaces(connection: Connection, prefix: str, keys: bytes) -> dict[str, d
         if checksum(identity, key, value) == expected:
             found.setdefault(name.decode(), {})[key] = value
     return found
+
+
+def isMiscounted(connection: Connection, identity: int) -> bool:
+    """
+    Whether a log has not as many records as its row says.
+    """
+    row = connection.execute(
+        "SELECT count <> (SELECT count(*) FROM record WHERE record.log = log.id) FROM log"
+        " WHERE id = %s AND count <= %s",
+        (identity, COUNTED),
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def readDamaged(connection: Connection, identity: int, first: int) -> list[int]:
+    rows: list[Any] = connection.execute(
+        "SELECT sequence FROM damaged WHERE log = %s AND sequence >= %s ORDER BY sequence",
+        (identity, first),
+    ).fetchall()
+    return [row[0] for row in rows]
 
 
 def readHolds(connection: Connection, identity: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ All are in one schema of the database, which belongs to the store:
   - C{log}: a row for each log, with its bounds, who holds its lease, and the fencing token, which
     rises whenever the lease changes hands. The name of a log that was dropped is null.
   - C{record}: the records, each as L{natsbroker.storage.records} lays it out, checksum included.
+  - C{damaged}: records that did not match their checksums, moved there from C{record} as they were.
   - C{hold}: the named holds of each log.
   - C{space} and C{state}: the same for state: who holds a space, and its values.
 
@@ -98,6 +99,19 @@ CREATE TABLE state (
 );
 """
 
+_DAMAGED = """
+CREATE TABLE IF NOT EXISTS damaged (
+    log bigint NOT NULL,
+    sequence bigint NOT NULL,
+    time bigint NOT NULL,
+    subject bytea NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (log, sequence)
+);
+CREATE INDEX IF NOT EXISTS damaged_by_subject ON damaged (log, subject, sequence);
+"""
+"""Brokers that do not know this table work beside those that do."""
+
 _LOCK = int.from_bytes(b"natsstor", "big")
 """The advisory lock that is held while tables are made."""
 
@@ -124,11 +138,14 @@ def prepare(connection: Connection, schema: str) -> None:
         tables = {row[0] for row in found}
         if "format" in tables:
             _verify(connection, schema)
+            if "damaged" not in tables:
+                connection.execute(_DAMAGED)
         elif tables & {"holder", "progress", "log", "record", "hold", "space", "state"}:
             raise UnknownFormat(f"schema {schema} has tables, but not those of a store")
         else:
             connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
             connection.execute(_TABLES)
+            connection.execute(_DAMAGED)
             connection.execute("INSERT INTO format (version) VALUES (%s)", (VERSION,))
 
 

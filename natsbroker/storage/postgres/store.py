@@ -150,16 +150,19 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         if name in self._logs and self._closed is None:
             return succeed(self._logs[name])
         return self.ask(
-            TransactionJob(lambda transaction: transaction.openWithHolds(name, create))
+            TransactionJob(lambda transaction: transaction.openWhole(name, create))
         ).addCallback(self._opened)
 
-    def _opened(self, found: tuple[PostgresLogRow, dict[str, int]]) -> IStreamLog:
-        row, holds = found
+    def _opened(self, found: tuple[PostgresLogRow, dict[str, int], list[int]]) -> IStreamLog:
+        row, holds, damaged = found
         log = self._logs.get(row.name)
         if log is None:
             policy = self._policies[row.identity] = Policy(holds=holds)
             log = self._logs[row.name] = PostgresLog(self, row, policy)
             self._byIdentity[row.identity] = log
+            log.lost(damaged)
+            if row.count:
+                log.verifyCount()
         return log
 
     def introduce(self, name: str) -> Deferred[None]:

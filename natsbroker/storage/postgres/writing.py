@@ -28,7 +28,12 @@ from natsbroker.storage.postgres.leasing import (
     takeLog,
     takeSpace,
 )
-from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
+from natsbroker.storage.postgres.reading import (
+    distinctSubjects,
+    readDamaged,
+    readHolds,
+    wholeRecord,
+)
 from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow, checksum, subjectKey
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.records import HEAD_SIZE, Encoded, subjectOf, timestampOf
@@ -149,6 +154,7 @@ class PostgresLogWriter:
             self.row.first = border[0]
             return False
         connection.execute("DELETE FROM record WHERE log = %s", (identity,))
+        connection.execute("DELETE FROM damaged WHERE log = %s", (identity,))
         connection.execute("DELETE FROM hold WHERE log = %s", (identity,))
         connection.execute("DELETE FROM log WHERE id = %s", (identity,))
         return True
@@ -165,6 +171,46 @@ class PostgresLogWriter:
         if any(sequence == row.first for sequence, _ in found):
             self._findFirst()
         return len(found)
+
+    def lose(self, sequences: Sequence[int]) -> None:
+        """
+        Move records that are damaged out of the way, and count again what is left: there may be
+        more that is gone.
+        """
+        self._transaction.flush()
+        found = self._connection.execute(
+            "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])",
+            (self.row.identity, sequences),
+            binary=True,
+        ).fetchall()
+        damaged = [
+            each for each, data in found if wholeRecord(self.row.identity, each, data) is None
+        ]
+        self._connection.execute(
+            "WITH lost AS (DELETE FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
+            " RETURNING log, sequence, time, subject, data) INSERT INTO damaged SELECT * FROM lost",
+            (self.row.identity, damaged),
+        )
+        self.recount()
+
+    def recount(self) -> None:
+        self._transaction.flush()
+        row = self.row
+        [row.count, size, first] = self._connection.execute(
+            "SELECT count(*), coalesce(sum(octet_length(data)), 0)::bigint, min(sequence)"
+            " FROM record WHERE log = %s",
+            (row.identity,),
+        ).fetchone() or (0, 0, None)
+        row.size = size - HEAD_SIZE * row.count
+        row.first = row.last + 1 if first is None else first
+        row.oldest = self._timeOf(row.first)
+
+    def _timeOf(self, sequence: int) -> int:
+        found = self._connection.execute(
+            "SELECT time FROM record WHERE log = %s AND sequence = %s",
+            (self.row.identity, sequence),
+        ).fetchone()
+        return found[0] if found else 0
 
     def _findFirst(self) -> None:
         row = self.row
@@ -353,9 +399,15 @@ class PostgresTransaction:
             taken = known
         return self._write(taken).row
 
-    def openWithHolds(self, name: str, create: bool) -> tuple[PostgresLogRow, dict[str, int]]:
+    def openWhole(
+        self, name: str, create: bool
+    ) -> tuple[PostgresLogRow, dict[str, int], list[int]]:
+        """
+        Open a log, with its holds and the sequences of its damaged records.
+        """
         row = self.open(name, create)
-        return row, readHolds(self.connection, row.identity)
+        damaged = readDamaged(self.connection, row.identity, row.first)
+        return row, readHolds(self.connection, row.identity), damaged
 
     def drop(self, name: str) -> int:
         identity = self.open(name, create=False).identity

@@ -133,6 +133,23 @@ def test_keepsOnlyWhatIsWanted(stage: ConsumerStage) -> None:
     assert [reader.take() for _ in range(3)] == [1, 2, 0]
 
 
+def test_damaged(stage: ConsumerStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged message, which was counted and does not come, is not pending once all is read."""
+    stage.publish(3)
+    found = stage.stream.readEncoded
+
+    def read(*arguments: Any) -> Deferred[Matching]:
+        return found(*arguments).addCallback(
+            lambda each: Matching([one for one in each.records if one.sequence != 2], each.next)
+        )
+
+    monkeypatch.setattr(stage.stream, "readEncoded", read)
+    reader = Reader(stage)
+    assert reader.cursor.numPending == 3
+    pending = [(reader.take(), reader.cursor.numPending) for _ in range(3)]
+    assert pending == [(1, 1), (3, 0), (0, 0)]
+
+
 def test_slowRead(stage: ConsumerStage) -> None:
     """While a read is under way there is no message, and no end."""
     stage.publish(2)

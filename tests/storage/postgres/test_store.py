@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
@@ -318,3 +319,69 @@ def test_stopped() -> None:
     database.renewing.stop()
     answer.callback(HELD)
     assert (database.told, database.clock.getDelayedCalls()) == ([], [])
+
+
+class DamageTests(PostgresHarness, SynchronousTestCase):
+    """Counts of a log that is damaged."""
+
+    def counted(self, log: Any) -> tuple[int, int, dict[bytes, int]]:
+        """How many records there are, by the bounds and by subject, and their size."""
+        tallies = self.wait(log.subjects(b">"))
+        bounds = log.bounds()
+        return bounds.count, bounds.size, {key: each.count for key, each in tallies.items()}
+
+    def test_counts(self) -> None:
+        """A damaged record is not counted any more when it is found, also after a restart."""
+        store: Any = self.store()
+        log = self.wait(store.open("log"))
+        self.wait(log.append([*numbered(0, 5), *numbered(5, 10, b"t")]))
+        self.sql("UPDATE record SET data = set_byte(data, 41, 66) WHERE sequence IN (1, 4, 10)")
+        assert self.counted(log) == (10, 20, {b"s": 5, b"t": 5})
+        assert len(self.payloads(log)) == 7
+        for _ in range(2):
+            assert self.counted(log) == (7, 14, {b"s": 3, b"t": 4})
+            assert (log.bounds().first, log.bounds().last) == (2, 10)
+            self.failsWith(RecordDamaged, log.lastFor(b"t"))
+            assert self.wait(log.lastFor(b"s")).sequence == 5
+            assert self.wait(log.exportRange(2, 11)).damaged == (4, 10)
+            assert self.wait(log.digest(2, 11)).damaged == (4, 10)
+            store = self.reopen(store)
+            watcher = Watcher()
+            store.watch(watcher)
+            log = self.wait(store.open("log"))
+            assert [each[2] for each in watcher.told] == [4, 10]
+        assert self.sql("SELECT sequence FROM damaged ORDER BY sequence") == [(1,), (4,), (10,)]
+        assert self.wait(log.append([entry(b"new", b"t")])) == range(11, 12)
+        assert self.wait(log.lastFor(b"t")).sequence == 11
+        self.wait(store.drop("log"))
+        self.wait(store.open("log"))
+        while self.sql("SELECT count(*) FROM record") != [(0,)]:
+            self.wait(store.logs())
+        self.wait(store.logs())
+        assert self.sql("SELECT count(*) FROM damaged") == [(0,)]
+
+    def test_gone(self) -> None:
+        """Records that are gone from the table are counted no more when the log is opened."""
+        store: Any = self.store()
+        log = self.wait(store.open("log"))
+        self.wait(log.append(numbered(0, 10)))
+        store = self.reopen(store)
+        self.sql("DELETE FROM record WHERE sequence IN (1, 2, 7)")
+        log = self.wait(store.open("log"))
+        with capturedLogs() as events:
+            while log.bounds().count == 10:
+                self.reactor.turn()
+            self.wait(log.append([]))
+        assert self.counted(log) == (7, 14, {b"s": 7})
+        assert (log.bounds().first, log.bounds().last) == (3, 10)
+        assert [formatEvent(each) for each in events] == ["3 records of log are gone"]
+
+    def test_notStored(self) -> None:
+        """If that cannot be stored, the damage is reported, and counted when it is found again."""
+        log: Any = self.wait(self.store().open("log"))
+        self.wait(log.append(numbered(0, 3)))
+        self.sql("UPDATE record SET data = set_byte(data, 41, 66) WHERE sequence = 2")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(log, "_askWriter", lambda _: fail(StoreFailed("broken")))
+            assert self.sequences(log) == [1, 3]
+        assert log.bounds().count == 3
