@@ -60,6 +60,7 @@ ELSEWHERE = {
     "storage/lmdb/survey.py": _PARTS,
     "storage/lmdb/transaction.py": _PARTS,
     "storage/lmdb/writing.py": _PARTS,
+    "storage/postgres/damage.py": _PARTS,
     "storage/postgres/log.py": _PARTS,
     "storage/postgres/reading.py": _PARTS,
     "storage/postgres/session.py": _PARTS,

@@ -7,7 +7,7 @@ See the interfaces. What is damaged is reported and left out.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.logger import Logger
@@ -25,6 +25,7 @@ from natsbroker.interfaces.records import (
 from natsbroker.storage.exports import Page, beginning
 from natsbroker.storage.jobs import AppendJob, BarrierJob
 from natsbroker.storage.policy import Policy
+from natsbroker.storage.postgres.damage import isMiscounted
 from natsbroker.storage.postgres.reading import (
     INDEXED_WHOLE,
     Span,
@@ -33,15 +34,13 @@ from natsbroker.storage.postgres.reading import (
     fetchRecords,
     fetchTallies,
     findTime,
-    isMiscounted,
 )
 from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow
+from natsbroker.storage.postgres.writing import PostgresLogWriter
 from natsbroker.storage.records import encodeBatch
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
 from natsbroker.subjects.searching import PatternSearch
 from natsbroker.subjects.verdicts import SubjectVerdicts
-
-T = TypeVar("T")
 
 _log = Logger(namespace="natsbroker.storage.postgres")
 
@@ -76,19 +75,19 @@ class PostgresLog(OwnedLog):
             if sequence <= last:
                 reading.callback(None)
 
-    def _noticed(self, result: T, last: int) -> Deferred[T]:
+    def _noticed(self, last: int) -> Deferred[None]:
         """
-        Give what was read when no append is under way that it shows: those who were told of its
-        records know of them from their appends.
+        Wait while an append is under way that a read has shown: the layers above learn of records
+        from appends before they find them.
 
-        @param last: the last sequence in it.
+        @param last: the last sequence that was read.
         """
-        # What is behind the appends under way is not theirs, and nobody will tell of it.
+        # A record behind the appends under way is not from them: there is nothing to wait for.
         if not self._bounds.last < last < self.nextSequence or self.closed is not None:
-            return succeed(result)
+            return succeed(None)
         reading: Deferred[None] = Deferred()
         self._unnoticed.append((last, reading))
-        return reading.addCallback(lambda _: result)
+        return reading
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
         first = self.nextSequence
@@ -109,9 +108,12 @@ class PostgresLog(OwnedLog):
 
     def lost(self, sequences: Sequence[int]) -> None:
         """
-        Records are known to be damaged, and are not counted any more.
+        Damaged records are not counted any more.
         """
         self._lost.update(sequences)
+        self._report(sequences)
+
+    def _report(self, sequences: Sequence[int]) -> None:
         for each in sequences:
             self._owner.troubles.recordsDamaged(
                 self.name, each, each + 1, "a record does not match its checksum"
@@ -126,12 +128,13 @@ class PostgresLog(OwnedLog):
         """
         damaged = [each for each in found.damaged if each >= self._bounds.first]
         if not self._lost.issuperset(damaged):
-            # If it cannot be stored now, that is tried again when it is read again.
-            yield self._askWriter(lambda writer: writer.lose(damaged)).addErrback(
-                lambda failure: failure.trap(StoreError)
-            )
-        self.lost(damaged)
-        yield self._noticed(None, last or (found.records[-1].sequence if found.records else 0))
+            try:
+                yield self._askWriter(lambda each: cast(PostgresLogWriter, each).lose(damaged))
+                self._lost.update(damaged)
+            except StoreError:
+                pass  # It is tried again when one of them is read again.
+        self._report(damaged)
+        yield self._noticed(last or (found.records[-1].sequence if found.records else 0))
         return found
 
     def _read(self, sequence: int, limit: int, maxBytes: int, stop: int) -> Deferred[Page]:
@@ -183,7 +186,7 @@ class PostgresLog(OwnedLog):
             found |= {subject: SubjectTally(*tally) for subject, tally in tallies}
             if not after or (limit and len(found) >= limit):
                 break
-        yield self._noticed(found, max((each.last for each in found.values()), default=0))
+        yield self._noticed(max((each.last for each in found.values()), default=0))
         return found
 
     @inlineCallbacks
@@ -221,7 +224,7 @@ class PostgresLog(OwnedLog):
         try:
             if (yield self._owner.fetch(isMiscounted, self.identity)):
                 before = self._bounds.count
-                yield self._askWriter(lambda writer: writer.recount())
+                yield self._askWriter(lambda writer: cast(PostgresLogWriter, writer).recount())
                 gone = before - self._bounds.count
                 _log.error("{gone} records of {name} are gone", gone=gone, name=self.name)
         except StoreError:

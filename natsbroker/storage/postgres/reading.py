@@ -41,9 +41,6 @@ INDEXED_WHOLE = 800
 SUBJECTS_AT_ONCE = 1000
 """How many subjects one statement gives."""
 
-COUNTED = 1_000_000
-"""How many records a log may have to be counted whenever it is opened."""
-
 _SUBJECT_OFFSET = HEAD_SIZE + 1
 """Where the subject stands in a record, as SQL counts."""
 
@@ -360,26 +357,6 @@ def fetchSpaces(connection: Connection, prefix: str, keys: bytes) -> dict[str, d
         if checksum(identity, key, value) == expected:
             found.setdefault(name.decode(), {})[key] = value
     return found
-
-
-def isMiscounted(connection: Connection, identity: int) -> bool:
-    """
-    Whether a log has not as many records as its row says.
-    """
-    row = connection.execute(
-        "SELECT count <> (SELECT count(*) FROM record WHERE record.log = log.id) FROM log"
-        " WHERE id = %s AND count <= %s",
-        (identity, COUNTED),
-    ).fetchone()
-    return row is not None and bool(row[0])
-
-
-def readDamaged(connection: Connection, identity: int, first: int) -> list[int]:
-    rows: list[Any] = connection.execute(
-        "SELECT sequence FROM damaged WHERE log = %s AND sequence >= %s ORDER BY sequence",
-        (identity, first),
-    ).fetchall()
-    return [row[0] for row in rows]
 
 
 def readHolds(connection: Connection, identity: int) -> dict[str, int]:

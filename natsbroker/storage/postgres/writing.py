@@ -18,6 +18,7 @@ from psycopg import Cursor
 
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.storage.policy import Policy
+from natsbroker.storage.postgres.damage import countAgain, moveDamaged, readDamaged
 from natsbroker.storage.postgres.leasing import (
     Holdings,
     Space,
@@ -28,12 +29,7 @@ from natsbroker.storage.postgres.leasing import (
     takeLog,
     takeSpace,
 )
-from natsbroker.storage.postgres.reading import (
-    distinctSubjects,
-    readDamaged,
-    readHolds,
-    wholeRecord,
-)
+from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
 from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow, checksum, subjectKey
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.records import HEAD_SIZE, Encoded, subjectOf, timestampOf
@@ -173,44 +169,14 @@ class PostgresLogWriter:
         return len(found)
 
     def lose(self, sequences: Sequence[int]) -> None:
-        """
-        Move records that are damaged out of the way, and count again what is left: there may be
-        more that is gone.
-        """
         self._transaction.flush()
-        found = self._connection.execute(
-            "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])",
-            (self.row.identity, sequences),
-            binary=True,
-        ).fetchall()
-        damaged = [
-            each for each, data in found if wholeRecord(self.row.identity, each, data) is None
-        ]
-        self._connection.execute(
-            "WITH lost AS (DELETE FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
-            " RETURNING log, sequence, time, subject, data) INSERT INTO damaged SELECT * FROM lost",
-            (self.row.identity, damaged),
-        )
-        self.recount()
+        moveDamaged(self._connection, self.row.identity, sequences)
+        # There may be more that is gone.
+        countAgain(self._connection, self.row)
 
     def recount(self) -> None:
         self._transaction.flush()
-        row = self.row
-        [row.count, size, first] = self._connection.execute(
-            "SELECT count(*), coalesce(sum(octet_length(data)), 0)::bigint, min(sequence)"
-            " FROM record WHERE log = %s",
-            (row.identity,),
-        ).fetchone() or (0, 0, None)
-        row.size = size - HEAD_SIZE * row.count
-        row.first = row.last + 1 if first is None else first
-        row.oldest = self._timeOf(row.first)
-
-    def _timeOf(self, sequence: int) -> int:
-        found = self._connection.execute(
-            "SELECT time FROM record WHERE log = %s AND sequence = %s",
-            (self.row.identity, sequence),
-        ).fetchone()
-        return found[0] if found else 0
+        countAgain(self._connection, self.row)
 
     def _findFirst(self) -> None:
         row = self.row

@@ -85,7 +85,7 @@ class ReadersContract(StoreHarness):
             self._newEnough(list(matching.records), known)
             self.assertGreater(matching.next, matching.records[-1].sequence)
 
-        def search(log: Any, known: int) -> Deferred[Any]:
+        def search(log: Any, known: int) -> Any:
             return log.readMatching([b"kv.*"], 1, 1000).addCallback(found, known)
 
         self._besides(search)
@@ -97,7 +97,7 @@ class ReadersContract(StoreHarness):
             [record] = matching.records
             self.assertGreater(record.sequence, known - len(SUBJECTS))
 
-        def search(log: Any, known: int) -> Deferred[Any]:
+        def search(log: Any, known: int) -> Any:
             return log.readMatching([SUBJECTS[2]], 1, 1).addCallback(found, known)
 
         self._besides(search)
@@ -116,7 +116,7 @@ class ReadersContract(StoreHarness):
     def test_afterItsTimeBesideWriters(self) -> None:
         """From the sequence that is found for a time on, each subject has a record."""
 
-        def found(sequence: int, log: Any) -> Deferred[Any]:
+        def found(sequence: int, log: Any) -> Any:
             return log.readMatching([b"kv.*"], sequence, 1000).addCallback(
                 lambda matching: self._newEnough(list(matching.records), 0)
             )

@@ -22,7 +22,7 @@ def test_killedAtRandom(postgres: PostgresServer) -> None:
 
 
 def test_promoted() -> None:
-    """Nobody reads anything older than what was acknowledged, when a standby is promoted and the
+    """Nothing older than what was acknowledged is read, when a standby is promoted and the
     old primary comes back."""
     promotions = Promotions("short")
     promotions.run(1)

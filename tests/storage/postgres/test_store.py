@@ -385,3 +385,5 @@ class DamageTests(PostgresHarness, SynchronousTestCase):
             patched.setattr(log, "_askWriter", lambda _: fail(StoreFailed("broken")))
             assert self.sequences(log) == [1, 3]
         assert log.bounds().count == 3
+        assert self.sequences(log) == [1, 3]
+        assert log.bounds().count == 2
