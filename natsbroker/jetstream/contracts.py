@@ -7,7 +7,7 @@ The classes are protocols, because the modules of streams and accounts import co
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -184,18 +184,6 @@ class ConsumerStream(Protocol):
         """
 
 
-class LastOfEach(NamedTuple):
-    """
-    The last messages of subjects at one moment.
-
-    @ivar end: the last sequence of the stream at that moment.
-    @ivar messages: the sequences, rising, with the messages as far as they are read.
-    """
-
-    end: int
-    messages: list[tuple[int, Record | None]]
-
-
 class DirectStream(ConsumerStream, Protocol):
     """
     The stream that direct get reads.
@@ -227,16 +215,6 @@ class DirectStream(ConsumerStream, Protocol):
     def tallies(self, filters: Sequence[bytes]) -> Deferred[SubjectTallies]:
         """
         The tally of each subject that matches one of the filters.
-        """
-
-    def lastOfEach(
-        self, filters: tuple[bytes, ...], most: int, maxBytes: int
-    ) -> Deferred[LastOfEach | None]:
-        """
-        The last message of each subject that matches one of the filters, at one moment; C{None} for
-        more than C{most} subjects.
-
-        @param maxBytes: messages behind the one that reaches this size are not read.
         """
 
 

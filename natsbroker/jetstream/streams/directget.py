@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -15,7 +16,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.interfaces import IBatchSubscriber, IShortcutLog, ISubscription
 from natsbroker.interfaces.records import Record, StoreError
-from natsbroker.jetstream.contracts import DirectStream, LastOfEach
+from natsbroker.jetstream.contracts import DirectStream
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.statusrequests import (
     StatusRefusal,
@@ -260,7 +261,7 @@ class DirectGetResponder:
             found = LastOfEach(end, [(each, None) for each in sequences])
         elif filters:
             most = request.max_bytes if request.max_bytes > 0 else MOST_BYTES
-            found = await stream.lastOfEach(filters, MOST_SUBJECTS, most)
+            found = await _lastOfEach(stream, filters, most)
         if found is None or len(found.messages) > MOST_SUBJECTS:
             raise StatusRefusal("413 Too Many Results")
         return found
@@ -376,6 +377,48 @@ def _pattern(subject: str) -> bytes:
     if not isValidSubject(pattern):
         raise StatusRefusal(_NOT_FOUND)
     return pattern
+
+
+class LastOfEach(NamedTuple):
+    """
+    The last messages of subjects at one moment.
+
+    @ivar end: the last sequence of the stream at that moment.
+    @ivar messages: the sequences, rising, with the messages as far as they are read.
+    """
+
+    end: int
+    messages: list[tuple[int, Record | None]]
+
+
+async def _lastOfEach(
+    stream: DirectStream, filters: tuple[bytes, ...], maxBytes: int
+) -> LastOfEach | None:
+    """
+    The last message of each matching subject; C{None} for too many subjects.
+
+    @param maxBytes: read no further messages after the one that reaches this size.
+    """
+    end = stream.last
+    tallies = await stream.tallies(filters)
+    if len(tallies) > MOST_SUBJECTS:
+        return None
+    found: dict[bytes, tuple[int, Record | None]] = {}
+    for subject, tally in sorted(tallies.items(), key=lambda item: item[1].last):
+        record = None
+        if maxBytes > 0:
+            record = await stream.get(tally.last)
+            if record is None:
+                continue
+            maxBytes -= len(record.subject) + len(record.headers) + len(record.payload)
+        found[subject] = tally.last, record
+    # Messages that were stored meanwhile are behind C{end}, and replace what was read before.
+    known = stream.last
+    while end < known:
+        page = await stream.read(filters, end + 1, _PIECE)
+        found.update((each.subject, (each.sequence, each)) for each in page.records)
+        end = page.next - 1
+    return LastOfEach(end, sorted(found.values(), key=itemgetter(0)))
 
 
 async def _lastBefore(stream: DirectStream, filters: tuple[bytes, ...], end: int) -> list[int]:

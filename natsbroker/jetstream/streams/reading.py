@@ -5,7 +5,7 @@ The messages of a stream, as its log has them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, inlineCallbacks, succeed
@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from natsbroker import hot
 from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
-from natsbroker.jetstream.contracts import LastOfEach, StreamAccount
+from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
@@ -399,38 +399,6 @@ class StreamRecords:
                 page = yield self.log.subjects(pattern, last, SUBJECTS)
             if place % _SEARCHES == 0:
                 yield self.account.deadlines.turn()
-
-    @inlineCallbacks
-    def lastOfEach(
-        self, filters: tuple[bytes, ...], most: int, maxBytes: int
-    ) -> Generator[Deferred[Any], Any, LastOfEach | None]:
-        """
-        The last message of each subject that matches one of the filters.
-
-        @param most: the most subjects.
-        @param maxBytes: read no further messages with the one that reaches this size.
-        @return: C{None} for more subjects.
-        """
-        end = self.last
-        tallies = yield self.tallies(filters)
-        if len(tallies) > most:
-            return None
-        found: dict[bytes, tuple[int, Record | None]] = {}
-        for subject, tally in sorted(tallies.items(), key=lambda item: item[1].last):
-            record = None
-            if maxBytes > 0:
-                record = yield self.get(tally.last)
-                if record is None:
-                    continue
-                maxBytes -= len(record.subject) + len(record.headers) + len(record.payload)
-            found[subject] = tally.last, record
-        # Messages that were stored meanwhile are behind C{end}, and replace what was read before.
-        known = self.last
-        while end < known:
-            page = yield self.read(filters, end + 1, SLICE, 1 << 24)
-            found.update((each.subject, (each.sequence, each)) for each in page.records)
-            end = page.next - 1
-        return LastOfEach(end, sorted(found.values(), key=itemgetter(0)))
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:

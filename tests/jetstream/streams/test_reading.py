@@ -322,16 +322,6 @@ class TestReplaced:
         stage, stream = replacing(times)
         assert stage.wait(stream.nextMatching(b"s.a", 1)) is not None
 
-    def test_lastOfEach(self, times: int) -> None:
-        """Each subject has its last message, as they are at the sequence that comes with them."""
-        stage, stream = replacing(times)
-        found = stage.wait(stream.lastOfEach((b"s.*",), 9, 1 << 20))
-        assert found is not None
-        records = [record for _, record in found.messages if record is not None]
-        assert sorted(each.subject for each in records) == list(SUBJECTS)
-        assert [each.sequence for each in records] == [each for each, _ in found.messages]
-        assert records[-1].sequence == found.end
-
     def test_count(self, times: int) -> None:
         """Each subject is counted, with what came while others were."""
         stage, stream = replacing(times)
