@@ -5,11 +5,14 @@ The streams of a broker that keeps them in PostgreSQL.
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
+from typing import Any
 
 import nats
+import pytest
 
-from tests.interop.jetstream.shared import asked
+from tests.interop.jetstream.shared import SharedBrokers, asked
 from tests.interop.servers import OURS_FAST, PATIENCE, Server
 from tests.postgresql import PostgresServer
 
@@ -56,3 +59,85 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
         asyncio.run(asyncio.wait_for(compare(), PATIENCE))
     finally:
         server.stop()
+
+
+KEYS = [f"$KV.B.k{each}" for each in range(3)]
+
+REQUESTS: list[tuple[str, Any]] = [
+    ("DIRECT.GET.KV_B.$KV.B.k0", None),
+    ("DIRECT.GET.KV_B", {"last_by_subj": "$KV.B.k1"}),
+    ("DIRECT.GET.KV_B", {"last_by_subj": "$KV.B.*"}),
+    ("DIRECT.GET.KV_B", {"seq": 1, "next_by_subj": "$KV.B.k2"}),
+    ("DIRECT.GET.KV_B", {"multi_last": ["$KV.B.*"]}),
+    ("STREAM.MSG.GET.KV_B", {"last_by_subj": "$KV.B.k0"}),
+    ("STREAM.MSG.GET.KV_B", {"seq": 1, "next_by_subj": "$KV.B.k1"}),
+    ("STREAM.INFO.KV_B", {"subjects_filter": "$KV.B.*"}),
+]
+"""Requests that find a message or a subject at any time."""
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_readersBesideWriters(postgres: PostgresServer, tmp_path: Path, brokers: int) -> None:
+    """A key of a bucket that keeps one value is found by every request while others write it,
+    from any broker."""
+    cluster = SharedBrokers(postgres, tmp_path).start(*("one", "two", "three")[:brokers])
+    left = 240
+
+    async def write(client: Any, key: str) -> None:
+        while left > 0:
+            answer = await client.request(key, b"x", timeout=PATIENCE)
+            assert b'"seq"' in answer.data
+
+    async def read(client: Any, subject: str, body: Any) -> None:
+        nonlocal left
+        data = b"" if body is None else json.dumps(body).encode()
+        while left > 0:
+            left -= 1
+            answers = await gathered(client, f"$JS.API.{subject}", data)
+            status = [(each.headers or {}).get("Status", "") for each in answers]
+            assert not {"404", "500"} & set(status), (subject, body, status)
+            assert b'"error"' not in answers[0].data, (subject, body, answers[0].data)
+            if "multi_last" in (body or {}):
+                assert len(answers) == len(KEYS) + 1
+            if subject.startswith("STREAM.INFO"):
+                assert set(json.loads(answers[0].data)["state"]["subjects"]) == set(KEYS)
+
+    async def gathered(client: Any, subject: str, data: bytes) -> list[Any]:
+        if b"multi_last" not in data:
+            return [await client.request(subject, data, timeout=PATIENCE)]
+        inbox = client.new_inbox()
+        listening = await client.subscribe(inbox)
+        await client.publish(subject, data, inbox)
+        answers: list[Any] = []
+        while not answers or not (answers[-1].headers or {}).get("Status"):
+            answers.append(await listening.next_msg(timeout=PATIENCE))
+        await listening.unsubscribe()
+        return answers
+
+    async def play() -> None:
+        clients = [await nats.connect(each) for each in cluster.urls]
+        config = {
+            "name": "KV_B",
+            "subjects": ["$KV.B.>"],
+            "max_msgs_per_subject": 1,
+            "allow_direct": True,
+        }
+        assert "error" not in await asked(clients[0], "STREAM.CREATE.KV_B", config)
+        for key in KEYS:
+            await clients[0].request(key, b"x", timeout=PATIENCE)
+        if brokers > 1:
+            await asyncio.sleep(2)  # Until the others answer direct gets as well.
+        await asyncio.gather(
+            *(write(clients[0], each) for each in KEYS),
+            *(
+                read(clients[place % brokers], *each)
+                for place, each in enumerate(REQUESTS * min(brokers, 2))
+            ),
+        )
+        for each in clients:
+            await each.close()
+
+    try:
+        asyncio.run(asyncio.wait_for(play(), 2 * PATIENCE))
+    finally:
+        cluster.stop()
