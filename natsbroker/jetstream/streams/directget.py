@@ -404,20 +404,24 @@ async def _lastOfEach(
     if len(tallies) > MOST_SUBJECTS:
         return None
     found: dict[bytes, tuple[int, Record | None]] = {}
+    isBehind = False
     for subject, tally in sorted(tallies.items(), key=lambda item: item[1].last):
         record = None
         if maxBytes > 0:
             record = await stream.get(tally.last)
             if record is None:
+                isBehind = True
                 continue
             maxBytes -= len(record.subject) + len(record.headers) + len(record.payload)
         found[subject] = tally.last, record
-    # Messages that were stored meanwhile are behind C{end}, and replace what was read before.
+        isBehind = isBehind or tally.last > end
+    # Messages that were stored meanwhile are behind C{end}, and replace what was read before. A
+    # stream that another broker leads does not learn of them.
     known = stream.last
-    while end < known:
+    while end < known or isBehind:
         page = await stream.read(filters, end + 1, _PIECE)
         found.update((each.subject, (each.sequence, each)) for each in page.records)
-        end = page.next - 1
+        end, isBehind = page.next - 1, False
     return LastOfEach(end, sorted(found.values(), key=itemgetter(0)))
 
 
