@@ -226,16 +226,25 @@ class UncachedReadersTests(ReadersContract, SynchronousTestCase):
     """Readers beside writers where nothing is in memory, and commits go past the journal."""
 
     size = 3000
-    _setUp = LMDBStoreTests.setUp
-    wait = LMDBStoreTests.wait
-    makeStore = LMDBStoreTests.makeStore
 
     def setUp(self) -> None:
-        """Take the memory away."""
-        self._setUp()
+        """Make a directory and a reactor, and take the memory away."""
+        self.directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.reactor = PumpedReactor()
+        patched = pytest.MonkeyPatch()
+        self.addCleanup(patched.undo)
         for owner, name in (
             (BlockCache, "find"),
             (BlockCache, "recall"),
             (QuickRecords, "find"),
         ):
-            self.patch(owner, name, lambda *_: None)
+            patched.setattr(owner, name, lambda *_: None)
+
+    def wait(self, deferred: Any) -> Any:
+        """Turn the reactor until it has fired."""
+        return self.reactor.wait(deferred)
+
+    def makeStore(self) -> Any:
+        """An empty store."""
+        return self.wait(openLMDB(self.reactor, self.directory / "store", now=self.now))

@@ -32,8 +32,10 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
     def setUp(self) -> None:
         """Make a store with a log and some records in it."""
         super().setUp()
-        self.patch(confirming, "PATIENCE", 0.2)
-        self.patch(session, "LOCK_WAIT", 200)
+        patched = pytest.MonkeyPatch()
+        self.addCleanup(patched.undo)
+        patched.setattr(confirming, "PATIENCE", 0.2)
+        patched.setattr(session, "LOCK_WAIT", 200)
         self.opened: Any = self.makeStore()
         self.addCleanup(lambda: self.wait(self.opened.close()))
         self.watcher = Watcher()

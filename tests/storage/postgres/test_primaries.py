@@ -51,7 +51,7 @@ class Made(primaries.PrimaryConnection):
         self._server = server
         self.timeline = Timeline(server.system, server.number)
 
-    def __del__(self) -> None:
+    def __del__(self, *_: object) -> None:
         """Nothing is open."""
 
     def close(self) -> None:
