@@ -29,6 +29,7 @@ __all__ = [
     "Poller",
     "PublishStep",
     "Seal",
+    "ServiceSubscription",
     "Shadow",
     "SidTable",
     "SubjectIndex",
@@ -115,7 +116,13 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.links.s2block import decodeBlock
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
-    from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
+    from natsbroker.subjects.subscription import (
+        ServiceSubscription,
+        Shadow,
+        SidTable,
+        Subscription,
+        closeAll,
+    )
     from natsbroker.wire.decoder import Decoder
 else:
     globals().update({name: getattr(lane, name) for name in __all__[2:]})

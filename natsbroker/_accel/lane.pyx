@@ -31,6 +31,7 @@ from natsbroker.connections.backlog import WorkQueue
 from natsbroker.wire.reach import MASKS
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.connections.outbox import frameFor
+from natsbroker.subjects.requests import isRequest
 from natsbroker.wire.values import AckRun, Message, Run
 from natsbroker import errors
 

@@ -25,6 +25,8 @@ cdef class Matches:
     # How many receivers and groups are looked at for each message, and whether that may take more
     # than one share of work.
     cdef Py_ssize_t receivers
+    # Whether a message is a request: to a service here, or by the subject.
+    cdef readonly bint isServed
     # How many entries the router gave.
     cdef Py_ssize_t entries
     cdef bint isLarge
@@ -52,6 +54,7 @@ cdef class Matches:
         self.isPlainDirect = False
         self.areGroupsDirect = False
         self.areRoutesDirect = False
+        self.isServed = False
 
     def __bool__(self):
         return bool(self.plain or self.groups or self.links)
@@ -146,6 +149,7 @@ cdef Matches sortEntries(object entries, bytes subject):
     cdef uint32_t kinds = 0
     cdef bint areLinksDirect = True
     cdef bint isMixed = False
+    cdef bint isServed = mayBeRequest(subject) and isRequest(subject)
     cdef Py_ssize_t count = 0
     for each in entries:
         count += 1
@@ -177,6 +181,7 @@ cdef Matches sortEntries(object entries, bytes subject):
                     reachable.append(entry)
             else:
                 pair[0].append(entry)
+                isServed = isServed or type(entry) is ServiceSubscription
                 areGroupsDirect = areGroupsDirect and isDirect(entry)
                 hasBatcher = hasBatcher or isBatched(entry)
                 fast = fast and (isDirect(entry) or isBatched(entry))
@@ -192,6 +197,7 @@ cdef Matches sortEntries(object entries, bytes subject):
                     reachable.append(entry)
         else:
             plain.append(entry)
+            isServed = isServed or type(entry) is ServiceSubscription
             isPlainDirect = isPlainDirect and isDirect(entry)
             hasBatcher = hasBatcher or isBatched(entry)
             fast = fast and (isDirect(entry) or isBatched(entry))
@@ -216,7 +222,14 @@ cdef Matches sortEntries(object entries, bytes subject):
     matches.kinds = kinds
     matches.areLinksDirect = areLinksDirect
     matches.isMixed = isMixed
+    matches.isServed = isServed
     return matches
+
+
+cdef inline bint mayBeRequest(bytes subject):
+    # Subjects of clients are spared the question.
+    cdef const char* text = PyBytes_AS_STRING(subject)
+    return text[0] == c"$" or (text[0] == c"_" and (text[1] == c"S" or text[1] == c"G"))
 
 
 cdef Py_ssize_t sizeOfGroups(tuple groups):

@@ -75,6 +75,12 @@ cdef class Subscription:
 
 @cython.final
 @cython.no_gc
+cdef class ServiceSubscription(Subscription):
+    pass
+
+
+@cython.final
+@cython.no_gc
 cdef class Shadow(Subscription):
     cdef readonly Subscription original
     cdef readonly object rename

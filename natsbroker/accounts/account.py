@@ -66,20 +66,26 @@ class Account(AccountCore):
             self._shadows.refresh()
 
     def subscribe(
-        self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int
+        self,
+        kind: Kind,
+        pattern: bytes,
+        subscriber: Any,
+        tag: Any,
+        queue: bytes,
+        weight: int = 1,
+        make: type[hot.Subscription] = hot.Subscription,
     ) -> hot.Subscription:
         if not isValidSubject(pattern):
             raise ValueError(f"not a valid subject: {pattern!r}")
         outbox = None
         if IOutboxSubscriber.providedBy(subscriber) or IOutboxLink.providedBy(subscriber):
             outbox = subscriber.outbox
-            # What comes from elsewhere must not reach it, which lanes do not ask.
-            outbox = None if kind is Kind.LOCAL else outbox
+            # What comes from elsewhere, or from nobody, must not reach it, which lanes do not ask.
+            isAsked = kind is Kind.LOCAL or make is hot.ServiceSubscription
+            outbox = None if isAsked else outbox
         elif IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber):
             subscriber = self._batcherFor(subscriber)
-        subscription = hot.Subscription(
-            self, pattern, queue, int(kind), subscriber, tag, outbox, weight=weight
-        )
+        subscription = make(self, pattern, queue, int(kind), subscriber, tag, outbox, weight=weight)
         self._batch.work += SUBSCRIPTION
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
@@ -241,11 +247,20 @@ class Bus:
             self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
         )
 
+    def serve(
+        self, pattern: bytes, subscriber: ISubscriber, tag: Any = None, queue: bytes = b""
+    ) -> ISubscription:
+        make = hot.ServiceSubscription
+        return cast(
+            ISubscription,
+            self._account.subscribe(self.kind, pattern, subscriber, tag, queue, make=make),
+        )
+
     def cancelAll(self, subscriptions: Iterable[Any]) -> None:
         self._account.cancelAll(subscriptions)
 
-    def hasInterest(self, subject: bytes) -> bool:
-        return self._delivery.hasInterest(self.kind, subject)
+    def hasInterest(self, subject: bytes, isRequest: bool = True) -> bool:
+        return self._delivery.hasInterest(self.kind, subject, isRequest=isRequest)
 
     def watchInterest(
         self,

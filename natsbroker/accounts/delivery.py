@@ -2,9 +2,10 @@
 The delivery of messages in an account.
 
 A message reaches every matching plain subscription that its origin reaches, exactly one member of
-every queue group, and every other broker at most once. This is the readable path; the compiled fast
-lane in front of it does the same faster. A subscriber that raises harms only itself, and a filter
-that raises lets nothing through; both are logged.
+every queue group, and every other broker at most once. A service takes only what an origin with the
+permission published: what the broker itself sends is no request. This is the readable path; the
+compiled fast lane in front of it does the same faster. A subscriber that raises harms only itself,
+and a filter that raises lets nothing through; both are logged.
 """
 
 from __future__ import annotations
@@ -114,13 +115,16 @@ class Delivery:
         if kind is Kind.INTERNAL and message.subject in self.withdrawn:
             return 0
         gateways = self._gateways
-        if message.via:
+        matches = self._matcher.match(message.subject)
+        # The one place where it is decided that a request has an author.
+        if matches.isServed and (asked.origin is None or (path is not None and path.isAnswer)):
+            matches = unserved(matches)
+        elif message.via:
             gateways.asked(message)
         elif kind in _OURS and gateways.replies:
             returned = gateways.returned(message)
             if returned is not None and (reached := self._publishToLinks(kind, returned)):
                 return reached
-        matches = self._matcher.match(message.subject)
         if matches.counter is not None and kind is Kind.CLIENT and path is None:
             matches.counter.add(1, len(message.body), matches.copies)
         count = len(matches.plain) + len(matches.groups)
@@ -214,10 +218,14 @@ class Delivery:
                 delivered = self.publish(kind, Message(subject, payload))
         return delivered
 
-    def hasInterest(self, kind: Kind, subject: bytes, hops: int = 0) -> bool:
+    def hasInterest(
+        self, kind: Kind, subject: bytes, hops: int = 0, isRequest: bool = True
+    ) -> bool:
         if kind is Kind.INTERNAL and subject in self.withdrawn:
             return False
         matches = self._matcher.match(subject)
+        if matches.isServed and not isRequest:
+            matches = unserved(matches)
         local = list(matches.plain)
         far = list(matches.links)
         for _, here, there in matches.groups:
@@ -381,6 +389,21 @@ class Delivery:
         ):
             return SUBSCRIPTION_DENIED
         return ""
+
+
+def unserved(matches: hot.Matches) -> hot.Matches:
+    """
+    The receivers of a message that nobody with a permission published, under a subject that
+    C{isServed}: no service, and no other broker, which would take it for somebody's request.
+    """
+    groups = [(name, _clients(here)) for name, here, _ in matches.groups]
+    return hot.Matches(
+        _clients(matches.plain), tuple((name, here, ()) for name, here in groups if here), ()
+    )
+
+
+def _clients(found: tuple[hot.Subscription, ...]) -> tuple[hot.Subscription, ...]:
+    return tuple(each for each in found if not isinstance(each, hot.ServiceSubscription))
 
 
 def linkOf(subscription: hot.Subscription) -> int:

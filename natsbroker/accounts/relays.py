@@ -54,7 +54,10 @@ class Relay:
 class ImportHop:
     """
     @ivar export: the export that it rests on; no message passes the same twice.
+    @cvar isAnswer: whether the message answers a request.
     """
+
+    isAnswer: ClassVar[bool] = False
 
     export: ServiceExport
     share: bool
@@ -69,6 +72,13 @@ class ImportPath:
 
     hops: tuple[ImportHop, ...]
     requestor: ClientInfo | None
+
+    @property
+    def isAnswer(self) -> bool:
+        """
+        Whether its subject is a reply subject that somebody else chose than who published it.
+        """
+        return any(each.isAnswer for each in self.hops)
 
     def refuses(self, export: ServiceExport) -> bool:
         """

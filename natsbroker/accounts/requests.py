@@ -16,11 +16,27 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
 from natsbroker.errors import NoResponders, RequestTimeout
-from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
+from natsbroker.interfaces import IMessageBus, IOrigin, ISubscriber, ISubscription
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.headers import Headers
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import ClientInfo, Message
 
 _NO_RESPONDERS = b"NATS/1.0 503"
+
+
+@implementer(IOrigin)
+class ProgramOrigin:
+    """
+    A program in this process, which may ask every service of an account anything.
+    """
+
+    isPeer = False
+
+    def __init__(self, account: str) -> None:
+        self.grant = Grant(account)
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        return ClientInfo(acc=self.grant.account)
 
 
 def newInbox() -> bytes:
@@ -39,14 +55,19 @@ def request(
     timeout: float = 1.0,
     headers: Headers | None = None,
     makeInbox: Callable[[], bytes] = newInbox,
+    origin: object = None,
 ) -> Deferred[Message]:
     """
     @param timeout: seconds.
+    @param origin: who asks, such as a L{ProgramOrigin}; without one no service of a broker answers,
+        so that a user who names the subject commands none.
     @param makeInbox: makes the subject for the answer.
     @return: fires with the first answer. Fails with L{NoResponders} if nobody is there, with
         L{RequestTimeout} if nobody answers in time. Cancelling it gives up.
     """
-    return _PendingRequest(bus, clock, timeout).ask(subject, payload, headers, makeInbox())
+    block = headers.block() if headers else b""
+    message = Message(subject, block + payload, makeInbox(), len(block), origin)
+    return _PendingRequest(bus, clock, timeout).ask(message)
 
 
 @implementer(ISubscriber)
@@ -58,24 +79,20 @@ class _PendingRequest:
         self._subscription: ISubscription | None = None
         self._timer: IDelayedCall | None = clock.callLater(timeout, self._late, timeout)
 
-    def ask(
-        self, subject: bytes, payload: bytes, headers: Headers | None, inbox: bytes
-    ) -> Deferred[Message]:
+    def ask(self, message: Message) -> Deferred[Message]:
         answer = self._answer
         if answer is None:
             raise RuntimeError("a question is asked once")
-        block = headers.block() if headers else b""
-        message = Message(subject, block + payload, inbox, len(block))
-        self._subject = subject
+        self._subject = message.subject
         try:
-            self._subscription = self._bus.subscribe(inbox, self)
+            self._subscription = self._bus.subscribe(message.reply, self)
             reached = self._bus.publish(message)
         except Exception:
             self._end()
             raise
         if not reached and self._answer is not None:
             self._end()
-            answer.errback(NoResponders(subject))
+            answer.errback(NoResponders(message.subject))
         return answer
 
     def deliver(self, message: Message, tag: Any) -> None:

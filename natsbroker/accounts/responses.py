@@ -11,7 +11,7 @@ nothing about the requestor and can answer nothing but the request.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from natsbroker.accounts.core import AccountCore
 from natsbroker.accounts.latency import Headers, answered, tell, unanswered
@@ -59,6 +59,8 @@ class Response(ImportHop):
     @ivar trigger: the headers that caused a measurement; C{None} without or after it.
     @ivar isPulled: whether it is stored messages that were pulled, which are given away with it.
     """
+
+    isAnswer: ClassVar[bool] = True
 
     subject: bytes
     requestor: Responses

@@ -6,7 +6,8 @@ A subscription that matches an import has a shadow in the exporting account, in 
 group, while both exist; messages count for the original, and its permissions hold. Leafnodes'
 subscriptions have shadows too, since the peer cannot import what is imported here.
 
-Shadows have no shadows, so a stream is imported from the account that publishes it; and a message
+Services have no shadows: who may publish in an exporter's account has no rights in the importer's.
+Shadows have none either, so a stream is imported from the account that publishes it; and a message
 that came to the exporter as a request does not leave it as a stream. (Both observed of nats-server.
 Unlike there, a subscription that ends after some messages counts the imported ones too.)
 """
@@ -196,7 +197,8 @@ class Shadows:
         """
         isLeaf = subscription.kind in _LEAFS and not subscription.pattern.startswith(_LOOP_SUBJECTS)
         isLink = subscription.kind >= FIRST_LINK_KIND
-        if (isLink and not isLeaf) or isinstance(subscription.subscriber, Relay):
+        isService = isinstance(subscription, hot.ServiceSubscription)
+        if (isLink and not isLeaf) or isService or isinstance(subscription.subscriber, Relay):
             return
         made: list[tuple[AccountCore, hot.Subscription]] = []
         for each in self._imports:

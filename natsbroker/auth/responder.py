@@ -36,7 +36,7 @@ class RequestResponder:
         self._subscriptions: list[ISubscription] = []
 
     def on(self, pattern: bytes, answer: Answer, queue: bytes = b"") -> None:
-        self._subscriptions.append(self._bus.subscribe(pattern, self, answer, queue))
+        self._subscriptions.append(self._bus.serve(pattern, self, answer, queue))
 
     def close(self) -> None:
         subscriptions, self._subscriptions = self._subscriptions, []

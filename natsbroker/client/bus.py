@@ -32,6 +32,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.server.readiness import Readiness
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
+from natsbroker.subjects.requests import isRequest
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Message
 
@@ -131,6 +132,7 @@ class RemoteBus(Service):
     def __init__(self, reactor: IReactorTime, dial: Dial, account: str = "$G") -> None:
         self.account = account
         self.grant = Grant()
+        self.isPeer = True
         self.matcher = None
         self._reactor = reactor
         self._dial = dial
@@ -239,6 +241,8 @@ class RemoteBus(Service):
         @param later: not called: the server serves the receivers.
         @return: 1 for a message that was sent, whatever its receivers; 0 for any other.
         """
+        if message.origin is None and isRequest(message.subject):
+            return 0
         client = self._open(message.subject, len(message.body))
         if client is None:
             return 0
@@ -249,6 +253,9 @@ class RemoteBus(Service):
         return self.publishBatch(subject, [payload])
 
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
+        if isRequest(subject):
+            # It would be one with the rights of this connection.
+            return 0
         client = self._open(subject, max(map(len, payloads), default=0))
         if client is None:
             return 0
@@ -297,6 +304,11 @@ class RemoteBus(Service):
             made.connected(self._client)
         return made
 
+    def serve(
+        self, pattern: bytes, subscriber: ISubscriber, tag: Any = None, queue: bytes = b""
+    ) -> ISubscription:
+        return self.subscribe(pattern, subscriber, tag, queue)
+
     def forget(self, subscription: RemoteSubscription) -> None:
         del self._subscriptions[id(subscription)]
 
@@ -318,7 +330,7 @@ class RemoteBus(Service):
         for each in list(subscriptions):
             each.cancel()
 
-    def hasInterest(self, subject: bytes) -> bool:
+    def hasInterest(self, subject: bytes, isRequest: bool = True) -> bool:
         return self._client is not None and self._client.isOpen
 
     def watchInterest(

@@ -20,6 +20,9 @@ from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.export")
 
+#: What the reply subjects of requests from importing accounts begin with.
+_IMPORTED = b"_R_."
+
 LARGEST = (1 << 63) - 1
 """The largest sequence, and the latest time in nanoseconds."""
 
@@ -139,22 +142,35 @@ class ApiRequest:
     def isAnswerable(self) -> bool:
         """
         Whether there is a reply subject on which the publisher may listen. A client that has lost
-        its grant gets nothing more.
+        its grant gets nothing more. No client can name a reply subject of an import: that one leads
+        to where a user of another account listens.
         """
-        return isValidLiteral(self._reply) and self._may(Verb.SUBSCRIBE, self._reply)
+        if not isValidLiteral(self._reply):
+            return False
+        if self._reply.startswith(_IMPORTED):
+            return self._grant is not None
+        return self._may(Verb.SUBSCRIBE, self._reply)
 
     def mayPublishAny(self, subjects: Sequence[bytes]) -> bool:
         """
-        Whether the publisher may publish to one of the subjects, or there is none.
+        Whether the publisher may publish to one of the subjects, or there is none. Of the users of
+        a peer that is not known.
         """
-        return not subjects or any(self._may(Verb.PUBLISH, each) for each in subjects)
+        if not subjects:
+            return True
+        if getattr(self.origin, "isPeer", False):
+            return False
+        return any(self._may(Verb.PUBLISH, each) for each in subjects)
+
+    @property
+    def _grant(self) -> Grant | None:
+        if not IOrigin.providedBy(self.origin):
+            return None
+        grant: Grant | None = self.origin.grant
+        return grant
 
     def _may(self, verb: Verb, subject: bytes) -> bool:
-        if self.origin is None:
-            return True
-        if not IOrigin.providedBy(self.origin):
-            return False
-        grant: Grant | None = self.origin.grant
+        grant = self._grant
         return grant is not None and grant.may(verb, subject) is not DENIED
 
     def send(self, answer: bytes) -> bool:

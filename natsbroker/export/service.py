@@ -89,8 +89,8 @@ class ExportService:
         self._budget = Budget(self._reactor, self._worked)
         pattern = f"{PREFIX}.{catalogue.kind}.*.{catalogue.realm}".encode()
         self._subscriptions = [
-            self._bus.subscribe(pattern, self),
-            self._bus.subscribe(pattern + b".>", self),
+            self._bus.serve(pattern, self),
+            self._bus.serve(pattern + b".>", self),
         ]
 
     def end(self) -> Deferred[None]:

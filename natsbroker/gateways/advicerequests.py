@@ -53,7 +53,7 @@ class AdviceResponder(Service):
         bus = self._dependencies.systemBus()
         gateway = self._advised.name.encode("utf-8", "surrogateescape")
         if bus is not None and isValidLiteral(gateway):
-            self._subscription = bus.subscribe(b"%b*.%b" % (_PREFIX, gateway), self, bus)
+            self._subscription = bus.serve(b"%b*.%b" % (_PREFIX, gateway), self, bus)
 
     def stopService(self) -> Deferred[None] | None:
         subscription, self._subscription = self._subscription, None

@@ -166,6 +166,11 @@ class IOrigin(Interface):
         "The L{natsbroker.wire.grants.Grant} in force; C{None} before the login and after the end."
     )
 
+    isPeer = Attribute(
+        "Whether it stands for the users of another server, which admitted them and is not asked "
+        "about them: then the grant is that of the server. Not set means no."
+    )
+
     def clientInfo(isDetailed: bool) -> ClientInfo:
         """
         @param isDetailed: whether to give more than the account and the round trip.
@@ -303,15 +308,29 @@ class IMessageBus(IPublisher):
         @raise natsbroker.errors.BrokerError: if the router takes no more entries.
         """
 
+    def serve(
+        pattern: bytes, subscriber: ISubscriber, tag: Any = None, queue: bytes = b""
+    ) -> ISubscription:
+        """
+        Subscribe a service, which does on request what not everybody may do. It receives only what
+        an origin with the permission published: a client, a link for its peer's users, an importer,
+        or a program in this process that names an L{IOrigin}, such as a
+        L{natsbroker.accounts.requests.ProgramOrigin}. What the broker sends of itself (messages of
+        streams, answers, statuses, heartbeats) has no origin and is no request; neither is an
+        answer from another account. Imports of streams bring nothing here.
+        """
+
     def cancelAll(subscriptions: Iterable[ISubscription]) -> None:
         """
         Cancel many subscriptions of the account. None of them receives another message. Memory is
         freed, and the end of interest is announced, in the batches that follow.
         """
 
-    def hasInterest(subject: bytes) -> bool:
+    def hasInterest(subject: bytes, isRequest: bool = True) -> bool:
         """
         Whether a message from this kind of origin to a literal subject would have a receiver.
+
+        @param isRequest: whether it has an origin; services take no others (see L{serve}).
         """
 
     def watchInterest(

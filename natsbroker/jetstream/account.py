@@ -156,17 +156,20 @@ class JetStreamAccount:
         headers: bytes = b"",
         reply: bytes = b"",
         streamSubject: bytes = b"",
+        origin: object = None,
     ) -> int:
         """
         Publish a message.
 
         @param headers: a header block.
         @param streamSubject: the subject that receivers see.
+        @param origin: who of this broker asks a service; C{None} for what is no request.
         @return: the number of receivers.
         """
-        return self.bus.publish(
-            Message(subject, headers + payload, reply, len(headers), streamSubject=streamSubject)
+        message = Message(
+            subject, headers + payload, reply, len(headers), origin, streamSubject=streamSubject
         )
+        return self.bus.publish(message)
 
     def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         """

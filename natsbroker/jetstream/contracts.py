@@ -56,10 +56,12 @@ class ConsumerAccount(Protocol):
         headers: bytes = b"",
         reply: bytes = b"",
         streamSubject: bytes = b"",
+        origin: object = None,
     ) -> int:
         """
         Publish a message.
 
+        @param origin: who of this broker asks a service; C{None} for what is no request.
         @return: the number of receivers.
         """
 

@@ -77,7 +77,7 @@ class SubjectInterest:
         if queue:
             members = [(*here, *there) for name, here, there in found.groups if name == queue]
             return any(_counts(each, subject) for group in members for each in group)
-        if not self._bus.hasInterest(subject):
+        if not self._bus.hasInterest(subject, isRequest=False):
             return False
         return bool(found.links) or any(_counts(each, subject) for each in found.plain)
 

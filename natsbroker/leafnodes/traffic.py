@@ -62,6 +62,13 @@ class LeafAccount:
     tracePeer: TracePeer = FOREIGN
     prefix: bytes = field(default=b"", init=False)
 
+    @property
+    def isPeer(self) -> bool:
+        """
+        A leafnode that logged in here is a user itself, with its own permissions.
+        """
+        return self.kind is not Kind.SPOKE
+
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         outbox = self.outbox
         if outbox.closed:

@@ -24,6 +24,7 @@ class PeerOrigin:
     __slots__ = ("_server", "grant")
 
     ORIGIN: ClassVar[str]
+    isPeer: ClassVar[bool] = True
 
     def __init__(self, account: str, server: str) -> None:
         self._server = server

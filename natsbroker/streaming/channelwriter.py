@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.accounts.requests import newInbox, request
+from natsbroker.accounts.requests import ProgramOrigin, newInbox, request
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.streaming.names import RequestSubjects, isChannel
@@ -61,6 +61,7 @@ class ChannelWriter:
         self.stored = 0
         self.lost = 0
         self._bus = bus
+        self._origin = ProgramOrigin(bus.account)
         self._clock = clock
         self._channel = channel
         self._subjects = RequestSubjects(clusterId, discoverPrefix)
@@ -97,7 +98,8 @@ class ChannelWriter:
         if self._isConnected:
             self._isConnected = False
             closing = CloseRequest(clientID=self._id).SerializeToString()
-            self._bus.publish(Message(self._subjects.close, closing, newInbox()))
+            message = Message(self._subjects.close, closing, newInbox(), origin=self._origin)
+            self._bus.publish(message)
 
     def deliver(self, message: Message, tag: Any) -> None:
         if message.reply:
@@ -163,5 +165,7 @@ class ChannelWriter:
 
     async def _ask(self, subject: bytes, message: Any) -> bytes:
         text = message.SerializeToString()
-        answer = await request(self._bus, self._clock, subject, text, _PATIENCE)
+        answer = await request(
+            self._bus, self._clock, subject, text, _PATIENCE, origin=self._origin
+        )
         return bytes(answer.payload)

@@ -106,7 +106,7 @@ def onlyServer(
             return store
         try:
             # Any answer will do. This request is refused, so that no client is registered.
-            await request(bus, reactor, subjects.discover, b"", _PATIENCE)
+            await request(bus, reactor, subjects.discover, b"", _PATIENCE, origin=bus)
         except (NoResponders, RequestTimeout):
             return store
         await store.close()

@@ -12,7 +12,13 @@ from typing import Any, Protocol
 
 from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
 from natsbroker.subjects.epochs import Epochs
-from natsbroker.subjects.subscription import FIRST_LINK_KIND, Shadow, Subscription
+from natsbroker.subjects.requests import isRequest
+from natsbroker.subjects.subscription import (
+    FIRST_LINK_KIND,
+    ServiceSubscription,
+    Shadow,
+    Subscription,
+)
 
 #: A queue group among the matches: its name, the members here, and the ones behind links.
 Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
@@ -56,9 +62,11 @@ class Matches:
     """
     @ivar links: plain subscriptions that links made for other brokers.
     @ivar counter: counts the clients' messages to the subject; C{None} without counting.
+    @ivar isServed: whether a message is a request, to a service here or by the subject; then what
+        nobody published goes by L{natsbroker.accounts.delivery.unserved}.
     """
 
-    __slots__ = ("copies", "counter", "groups", "links", "plain")
+    __slots__ = ("copies", "counter", "groups", "isServed", "links", "plain")
 
     def __init__(
         self,
@@ -70,6 +78,7 @@ class Matches:
         self.groups = groups
         self.links = links
         self.counter: TrafficCounter | None = None
+        self.isServed = False
         self.copies = len(plain) + sum(1 for _, here, _ in groups if here)
 
     def __bool__(self) -> bool:
@@ -121,9 +130,11 @@ def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
     plain: list[Subscription] = []
     links: list[Subscription] = []
     groups: dict[bytes, tuple[list[Subscription], list[Subscription]]] = {}
+    isServed = isRequest(subject)
     for entry in entries:
         if hasEnded(entry):
             continue
+        isServed = isServed or isinstance(entry, ServiceSubscription)
         isLink = entry.kind >= FIRST_LINK_KIND
         permissions = entry.permissions if isLink else None
         if permissions is not None and not permissions.mayDeliver(subject, entry.queue):
@@ -134,11 +145,13 @@ def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
             links.append(entry)
         else:
             plain.append(entry)
-    return Matches(
+    matches = Matches(
         tuple(plain),
         tuple((name, tuple(here), tuple(there)) for name, (here, there) in groups.items()),
         tuple(links),
     )
+    matches.isServed = isServed
+    return matches
 
 
 def hasEnded(entry: Subscription) -> bool:

@@ -61,6 +61,15 @@ class Subscription:
         return f"<Subscription {self.pattern!r}{group} tag={self.tag!r}>"
 
 
+class ServiceSubscription(Subscription):
+    """
+    A subscription that takes requests: nothing reaches it that nobody with a permission published
+    (see L{natsbroker.interfaces.IMessageBus.serve}).
+    """
+
+    __slots__ = ()
+
+
 class Shadow(Subscription):
     """
     The shadow of a subscription in an account whose stream it imports. A lane may deliver its

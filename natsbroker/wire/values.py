@@ -51,8 +51,9 @@ class Message:
     @ivar body: the header block, if there is one, directly followed by the payload.
     @ivar headerLength: how many bytes of C{body} are the header block; 0 without headers.
     @ivar origin: the subscriber object of the publisher, for C{echo: false} and for links, which
-        never return a message to its origin; C{None} for none. A service inside the broker that
-        names itself does not receive its own messages.
+        never return a message to its origin; C{None} for none: then it is no request (see
+        L{natsbroker.interfaces.IMessageBus.serve}). A service inside the broker that names itself
+        does not receive its own messages.
     @ivar sizeText: the total size as the publisher wrote it. nats-server repeats it to the
         receivers, leading zeros included (PROTOCOL part 2, row 20).
     @ivar headerText: likewise the size of the header block; empty without headers.

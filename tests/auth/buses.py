@@ -45,7 +45,7 @@ class Clients:
         answers = Recorder()
         subscription = self._bus.subscribe(b"_INBOX.x", answers)
         body = payload.encode() if isinstance(payload, str) else payload
-        self._bus.publish(Message(subject.encode(), body, reply))
+        self._bus.publish(Message(subject.encode(), body, reply, origin=self))
         subscription.cancel()
         return answers.bodies
 

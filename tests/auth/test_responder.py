@@ -10,6 +10,7 @@ from natsbroker.auth.responder import RequestResponder
 from natsbroker.wire.values import Message
 from tests.auth.buses import Clients, busOf
 from tests.conftest import FlushLoggedErrors
+from tests.support import Recorder
 
 
 def test_answers() -> None:
@@ -30,12 +31,12 @@ def test_later() -> None:
     bus = busOf()
     answer: Deferred[bytes] = Deferred()
     RequestResponder(bus).on(b"later", lambda message: answer)
-    said: list[bytes] = []
-    RequestResponder(bus).on(b"_INBOX.y", lambda message: said.append(message.payload))
+    inbox = Recorder()
+    bus.subscribe(b"_INBOX.y", inbox)
     Clients(bus).ask("later", b"", b"_INBOX.y")
-    assert said == []
+    assert inbox.bodies == []
     answer.callback(b"now")
-    assert said == [b"now"]
+    assert inbox.bodies == [b"now"]
 
 
 def test_noPlaceForIt() -> None:

@@ -383,7 +383,8 @@ class TestOrigin:
         stage.client().publish(b"a", b"x")
         stage.settle()
         requester = requesterOf(listener.got[0][0].origin)
-        assert (requester.isLink, requester.isInside, requester.unrestricted) == (True, False, True)
+        assert (requester.isLink, requester.hearsAll, requester.unrestricted) == (True, False, True)
+        assert requester.mayHear(b"_INBOX.x") and not requester.mayHear(b"a")
         assert stage.bus.clientInfo(True).acc == "$G"
 
     def test_whatIsNotKnown(self, stage: Stage) -> None:

@@ -175,6 +175,7 @@ class Stage:
         inbox = Inbox(b"_INBOX.%d" % next(self._inboxes))
         inbox.subscription = self.bus.subscribe(inbox.subject, inbox)
         payload = question if isinstance(question, bytes) else json.dumps(question or {}).encode()
+        origin = origin or Connection(Grant("A"))
         message = Message(f"$NB.API.CHANNEL.{call}".encode(), payload, inbox.subject, origin=origin)
         self.bus.publish(message)
         self.clock.advance(0)

@@ -20,18 +20,20 @@ LIMITED = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
 @pytest.mark.parametrize(
     ("origin", "reply", "isAnswerable"),
     [
-        (None, b"_INBOX.1", True),
+        (None, b"_INBOX.1", False),
         (Connection(Grant()), b"anywhere", True),
         (Connection(LIMITED), b"_INBOX.1", True),
         (Connection(LIMITED), b"orders", False),
+        (Connection(LIMITED), b"_R_.a.b", True),
+        (Connection(None), b"_R_.a.b", False),
         (Connection(None), b"_INBOX.1", False),
         (object(), b"_INBOX.1", False),
-        (None, b"", False),
-        (None, b"_INBOX.*", False),
+        (Connection(Grant()), b"", False),
+        (Connection(Grant()), b"_INBOX.*", False),
     ],
 )
 def test_isAnswerable(origin: object, reply: bytes, isAnswerable: bool) -> None:
-    """A client is answered where it may listen itself; services inside, anywhere."""
+    """Clients are answered where they may listen themselves, and through an import."""
     message = Message(b"$NB.API.x", b"", reply, origin=origin)
     assert ApiRequest(Stage().bus, message).isAnswerable is isAnswerable
 

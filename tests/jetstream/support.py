@@ -131,7 +131,7 @@ class Stage:
         """Publish as a client; the underscores of header names become dashes."""
         block = Headers({name.replace("_", "-"): value for name, value in headers.items()}).block()
         block = block if headers else b""
-        self.bus.publish(Message(subject, block + payload, reply, len(block)))
+        self.bus.publish(Message(subject, block + payload, reply, len(block), self))
 
     def publish(self, subject: bytes, payload: bytes = b"", **headers: str) -> bytes:
         """Publish with a reply subject, and give the answer."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from natsbroker.accounts.requests import ProgramOrigin
 from natsbroker.export.service import ExportService
 from natsbroker.jetstream.exporting import StreamDirectory
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.wire.columnar import readFrame
 from natsbroker.wire.headers import Headers
+from natsbroker.wire.values import Message
 from tests.jetstream.support import Stage
 
 
@@ -47,9 +49,8 @@ def test_export() -> None:
 
     def ask(verb: str, **question: Any) -> bytes:
         inbox = stage.inbox(b"_INBOX.x")
-        stage.send(
-            b"$NB.API.STREAM.%b._.S" % verb.encode(), json.dumps(question).encode(), b"_INBOX.x"
-        )
+        subject, body = b"$NB.API.STREAM.%b._.S" % verb.encode(), json.dumps(question).encode()
+        stage.bus.publish(Message(subject, body, b"_INBOX.x", origin=ProgramOrigin("A")))
         stage.settle()
         return inbox.payloads[0]
 

@@ -156,7 +156,7 @@ def test_kicked() -> None:
     peer = host.peer()
     bus = host.broker.bus("$SYS")
     subject = f"$SYS.REQ.SERVER.{host.broker.serverId}.KICK".encode()
-    bus.publish(Message(subject, b'{"cid":2}', reply=b"r"))
+    bus.publish(Message(subject, b'{"cid":2}', reply=b"r", origin=object()))
     host.settle()
     assert not peer.connected
     rows = page(host, "/connz", state="all")["connections"]

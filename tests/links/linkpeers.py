@@ -80,9 +80,14 @@ class AccountNode(LinkNode):
 
     def publish(self, subject: bytes, body: bytes = b"hi", account: str = "A", **more: Any) -> int:
         """Somebody publishes."""
-        count = int(self.bus(account).publish(Message(subject, body, **more)))
+        message = Message(subject, body, **{"origin": SOMEBODY, **more})
+        count = int(self.bus(account).publish(message))
         self.settle()
         return count
+
+
+#: A client that publishes here.
+SOMEBODY = object()
 
 
 class LinkWire:

@@ -47,7 +47,7 @@ class Asker:
         """
         bus, recorder = self.host.broker.bus(account), Recorder()
         bus.subscribe(b"_INBOX.one", recorder)
-        bus.publish(Message(f"$SYS.REQ.{subject}".encode(), body, b"_INBOX.one"))
+        bus.publish(Message(f"$SYS.REQ.{subject}".encode(), body, b"_INBOX.one", origin=object()))
         self.host.advance(0.1)
         answers = [json.loads(message.body) for message, _ in recorder.got]
         assert len(answers) <= 1
@@ -240,6 +240,6 @@ def test_noSystemAccount() -> None:
     recorder = Recorder()
     bus = host.broker.bus("$G")
     bus.subscribe(b"_INBOX.one", recorder)
-    bus.publish(Message(b"$SYS.REQ.SERVER.PING.CONNZ", b"", b"_INBOX.one"))
+    bus.publish(Message(b"$SYS.REQ.SERVER.PING.CONNZ", b"", b"_INBOX.one", origin=object()))
     host.advance(0.1)
     assert recorder.got == []

@@ -90,7 +90,7 @@ class Stage:
         """
         bus, recorder = (account or self.system).busFor(Kind.CLIENT), Recorder()
         bus.subscribe(b"_INBOX.one", recorder)
-        bus.publish(Message(subject, body, b"_INBOX.one"))
+        bus.publish(Message(subject, body, b"_INBOX.one", origin=object()))
         self.world.settle()
         self.clock.advance(COLLECTING / 2)
         self.world.settle()
@@ -203,7 +203,7 @@ def test_debugSubscribersImported() -> None:
     bus, found = stage.system.busFor(Kind.CLIENT), []
     for info in (b'{"acc":"A"}', b'{"acc":"A","svc":"B"}', b"{", b"[]"):
         block = b"NATS/1.0\r\nNats-Request-Info: %b\r\n\r\n" % info
-        bus.publish(Message(COUNTING, block + b"foo", b"_INBOX.one", len(block)))
+        bus.publish(Message(COUNTING, block + b"foo", b"_INBOX.one", len(block), object()))
         stage.world.settle()
         assert stage.answers.counted is not None
         found.append(stage.answers.counted[0])
@@ -254,7 +254,7 @@ def test_compressed(headers: bytes, encoding: bytes) -> None:
     block = b"NATS/1.0\r\n%b\r\n\r\n" % headers
     for kind in (b"VARZ", b"IDZ"):
         subject = b"$SYS.REQ.SERVER.PING." + kind
-        bus.publish(Message(subject, block, b"reply", headerLength=len(block)))
+        bus.publish(Message(subject, block, b"reply", len(block), object()))
     (varz, _), (idz, _) = recorder.got
     assert (idz.headerLength, idz.body) == (0, b"x" * 1000)
     assert varz.body[: varz.headerLength] == (

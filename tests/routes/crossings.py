@@ -25,7 +25,7 @@ from natsbroker.links.registry import LinkRegistry
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Kind, Message
-from tests.links.linkpeers import LinkNode, LinkWire
+from tests.links.linkpeers import SOMEBODY, LinkNode, LinkWire
 
 __all__ = ["OURS", "THEIRS", "Town"]
 
@@ -127,7 +127,8 @@ class Town(LinkNode):
 
     def publish(self, subject: bytes, reply: bytes = b"", body: bytes = b"x") -> int:
         """Publish as a client."""
-        count: int = self.bus().publish(Message(subject, body, reply))
+        message = Message(subject, body, reply, origin=SOMEBODY)
+        count: int = self.bus().publish(message)
         return count
 
     def leaving(self, **document: Any) -> Wire:

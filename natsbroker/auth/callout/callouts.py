@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.accounts.requests import newInbox
+from natsbroker.accounts.requests import ProgramOrigin, newInbox
 from natsbroker.accounts.requests import request as sendRequest
 from natsbroker.auth.callout.messages import (
     AuthorizationResponse,
@@ -89,7 +89,8 @@ class Callouts:
         except (KeyError, SealError) as error:
             text = f'No valid account "{service.account}" for auth callout request: {error}'
             raise self.denied(text) from error
-        asking = sendRequest(bus, self.clock, SUBJECT, data, self.timeout(), headers, _inbox)
+        timeout, origin = self.timeout(), ProgramOrigin(service.account)
+        asking = sendRequest(bus, self.clock, SUBJECT, data, timeout, headers, _inbox, origin)
         return asking.addCallbacks(
             lambda message: self._read(service, message.payload, key),
             lambda why: self._silent(service, why),

@@ -123,9 +123,9 @@ class ApiDispatcher:
             self._begin(message, route)
 
     def start(self) -> None:
-        subscribe = self._account.bus.subscribe
+        serve = self._account.bus.serve
         self._subscriptions = [
-            subscribe(f"{PREFIX}{each.subject}".encode(), self, each) for each in self._routes
+            serve(f"{PREFIX}{each.subject}".encode(), self, each) for each in self._routes
         ]
 
     def stop(self) -> None:

@@ -80,7 +80,7 @@ class ApiRefusals:
         @param bus: the account's, for services that other brokers do not hear.
         """
         for family in (">",) if name == self._system else FAMILIES:
-            bus.subscribe(f"{PREFIX}{family}".encode(), self, (name, bus))
+            bus.serve(f"{PREFIX}{family}".encode(), self, (name, bus))
 
     def deliver(self, message: Message, tag: Any) -> None:
         name, bus = tag

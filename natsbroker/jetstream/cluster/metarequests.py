@@ -60,7 +60,7 @@ class MetaResponder:
         Receive requests.
         """
         self._subscriptions = [
-            self._bus.subscribe(f"$JS.API.{each[0]}".encode(), self, each)
+            self._bus.serve(f"$JS.API.{each[0]}".encode(), self, each)
             for each in (_STEP_DOWN, _REMOVE)
         ]
 

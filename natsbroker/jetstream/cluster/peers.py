@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from natsbroker.accounts.requests import ProgramOrigin
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.jetstream.model.members import peerId
@@ -45,6 +46,7 @@ class PeerChannel:
         @param name: of this broker.
         """
         self._bus = bus
+        self._origin = ProgramOrigin(bus.account)
         self._name = name
         self._deadlines = deadlines
         self._subscription: ISubscription | None = None
@@ -56,7 +58,7 @@ class PeerChannel:
         """
         Receive requests.
         """
-        self._subscription = self._bus.subscribe(_subject(self._name), self)
+        self._subscription = self._bus.serve(_subject(self._name), self)
 
     def close(self) -> None:
         """
@@ -90,7 +92,7 @@ class PeerChannel:
 
     def _send(self, peer: str, fields: dict[str, Any], body: bytes) -> int:
         payload = json.dumps(fields).encode() + b"\n" + body
-        return self._bus.publish(Message(_subject(peer), payload, b"", 0))
+        return self._bus.publish(Message(_subject(peer), payload, origin=self._origin))
 
     def _end(self, number: int) -> Deferred[dict[str, Any]]:
         answer, timer = self._waiting.pop(number)

@@ -166,7 +166,7 @@ class Consumer:
         if self.config.flow_control:
             patterns.append((f"$JS.FC.{names}.>", _FLOW))
         self._subscriptions = [
-            account.bus.subscribe(pattern.encode(), self, tag) for pattern, tag in patterns
+            account.bus.serve(pattern.encode(), self, tag) for pattern, tag in patterns
         ]
 
     def stop(self, reason: str) -> Deferred[None]:

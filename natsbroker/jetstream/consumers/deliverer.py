@@ -360,7 +360,7 @@ class ConsumerDeliverer:
         core = self.core
         if not core.isReserving:
             return core.account.send(reply, record.payload, record.headers, ack, record.subject) > 0
-        if not core.account.bus.hasInterest(reply):
+        if not core.account.bus.hasInterest(reply, isRequest=False):
             return False
         if record.sequence not in core.pending:
             core.unsent.add(record.sequence)

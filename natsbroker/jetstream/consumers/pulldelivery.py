@@ -5,6 +5,7 @@ Delivery to pull requests.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.core import ConsumerCore, randomToken
@@ -142,7 +143,7 @@ class PullDeliverer(ConsumerDeliverer):
         """
         core = self.core
         now = core.monotonic()
-        hasInterest = core.account.bus.hasInterest
+        hasInterest = partial(core.account.bus.hasInterest, isRequest=False)
         next_ = _NEVER
         for request in self.waiting:
             if self._ends(request, now, isAtEnd) or not hasInterest(request.reply):

@@ -60,7 +60,7 @@ class RestoreReceiver:
         self._isOver = False
         self._timer: Deadline | None = None
         self.bytes = 0
-        self._subscription: ISubscription = account.bus.subscribe(subject.encode(), self)
+        self._subscription: ISubscription = account.bus.serve(subject.encode(), self)
         self._watch()
 
     def deliver(self, message: Message, tag: Any) -> None:

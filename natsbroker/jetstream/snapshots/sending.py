@@ -140,7 +140,7 @@ class SnapshotSender:
         """
         account = self._account
         unwatch = account.watchInterest(self._subject, b"", self._interestChanged)
-        acks = account.bus.subscribe(self._acks + b".>", self)
+        acks = account.bus.serve(self._acks + b".>", self)
         status = reason = ""
         try:
             if not self._hasInterest:

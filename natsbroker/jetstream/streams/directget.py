@@ -87,8 +87,8 @@ class DirectGetResponder:
             f"{prefix}.DIRECT.GET.{name}".encode() for name in names for prefix in prefixes
         ):
             self._subscriptions += [
-                account.bus.subscribe(subject, self, 0, _QUEUE),
-                account.bus.subscribe(subject + b".>", self, len(subject) + 1, _QUEUE),
+                account.bus.serve(subject, self, 0, _QUEUE),
+                account.bus.serve(subject + b".>", self, len(subject) + 1, _QUEUE),
             ]
 
     def caughtUp(self) -> None:

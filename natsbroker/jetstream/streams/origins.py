@@ -202,7 +202,7 @@ class OriginReader:
         self.stop()
         if self._name:
             subject = f"{self._api}.CONSUMER.DELETE.{self.source.name}.{self._name}"
-            self.stream.account.send(subject.encode(), reply=_newReply())
+            self.stream.account.send(subject.encode(), reply=_newReply(), origin=self)
 
     def info(self) -> dict[str, Any]:
         """
@@ -326,12 +326,8 @@ class OriginReader:
             account.bus.subscribe(target.encode(), self, (attempt, False)),
             account.bus.subscribe(reply, self, (attempt, True)),
         ]
-        receivers = account.send(
-            f"{self._api}.CONSUMER.{request}".encode(),
-            body,
-            headers,
-            reply,
-        )
+        subject = f"{self._api}.CONSUMER.{request}".encode()
+        receivers = account.send(subject, body, headers, reply, origin=self)
         if not receivers:
             self._schedule(PAUSE)
             return
@@ -485,7 +481,7 @@ class OriginReader:
 
     def _answerControl(self, _: object, attempt: int, reply: bytes, headers: bytes) -> None:
         if attempt == self._attempt:
-            self.stream.account.send(reply, headers=headers)
+            self.stream.account.send(reply, headers=headers, origin=self)
 
 
 def _newReply() -> bytes:

@@ -8,13 +8,13 @@ acknowledgement.
 
 A client that was connected by somebody belongs to that user; what other users say in its name is
 refused. And a client can have messages, heartbeats and answers sent only to where it may listen
-itself.
+itself. Of users at peers that is not known, so theirs go to inboxes only.
 
 What comes over a link was let in by a peer, which knows the subject that its client published to
 and not the channel inside: a message that is published over a link must name that channel in both.
 
-Unknown users are refused. Services inside the broker have no origin and may do everything. The
-answer for an origin is looked up once for consecutive messages.
+Unknown users are refused; programs in this process name an origin of their own. The answer for an
+origin is looked up once for consecutive messages.
 """
 
 from __future__ import annotations
@@ -38,23 +38,25 @@ class Requester:
     Somebody who asks something of the service.
 
     @ivar name: the account and the user, as what clients belong to; empty for nobody in particular.
-    @ivar isInside: whether it is a service of this broker.
+    @ivar hearsAll: whether messages may be sent anywhere on its behalf.
     @ivar isLink: whether it is a link, and so stands for many.
+    @ivar isKnown: whether it is somebody.
     """
 
-    __slots__ = ("_grant", "hearsAll", "isInside", "isKnown", "isLink", "name", "unrestricted")
+    __slots__ = ("_grant", "_isPeer", "hearsAll", "isKnown", "isLink", "name", "unrestricted")
 
-    def __init__(self, grant: Grant | None, isInside: bool = False, isLink: bool = False) -> None:
+    def __init__(self, grant: Grant | None, isLink: bool = False, isPeer: bool = False) -> None:
         """
-        @param grant: what it may do; C{None} for nothing, or, inside, for everything.
+        @param grant: what it may do; C{None} for nothing.
+        @param isPeer: whether it stands for users that are not known here.
         """
         self._grant = grant
-        self.isInside = isInside
+        self._isPeer = isPeer
         self.isLink = isLink
-        self.hearsAll = isInside or (grant is not None and grant.subscribe is None)
-        self.isKnown = isInside or grant is not None
+        self.hearsAll = grant is not None and grant.subscribe is None and not isPeer
+        self.isKnown = grant is not None
         self.name = f"{grant.account}/{grant.user}" if grant is not None and grant.user else ""
-        self.unrestricted = isInside or (grant is not None and grant.publishing is None)
+        self.unrestricted = grant is not None and grant.publishing is None
 
     def may(self, subject: bytes, channel: bytes) -> bool:
         """
@@ -75,21 +77,26 @@ class Requester:
             return False
         if self.hearsAll:
             return True
+        if self._isPeer and not inbox.startswith(_INBOXES):
+            return False
         grant = self._grant
         return grant is not None and grant.may(Verb.SUBSCRIBE, inbox) is not DENIED
 
     def actsFor(self, owner: str) -> bool:
-        return self.isInside or (self.isKnown and belongsTo(owner, self.name))
+        return self.isKnown and belongsTo(owner, self.name)
 
 
-_INSIDE = Requester(None, isInside=True)
+#: Where clients listen for answers: the libraries' inboxes, and those of acknowledgements.
+_INBOXES = (b"_INBOX.", b"_STAN.acks.")
+
 _NOBODY = Requester(None)
 
 
 def requesterOf(origin: object) -> Requester:
-    if origin is None:
-        return _INSIDE
     if not IOrigin.providedBy(origin):
         return _NOBODY
     grant: Grant | None = origin.grant
-    return _NOBODY if grant is None else Requester(grant, isLink=ILinkSubscriber.providedBy(origin))
+    if grant is None:
+        return _NOBODY
+    isLink = ILinkSubscriber.providedBy(origin)
+    return Requester(grant, isLink, getattr(origin, "isPeer", False))

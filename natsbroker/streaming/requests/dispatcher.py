@@ -63,8 +63,7 @@ class Dispatcher:
 
     def start(self) -> None:
         self._subscriptions = [
-            self._bus.subscribe(subject, self, handler)
-            for subject, handler in self._handlers.items()
+            self._bus.serve(subject, self, handler) for subject, handler in self._handlers.items()
         ]
 
     def stop(self) -> None:

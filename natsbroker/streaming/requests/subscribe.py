@@ -205,9 +205,8 @@ class SubscribeHandler:
                 raise Refused(errors.DUPLICATE_DURABLE)
             self._close.remove(member, isForGood=False)
         offline = group.offline
-        if offline is not None and not request.requester.isInside:
-            if not belongsTo(offline.owner, request.requester.name):
-                raise Refused(errors.NOT_AUTHORIZED)
+        if offline is not None and not belongsTo(offline.owner, request.requester.name):
+            raise Refused(errors.NOT_AUTHORIZED)
 
     def _join(self, group: Group, request: _CheckedRequest) -> ChannelSubscription:
         asked = request.asked
@@ -231,9 +230,7 @@ class SubscribeHandler:
         return subscription
 
     def listen(self, subscription: ChannelSubscription) -> None:
-        subscription.acks = self._context.bus.subscribe(
-            subscription.ackInbox, self._acks, subscription
-        )
+        subscription.acks = self._context.bus.serve(subscription.ackInbox, self._acks, subscription)
 
 
 def _mayHear(requester: Requester, inbox: bytes) -> bool:

@@ -94,7 +94,7 @@ class SharedStage(Stage):
     def tell(self, subject: str, body: Any = b"", reply: bytes = b"") -> None:
         """Send something as a client."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.bus.publish(Message(subject.encode(), data, reply))
+        self.bus.publish(Message(subject.encode(), data, reply, origin=self))
 
     def answers(self, subject: str, body: Any = b"") -> list[Message]:
         """All that a request is answered with at once."""

@@ -17,7 +17,7 @@ def asked(stage: ClusterStage, subject: str, body: bytes) -> Any:
     """The one answer to a request of the system account."""
     inbox, bus = Inbox(), stage.system.busFor(Kind.CLIENT)
     subscription = bus.subscribe(b"_INBOX.meta", inbox)
-    bus.publish(Message(f"$JS.API.{subject}".encode(), body, b"_INBOX.meta", 0))
+    bus.publish(Message(f"$JS.API.{subject}".encode(), body, b"_INBOX.meta", origin=object()))
     stage.settle()
     subscription.cancel()
     (answer,) = inbox.payloads

@@ -108,9 +108,10 @@ class FakeAccount:
         headers: bytes = b"",
         reply: bytes = b"",
         streamSubject: bytes = b"",
+        origin: object = None,
     ) -> int:
         message = Message(
-            subject, headers + payload, reply, len(headers), streamSubject=streamSubject
+            subject, headers + payload, reply, len(headers), origin, streamSubject=streamSubject
         )
         return self.bus.publish(message)
 
@@ -349,7 +350,7 @@ class ConsumerStage:
         self, subject: bytes, body: bytes = b"", reply: bytes = b"", headers: bytes = b""
     ) -> None:
         """Publish as a client."""
-        self.clients.publish(Message(subject, headers + body, reply, len(headers)))
+        self.clients.publish(Message(subject, headers + body, reply, len(headers), self))
         self.settle()
 
     def config(self, **fields: Any) -> ConsumerConfig:

@@ -370,7 +370,7 @@ class TestEnd:
         (status,) = inbox.take()
         assert status.headers == headers
         request = b"$JS.API.CONSUMER.MSG.NEXT.S.C"
-        assert stage.clients.publish(Message(request, b"", inbox.subject)) == 0
+        assert stage.clients.publish(Message(request, b"", inbox.subject, origin=stage)) == 0
         stage.stream.consumers.append(consumer)
         stage.publish(1)
         assert inbox.texts() == []

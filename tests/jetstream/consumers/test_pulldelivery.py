@@ -433,6 +433,8 @@ class TestOtherPolicies:
         late, early = stage.inbox(), stage.inbox()
         for inbox, priority in ((late, b"1"), (early, b"0")):
             body = b'{"batch":2,"group":"g","priority":%b}' % priority
-            stage.clients.publish(Message(b"$JS.API.CONSUMER.MSG.NEXT.S.C", body, inbox.subject))
+            stage.clients.publish(
+                Message(b"$JS.API.CONSUMER.MSG.NEXT.S.C", body, inbox.subject, origin=stage)
+            )
         stage.settle()
         assert (early.texts(), late.texts()) == (["1", "2"], ["3"])

@@ -143,7 +143,7 @@ class Place:
         reply = b"_INBOX.%d" % self._number
         self._replies.waiting[reply] = answered
         block = Headers(headers).block() if headers else b""
-        self.bus.publish(Message(subject, block + payload, reply, len(block)))
+        self.bus.publish(Message(subject, block + payload, reply, len(block), self))
         return reply
 
     def ask(self, subject: str, **fields: Any) -> dict[str, Any]:

@@ -292,8 +292,9 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[None] = []
     with monkeypatch.context() as patch:
         patch.setattr(stream.log, "subjects", lambda *_: gate.addCallback(lambda _: found))
-        stage.send(b"s.a", b"1", b"_INBOX.all", Nats_Expected_Last_Subject_Sequence="1")
-        stage.send(b"s.b", b"2", b"_INBOX.all")
+        block = Headers({"Nats-Expected-Last-Subject-Sequence": "1"}).block()
+        stage.bus.publish(Message(b"s.a", block + b"1", b"_INBOX.all", len(block)))
+        stage.bus.publish(Message(b"s.b", b"2", b"_INBOX.all"))
         stage.settle()
         stream.publisher.barrier().addCallback(lambda _: passed.append(None))
         assert (inbox.got, passed) == ([], [])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.accounts.requests import ProgramOrigin
 from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf
 from natsbroker.subjects.permissions import (
     PermissionSet,
@@ -26,12 +27,13 @@ def publishing(*allow: bytes, deny: tuple[bytes, ...] = ()) -> Requester:
 class TestRequesterOf:
     """L{requesterOf}."""
 
-    def test_inside(self) -> None:
-        """A service of the broker, whose messages have no origin, may do everything."""
-        inside = requesterOf(None)
-        assert inside.may(PUB, b"foo") and inside.mayHear(b"anything") and inside.actsFor("A/u")
+    def test_program(self) -> None:
+        """A program in this process may do everything but act for users."""
+        program = requesterOf(ProgramOrigin("A"))
+        assert program.may(PUB, b"foo") and program.mayHear(b"anything") and program.actsFor("")
+        assert not program.actsFor("A/u")
 
-    @pytest.mark.parametrize("origin", [object(), Connection(None)])
+    @pytest.mark.parametrize("origin", [None, object(), Connection(None)])
     def test_nobody(self, origin: object) -> None:
         """An origin that does not say who it is, or is not let in any more, may do nothing."""
         nobody = requesterOf(origin)

@@ -1,0 +1,46 @@
+"""
+The subjects under which brokers take requests.
+
+What a broker sends of itself (messages of streams, statuses, answers, heartbeats) is no request,
+whatever its subject: nobody with a permission published it. No service of this broker gets it (see
+L{natsbroker.accounts.delivery}). Another broker would take it for a request of a user here, so
+under these subjects it does not leave either.
+"""
+
+from __future__ import annotations
+
+#: What requests of one kind begin with, whoever answers them.
+PREFIXES = (
+    b"$JS.API.",
+    b"$JS.ACK.",
+    b"$JS.FC.",
+    b"$JS.SNAPSHOT.",
+    b"$NB.API.",
+    b"$NB.JS.",
+    b"$NRG.",
+    b"$SYS.REQ.",
+    b"$SYS.DEBUG.",
+    b"_STAN.close.",
+    b"_STAN.discover.",
+    b"_STAN.pub.",
+    b"_STAN.sub.",
+    b"_STAN.subclose.",
+    b"_STAN.unsub.",
+)
+
+
+def isRequest(subject: bytes) -> bool:
+    """
+    Whether a broker, this one or another, may take a message with this subject for a request.
+    """
+    if subject.startswith((b"_GR_.", b"$GR.")):
+        # A reply between clusters, which another one publishes under its own name.
+        subject = subject.split(b".", 3 if subject.startswith(b"_") else 2)[-1]
+    if not subject.startswith((b"$", b"_S")):
+        return False
+    if subject.startswith(PREFIXES):
+        return True
+    if subject.startswith(b"$JS."):
+        # The API of a domain.
+        return subject.split(b".", 3)[2:3] == [b"API"]
+    return subject.startswith(b"$SYS.ACCOUNT.") and subject.endswith(b".CLAIMS.UPDATE")
