@@ -26,6 +26,7 @@ from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.subjects.interestfilter import clusterOf
 from natsbroker.subjects.renaming import Renaming, intersection
+from natsbroker.subjects.requests import isRequest
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind, Message
@@ -150,11 +151,12 @@ class _RenamedPermissions:
         self._renaming = renaming
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
+        name = self._renaming.toOurs(subject)
+        if isRequest(name):
+            # The leafnode would take it for a request of this account's users.
+            return False
         permissions: Any = self._original.permissions
-        if permissions is None:
-            return True
-        allowed: bool = permissions.mayDeliver(self._renaming.toOurs(subject), queue)
-        return allowed
+        return permissions is None or bool(permissions.mayDeliver(name, queue))
 
 
 class Shadows:

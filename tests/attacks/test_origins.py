@@ -1,0 +1,396 @@
+"""
+Each way in which the broker sends something under a subject that a client chose, tried with each
+subject that its services answer: none of it is a request, here or for another broker.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import natsbroker
+from natsbroker.streaming.protocol import (
+    CloseRequest,
+    ConnectRequest,
+    PubMsg,
+    SubscriptionRequest,
+    SubscriptionResponse,
+)
+from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
+from natsbroker.subjects.requests import PREFIXES
+from natsbroker.wire.values import Message
+from tests.attacks.brokers import ACCOUNTS, AttackedBroker
+
+Way = Callable[[AttackedBroker, str], object]
+
+_NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.c"
+_STAN = "test-cluster"
+
+
+def _store(broker: AttackedBroker, body: bytes = b"{}") -> None:
+    broker.publish("s.x", body)
+
+
+# Ways that a message leaves a stream.
+
+
+def _pull(broker: AttackedBroker, target: str) -> None:
+    for body in (b"{}", b""):
+        _store(broker, body)
+        broker.publish(_NEXT, {"batch": 1, "no_wait": True}, target)
+
+
+def _pullStatus(broker: AttackedBroker, target: str) -> None:
+    broker.publish("$JS.API.CONSUMER.MSG.NEXT.E.c", {"batch": 1, "no_wait": True}, target)
+    broker.publish("$JS.API.CONSUMER.MSG.NEXT.E.c", b"{bad", target)
+
+
+def _pullHeartbeat(broker: AttackedBroker, target: str) -> None:
+    body = {"batch": 1, "expires": 3_000_000_000, "idle_heartbeat": 1_000_000_000}
+    broker.publish("$JS.API.CONSUMER.MSG.NEXT.E.c", body, target)
+    broker.settle(1.5)
+    broker.settle(2)
+
+
+def _delivered(broker: AttackedBroker) -> str:
+    """The acknowledgement subject of a message that was pulled."""
+    _store(broker)
+    broker.publish("$JS.API.CONSUMER.MSG.NEXT.S.a", {"batch": 1}, "_INBOX.next")
+    found = re.search(rb"^MSG \S+ 1 (\$JS\.ACK\.S\.a\.\S+) ", broker.heard(), re.MULTILINE)
+    assert found is not None
+    return found[1].decode()
+
+
+def _next(broker: AttackedBroker, target: str) -> None:
+    _store(broker)
+    broker.publish(_delivered(broker), b"+NXT", target)
+
+
+def _acknowledged(broker: AttackedBroker, target: str) -> None:
+    broker.publish(_delivered(broker), b"+ACK", target)
+
+
+def _push(broker: AttackedBroker, target: str) -> None:
+    """With idle heartbeats and flow control."""
+    config = {
+        "name": "p",
+        "deliver_subject": target,
+        "ack_policy": "none",
+        "flow_control": True,
+        "idle_heartbeat": 1_000_000_000,
+    }
+    broker.ask("$JS.API.CONSUMER.CREATE.S.p", {"stream_name": "S", "config": config})
+    _store(broker)
+    broker.settle(1.5)
+    broker.ask("$JS.API.CONSUMER.DELETE.S.p")
+
+
+def _republish(broker: AttackedBroker, target: str) -> None:
+    republish = {"src": "rp.x", "dest": target}
+    config = {"name": "RP", "subjects": ["rp.>"], "republish": republish}
+    broker.ask("$JS.API.STREAM.CREATE.RP", config)
+    broker.publish("rp.x", b"{}")
+    broker.ask("$JS.API.STREAM.DELETE.RP")
+
+
+def _republishStored(way: dict[str, object]) -> Way:
+    """What a stream gets otherwise than from a client, and republishes."""
+
+    def run(broker: AttackedBroker, target: str) -> None:
+        _store(broker)
+        republish = {"src": "sch.y" if "subjects" in way else "s.x", "dest": target}
+        broker.ask("$JS.API.STREAM.CREATE.RP", {"name": "RP", "republish": republish, **way})
+        broker.settle(1)
+        schedule = {"Nats-Schedule": "@at 1970-01-01T00:00:00Z", "Nats-Schedule-Target": "sch.y"}
+        broker.publish("sch.x", b"{}", headers=schedule)
+        broker.settle(3)
+        broker.ask("$JS.API.STREAM.DELETE.RP")
+
+    return run
+
+
+def _transform(broker: AttackedBroker, target: str) -> None:
+    """A subject that a stream gives its messages."""
+    transform = {"src": "tr.x", "dest": target}
+    config = {"name": "TR", "subjects": ["tr.>"], "subject_transform": transform}
+    again = {"republish": {"src": target, "dest": target}}
+    broker.ask("$JS.API.STREAM.CREATE.TR", {**config, **again})
+    broker.publish("tr.x", b"{}")
+    broker.ask("$JS.API.STREAM.DELETE.TR")
+
+
+def _directGet(broker: AttackedBroker, target: str) -> None:
+    for body in ({"seq": 1}, {"seq": 1, "batch": 3}, {"multi_last": ["s.>"]}, {"seq": 10**9}):
+        broker.publish("$JS.API.DIRECT.GET.S", body, target)
+    broker.publish("$JS.API.DIRECT.GET.S.s.x", b"", target)
+
+
+def _answers(broker: AttackedBroker, target: str) -> None:
+    broker.publish("$JS.API.INFO", b"", target)
+    broker.publish("$JS.API.STREAM.MSG.GET.S", {"seq": 1}, target)
+    broker.publish("$JS.API.STREAM.MSG.GET.S", {"seq": 10**9}, target)
+    broker.publish("$JS.API.STREAM.DELETE.NONE", b"", target)
+    broker.publish("$JS.API.STREAM.INFO.S", b"", target)
+
+
+def _published(broker: AttackedBroker, target: str) -> None:
+    """The answers to publishes, confirmed and refused, alone, in a batch and scheduled."""
+    broker.publish("s.x", b"{}", target)
+    broker.publish("s.x", b"{}", target, headers={"Nats-Expected-Stream": "OTHER"})
+    batch = {"Nats-Batch-Id": target.replace(".", "-")[:60]}
+    broker.publish("s.x", b"{}", target, headers={**batch, "Nats-Batch-Sequence": "1"})
+    end = {"Nats-Batch-Sequence": "2", "Nats-Batch-Commit": "1"}
+    broker.publish("s.x", b"{}", target, headers={**batch, **end})
+    when = "@at 1970-01-01T00:00:00Z"
+    schedule = {"Nats-Schedule": when, "Nats-Schedule-Target": target}
+    broker.publish("s.y", b"{}", target, headers=schedule)
+    broker.settle(2)
+
+
+def _snapshot(broker: AttackedBroker, target: str) -> None:
+    broker.publish("$JS.API.STREAM.SNAPSHOT.S", {"deliver_subject": target}, "_INBOX.s")
+    broker.settle(6)
+
+
+def _restore(broker: AttackedBroker, target: str) -> None:
+    body = {"config": {"name": "RS", "subjects": ["rs.>"]}, "state": {}}
+    answer = broker.ask("$JS.API.STREAM.RESTORE.RS", body)
+    place = answer.index(b'"deliver_subject":"') + len(b'"deliver_subject":"')
+    subject = answer[place:].partition(b'"')[0].decode()
+    broker.publish(subject, b"chunk", target)
+    broker.publish(subject, b"", target)
+    broker.settle(1)
+
+
+# NATS Streaming.
+
+
+def _connect(broker: AttackedBroker, inbox: str, client: str = "me", reply: str = "") -> None:
+    asked = ConnectRequest(clientID=client, heartbeatInbox=inbox, protocol=1, connID=b"1")
+    subject = f"_STAN.discover.{_STAN}"
+    broker.publish(subject, asked.SerializeToString(), reply or "_INBOX.c")
+
+
+def _leave(broker: AttackedBroker, client: str = "me", reply: str = "_INBOX.c") -> None:
+    asked = CloseRequest(clientID=client).SerializeToString()
+    broker.publish(f"_STAN.close.{_STAN}", asked, reply)
+
+
+def _heartbeat(broker: AttackedBroker, target: str) -> None:
+    _connect(broker, target)
+    broker.settle(10)
+    _connect(broker, "_INBOX.h")  # Asks whether the other one is there.
+    broker.settle(1)
+    _leave(broker)
+
+
+def _streamingAnswers(broker: AttackedBroker, target: str) -> None:
+    _connect(broker, "_INBOX.h", reply=target)
+    message = PubMsg(clientID="me", guid="g", subject="x", data=b"{}", connID=b"1")
+    for body in (message.SerializeToString(), b"bad"):
+        broker.publish(f"_STAN.pub.{_STAN}.x", body, target)
+        broker.publish(f"_STAN.sub.{_STAN}", body, target)
+        broker.publish(f"_STAN.unsub.{_STAN}", body, target)
+    _leave(broker, reply=target)
+
+
+def _streamingMessages(broker: AttackedBroker, target: str) -> None:
+    _connect(broker, "_INBOX.h")
+    asked = SubscriptionRequest(
+        clientID="me", subject="x", inbox=target, ackWaitInSecs=1, maxInFlight=10, startPosition=4
+    )
+    answer = broker.ask(f"_STAN.sub.{_STAN}", asked.SerializeToString())
+    assert not SubscriptionResponse.FromString(answer).error
+    message = PubMsg(clientID="me", guid="g", subject="x", data=b"{}", connID=b"1")
+    broker.publish(f"_STAN.pub.{_STAN}.x", message.SerializeToString(), "_INBOX.p")
+    broker.settle(2)  # And again.
+    _leave(broker)
+
+
+# Other services, accounts, and programs in this process.
+
+
+def _otherAnswers(broker: AttackedBroker, target: str) -> None:
+    for question in ("INFO._.S", "EXPORT._.S", "NAMES._", "NONE._.S"):
+        broker.publish(f"$NB.API.STREAM.{question}", b'{"start":1,"stop":3}', target)
+    broker.publish("$SYS.REQ.USER.INFO", b"", target)
+    broker.publish("$SYS.REQ.SERVER.PING", b"", target, account="S")
+    broker.publish("$SYS.REQ.ACCOUNT.A.CONNZ", b"", target, account="S")
+    broker.settle(1)
+
+
+def _response(broker: AttackedBroker, target: str) -> None:
+    """The answer of another account, by a client that may not publish here."""
+    broker.heard()
+    broker.publish("svc", b"", target, account="I")
+    heads = [each for each in broker.heard().split(b"\r\n") if b" _R_." in each]
+    reply = next((each.split()[3].decode() for each in heads), "")
+    if reply:
+        broker.publish(reply, b"{}")
+
+
+def _stream(broker: AttackedBroker, target: str) -> None:
+    """What another account publishes, and this one imports as a stream."""
+    broker.publish(target)
+
+
+def _mapping(broker: AttackedBroker, target: str) -> None:
+    """A subject mapping, by a user who may not publish to what it leads to."""
+    table = MappingTable([Mapping(b"m.x", [Destination(target.encode())])], Random(1).randrange)
+    broker.account("A").mapSubjects(table)
+    broker.publish("m.x", b"{}", user="limited")
+    if target.startswith("heard."):
+        broker.publish("m.x", b"{}")
+    broker.account("A").mapSubjects(None)
+
+
+def _trace(broker: AttackedBroker, target: str) -> None:
+    broker.publish("s.x", b"{}", headers={"Nats-Trace-Dest": target})
+    broker.settle(1)
+
+
+def _program(broker: AttackedBroker, target: str) -> None:
+    """A program that names nobody, as the broker itself."""
+    subject = target.encode()
+    for account in ACCOUNTS:
+        bus = broker.memory.bus(account)
+        bus.publish(Message(subject, b"{}", b"_INBOX.x"))
+        bus.publishInternal(subject, b"{}")
+        bus.publishBatch(subject, [b"{}", b""])
+    broker.settle()
+
+
+_SOURCE: dict[str, object] = {"sources": [{"name": "S"}]}
+_MIRROR: dict[str, object] = {"mirror": {"name": "S"}}
+_SCHEDULE: dict[str, object] = {"subjects": ["sch.>"], "allow_msg_schedules": True}
+
+WAYS: dict[str, Way] = {
+    "pull": _pull,
+    "status of a pull": _pullStatus,
+    "heartbeat of a pull": _pullHeartbeat,
+    "next message": _next,
+    "answer to an acknowledgement": _acknowledged,
+    "push": _push,
+    "republish": _republish,
+    "republish of a source": _republishStored(_SOURCE),
+    "republish of a mirror": _republishStored(_MIRROR),
+    "republish of a schedule": _republishStored(_SCHEDULE),
+    "transform": _transform,
+    "direct get": _directGet,
+    "answer of the API": _answers,
+    "answer to a publish": _published,
+    "snapshot": _snapshot,
+    "restore": _restore,
+    "streaming heartbeat": _heartbeat,
+    "streaming answer": _streamingAnswers,
+    "streaming message": _streamingMessages,
+    "answer of another service": _otherAnswers,
+    "answer of another account": _response,
+    "imported stream": _stream,
+    "subject mapping": _mapping,
+    "trace": _trace,
+    "program": _program,
+}
+
+#: Where the broker itself asks for its sources and mirrors.
+_READING = "$JS.API.CONSUMER."
+
+#: What the modules serve that take requests.
+SERVING = {
+    "auth/responder.py": "$SYS: monitoring, claims, users' own information",
+    "export/service.py": "$NB.API about logs",
+    "gateways/advicerequests.py": "$NB.API about gateways",
+    "jetstream/api/dispatcher.py": "$JS.API",
+    "jetstream/api/refusals.py": "$JS.API, refused",
+    "jetstream/cluster/metarequests.py": "$JS.API of the system account",
+    "jetstream/cluster/peers.py": "$NB.JS: other brokers",
+    "jetstream/consumers/consumer.py": "pulls, $JS.ACK, $JS.FC",
+    "jetstream/snapshots/receiving.py": "pieces of a restored stream",
+    "jetstream/snapshots/sending.py": "acknowledgements of a snapshot",
+    "jetstream/streams/directget.py": "direct gets",
+    "streaming/requests/dispatcher.py": "_STAN",
+    "streaming/requests/subscribe.py": "acknowledgements of NATS Streaming",
+}
+
+#: What the others subscribe to, which is no request.
+HEARING = {
+    "accounts/requests.py": "the answer to a request; that of an auth callout is signed",
+    "auth/peerrequests.py": "the answers of other servers",
+    "clients/subscriptions.py": "clients",
+    "jetstream/channels/channelstream.py": "publishes to a channel, which are refused",
+    "jetstream/streams/origins.py": "the messages of another stream",
+    "jetstream/streams/stream.py": "publishes: a stream stores what comes, from whomever",
+    "routes/interest.py": "links",
+    "streaming/channelwriter.py": "heartbeats",
+}
+
+
+@pytest.fixture
+def broker() -> Any:
+    """A broker with streams and consumers."""
+    made = AttackedBroker()
+    for name, subject in (("S", "s.>"), ("E", "e.>")):
+        allowed = {"allow_direct": True, "allow_atomic": True, "allow_msg_schedules": True}
+        made.ask(f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": [subject], **allowed})
+    for stream, name, policy in (("S", "c", "none"), ("S", "a", "explicit"), ("E", "c", "none")):
+        config = {"name": name, "durable_name": name, "ack_policy": policy}
+        body = {"stream_name": stream, "config": config}
+        made.ask(f"$JS.API.CONSUMER.CREATE.{stream}.{name}", body)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_sends(broker: AttackedBroker, name: str) -> None:
+    """A client that listens under such a subject gets what is sent there."""
+    WAYS[name](broker, "heard.x")
+    received = broker.heard() + broker.heard("I")
+    assert re.search(rb"^H?MSG \S+ 2 ", received, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_noRequest(broker: AttackedBroker, name: str) -> None:
+    """Services receive what clients published, and other brokers no request of this one."""
+    _store(broker)
+    subjects = {each for account in ACCOUNTS for each in broker.subjects(account)}
+    assert len(subjects) > 100
+    before = broker.ask("$JS.API.STREAM.NAMES")
+    for subject in sorted(subjects | {f"{each.decode()}x" for each in PREFIXES}):
+        if subject.startswith(_READING) and name in (
+            "republish of a source",
+            "republish of a mirror",
+        ):
+            continue
+        WAYS[name](broker, subject)
+        assert broker.received(subject) == broker.expected(subject), subject
+        for account, peer in broker.peers.items():
+            published = broker.published[account][subject.encode()]
+            assert peer.forwarded[subject.encode()] <= 2 * published, subject
+    assert broker.ask("$JS.API.STREAM.NAMES") == before
+
+
+def _calls(name: str) -> set[str]:
+    """The modules of the package that call a method of a bus."""
+    root, found = Path(natsbroker.__file__).parent, set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == name and _isBus(node.value):
+                found.add(path.relative_to(root).as_posix())
+    return found
+
+
+def _isBus(node: ast.expr) -> bool:
+    named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return named in ("bus", "_bus")
+
+
+def test_subscribers() -> None:
+    """Whatever subscribes on a bus is a service, or listed as no service with the reason."""
+    assert _calls("serve") == set(SERVING)
+    assert {each for each in _calls("subscribe") if not each.startswith("testing/")} == set(HEARING)
