@@ -20,7 +20,7 @@ from natsbroker.wire.values import Kind, Message
 
 CONFIG = """
     jetstream { backend: memory }
-    streaming { account: A, hb_interval: 10s }
+    streaming { account: A, hb_interval: 10s, hb_fail_count: 1000000 }
     system_account: S
     accounts {
         S { users: [ {user: S, password: p} ] }
@@ -176,6 +176,10 @@ class AttackedBroker:
             )
             for name in ACCOUNTS
         }
+
+    def isServed(self, account: str, subject: str) -> bool:
+        """Whether an account has a service for a subject."""
+        return any(self._serving(account, subject))
 
     def _serving(self, account: str, subject: str) -> Iterator[hot.Subscription]:
         name = subject.encode()
