@@ -43,7 +43,13 @@ from natsbroker.interfaces import (
 from natsbroker.links.s2block import decodeBlock
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
-from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
+from natsbroker.subjects.subscription import (
+    ServiceSubscription,
+    Shadow,
+    SidTable,
+    Subscription,
+    closeAll,
+)
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -76,6 +82,7 @@ class Names:
     InternalPublisher: Any
     PublishStep: Any
     Seal: Any
+    ServiceSubscription: Any
     Shadow: Any
     EncodedRecords: Any
     SidTable: Any
@@ -134,6 +141,7 @@ PURE = Names(
     Matches=Matches,
     Outbox=Outbox,
     InternalPublisher=InternalPublisher,
+    ServiceSubscription=ServiceSubscription,
     Shadow=Shadow,
     SidTable=SidTable,
     SubjectIndex=SubjectIndex,

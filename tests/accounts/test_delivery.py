@@ -11,13 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zope.interface import implementer
 
-from natsbroker.interfaces import IPublishFilter
+from natsbroker.interfaces import IBatchSubscriber, IPublishFilter
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 from tests.accounts.hall import Connection, Hall
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 from tests.support import LinkRecorder, Names, Recorder, onEach, using
+
+
+@implementer(IBatchSubscriber)
+class BatchRecorder(Recorder):
+    """
+    A service that takes its messages at the end of a batch.
+    """
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        for message, tag in messages:
+            self.deliver(message, tag)
+
 
 LINKS = [Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE]
 OURS = [Kind.CLIENT, Kind.INTERNAL]
@@ -81,6 +93,83 @@ class TestQueueGroups:
             choices.append(recorder.tags)
         assert choices[0] == choices[1]
         assert len(set(choices[0])) == 5
+
+
+@onEach
+class TestServices:
+    """Subscriptions that take requests."""
+
+    @pytest.mark.parametrize("service", [Recorder, BatchRecorder])
+    @pytest.mark.parametrize("queue", [b"", b"q"])
+    def test_origin(self, hall: Hall, service: type[Recorder], queue: bytes) -> None:
+        """They receive what has an origin; clients beside them receive everything."""
+        asked, client = service(), Connection(hall.batch)
+        bus = hall.busFor(Kind.INTERNAL)
+        bus.serve(b"ask.*", asked, "tag", queue)
+        hall.bus.subscribe(b"ask.a", client, b"1", queue and b"r")
+        hall.publish(b"ask.a", b"1", origin=object())
+        hall.publish(b"ask.a", b"2")
+        bus.publishInternal(b"ask.a", b"3")
+        bus.publishBatch(b"ask.a", [b"4", b"5"])
+        while hall.soon:
+            hall.soon.pop(0)()
+        assert (asked.bodies, asked.tags) == ([b"1"], ["tag"])
+        assert [bus.publishInternal(each, b"") for each in (b"ask.a", b"ask.b")] == [1, 0]
+
+    @pytest.mark.parametrize("kind", Kind)
+    def test_anyKind(self, hall: Hall, kind: Kind) -> None:
+        """What comes over a link has the link as its origin."""
+        asked = Recorder()
+        hall.busFor(Kind.INTERNAL).serve(b"ask", asked)
+        taken = int(Kind.INTERNAL in REACH[kind])
+        assert hall.publish(b"ask", kind=kind, origin=object()) == taken
+        assert hall.publish(b"ask", kind=kind) == 0
+
+    def test_filtered(self, hall: Hall) -> None:
+        """A filter that makes another message of one takes away no right."""
+
+        @implementer(IPublishFilter)
+        class Louder:
+            def filterMessage(self, message: Message, kind: Kind) -> Message:
+                return Message(message.subject, message.body.upper())
+
+        asked = Recorder()
+        hall.busFor(Kind.INTERNAL).serve(b"ask", asked)
+        hall.account.delivery.addFilter(Louder())
+        hall.publish(b"ask", b"a", origin=object())
+        hall.publish(b"ask", b"b")
+        assert asked.bodies == [b"A"]
+
+    @pytest.mark.parametrize("subject", [b"$JS.API.STREAM.DELETE.S", b"mine"])
+    @pytest.mark.parametrize("kind", LINKS)
+    @pytest.mark.parametrize("queue", [b"", b"q"])
+    def test_otherBrokers(self, hall: Hall, subject: bytes, kind: Kind, queue: bytes) -> None:
+        """What is no request here does not become one of this broker's users elsewhere."""
+        link = LinkRecorder()
+        hall.busFor(kind).subscribe(b">", link, b"", queue)
+        hall.busFor(Kind.INTERNAL).serve(b"mine", Recorder())
+        assert hall.publish(subject) == hall.publish(subject, kind=Kind.INTERNAL) == 0
+        assert hall.publish(b"foo", b"event") == 1
+        hall.publish(subject, b"asked", origin=object())
+        assert [body for body, _ in link.got] == [b"event", b"asked"]
+
+    def test_interest(self, hall: Hall) -> None:
+        """Services are interested in requests alone, and their patterns are advertised."""
+        bus = hall.busFor(Kind.INTERNAL)
+        service = bus.serve(b"ask", Recorder())
+        assert bus.hasInterest(b"ask")
+        assert not bus.hasInterest(b"ask", isRequest=False)
+        hall.bus.subscribe(b"ask", Recorder())
+        assert bus.hasInterest(b"ask", isRequest=False)
+        service.cancel()
+        assert bus.hasInterest(b"ask")
+
+    def test_outbox(self, hall: Hall) -> None:
+        """A connection that serves is asked by the readable path as well."""
+        connection = Connection(hall.batch)
+        hall.bus.serve(b"ask", connection, b"1")
+        assert hall.busFor(Kind.INTERNAL).publishInternal(b"ask", b"x") == 0
+        assert hall.publish(b"ask", origin=object()) == 1
 
 
 @onEach

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
+from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
-from natsbroker.accounts.requests import newInbox, request
+from natsbroker.accounts.requests import ProgramOrigin, newInbox, request
 from natsbroker.errors import BrokerError, NoResponders, RequestTimeout
+from natsbroker.interfaces import IOrigin
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.headers import Headers
-from natsbroker.wire.values import Kind, Message
+from natsbroker.wire.values import ClientInfo, Kind, Message
 from tests.support import Recorder, Router
 
 
@@ -166,3 +169,19 @@ class TestFailures:
         with pytest.raises(ValueError, match="not a valid subject"):
             desk.ask(makeInbox=lambda: b"not one")
         assert desk.isClean(0)
+
+
+def test_services() -> None:
+    """A service answers a program that names itself; others have no responders."""
+    desk = Desk()
+    service = Recorder(lambda message: desk.bus.publish(Message(message.reply, b"answer")))
+    desk.bus.serve(b"ask", service)
+    desk.ask()
+    desk.ask(origin=ProgramOrigin("A"))
+    refused, answer = desk.outcomes
+    assert refused.check(NoResponders)
+    assert answer.payload == b"answer"
+    ((asked, _),) = service.got
+    assert verifyObject(IOrigin, asked.origin)
+    assert asked.origin.clientInfo(True) == ClientInfo(acc="A")
+    assert asked.origin.grant == Grant("A")

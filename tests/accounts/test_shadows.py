@@ -118,6 +118,19 @@ class TestDelivery:
         assert recorder.got == []
         assert market.publish("A", b"a.x") == 1
 
+    def test_notForServices(self, market: Market) -> None:
+        """A service is asked by nobody who publishes in an exporter's account."""
+        service = Recorder()
+        bus = market["B"].busFor(Kind.INTERNAL)
+        bus.serve(b"early", service)
+        market.stream("B", "A", b">")
+        bus.serve(b"late", service)
+        client = market.subscribe("B", b">")
+        for subject in (b"early", b"late"):
+            assert market.publish("A", subject, origin=object()) == 1
+        assert subjects(client) == [b"early", b"late"]
+        assert service.got == []
+
     def test_several(self, market: Market) -> None:
         """A subscription gets what several accounts publish."""
         market.stream("C", "A", b"a")
@@ -278,6 +291,16 @@ class TestLeafnodes:
         for pattern in patterns:
             leaf.subscription = market["B"].busFor(kind).subscribe(pattern, leaf)
         return leaf
+
+    @pytest.mark.parametrize("ours", [b"", b"$JS.API.>"])
+    def test_noRequests(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """They get no requests to brokers that were published in another account."""
+        theirs = b"a.>" if ours else b">"
+        market.stream("B", "A", theirs, ours)
+        leaf = self.leaf(market, kind, b">")
+        subject = b"a.STREAM.DELETE.S" if ours else b"$JS.API.STREAM.DELETE.S"
+        assert market.publish("A", subject, origin=object()) == 0
+        assert leaf.got == []
 
     @pytest.mark.parametrize(
         ("ours", "pattern", "received"),

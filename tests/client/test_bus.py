@@ -372,6 +372,28 @@ class TestConnection:
 class TestOrigin:
     """Whose messages they are."""
 
+    def test_requests(self, stage: Stage) -> None:
+        """The other server gets no request but one that somebody here makes in its own name."""
+        got: list[bytes] = []
+        subject = b"$JS.API.STREAM.DELETE.S"
+        stage.client().subscribe(b"$JS.>", lambda message: got.append(message.payload))
+        stage.settle()
+        bus = stage.bus
+        assert bus.publish(Message(subject, b"1")) == bus.publishInternal(subject, b"2") == 0
+        assert bus.publishBatch(subject, [b"3"]) == 0
+        assert bus.publish(Message(subject, b"4", origin=bus)) == 1
+        stage.settle()
+        assert got == [b"4"]
+
+    def test_serve(self, stage: Stage) -> None:
+        """A service is asked by the users of the other server."""
+        service = Listener()
+        stage.bus.serve(b"ask", service, "tag")
+        stage.settle()
+        stage.client().publish(b"ask", b"x")
+        stage.settle()
+        assert service.heard == [(b"x", "tag")]
+
     def test_link(self, stage: Stage) -> None:
         """
         Services take the senders for clients of a peer: the server has checked the subject, so what

@@ -23,6 +23,7 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
 from tests.conftest import FlushLoggedErrors
 from tests.export.support import SECOND, Connection, Stage, result
+from tests.links.test_origins import Moon
 
 
 @pytest.fixture
@@ -193,6 +194,17 @@ class TestAskers:
             assert answer["error"]["err_code"] == 20015
         assert stage.ask("NAMES.test-cluster", origin=user)["names"] == []
         assert stage.ask("INFO.test-cluster.orders.eu")["last"] == 3
+
+    def test_peers(self, stage: Stage) -> None:
+        """Of a peer's users it is not known what they may read."""
+        peer = Moon("A", "m-1")
+        assert stage.ask("NAMES.test-cluster", origin=peer)["total"] == 2
+        assert stage.ask("INFO.test-cluster.orders.eu", origin=peer)["last"] == 3
+        stage.shelf.needed = (b"$JS.API.DIRECT.GET.S",)
+        assert stage.ask("NAMES.test-cluster", origin=peer)["names"] == []
+        for verb in ("INFO", "EXPORT", "DIGEST", "FIND"):
+            answer = stage.ask(f"{verb}.test-cluster.orders.eu", origin=peer)
+            assert answer["error"]["err_code"] == 20015
 
     @pytest.mark.parametrize("origin", [Connection(None), object()])
     def test_notLetIn(self, stage: Stage, origin: object) -> None:

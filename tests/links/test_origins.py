@@ -23,6 +23,6 @@ def test_clientInfo() -> None:
     """A service import with details shows the server, others the account alone."""
     origin = Moon("A", "m-1")
     assert verifyObject(IOrigin, origin)
-    assert origin.grant.account == "A"
+    assert (origin.grant.account, origin.isPeer) == ("A", True)
     assert origin.clientInfo(False) == ClientInfo(acc="A")
     assert origin.clientInfo(True) == ClientInfo(acc="A", server="m-1", kind="Moon")

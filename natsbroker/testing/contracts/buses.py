@@ -127,6 +127,17 @@ def messageBusTests(
                 for listeners in ([plain], *groups):
                     self.same(sum(len(each.got) for each in listeners), number)
 
+        def test_serves(self) -> None:
+            """A service receives what has an origin."""
+            bus, listener = factory(), _Listener()
+            service = bus.serve(b"a", listener, "tag")
+            self.holds(bus.hasInterest(b"a"))
+            bus.publish(Message(b"a", b"x", origin=object()))
+            settle()
+            self.same([(each.body, tag) for each, tag in listener.got], [(b"x", "tag")])
+            service.cancel()
+            self.holds(not bus.hasInterest(b"a"))
+
         def test_cancel(self) -> None:
             """A cancelled subscription gets nothing more, and is not said to have ended."""
             bus, listener = factory(), _Listener()

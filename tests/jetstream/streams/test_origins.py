@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.jetstream.model.sourceconsumers import mirrorHash
 from natsbroker.jetstream.model.streamconfig import StreamSource
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Kind, Message
 from tests.jetstream.support import SECOND, Inbox, Stage
 
 
@@ -199,6 +199,20 @@ class TestControl:
         assert [each.subject for each in answers.got] == [b"$JS.FC.S.C.1", b"$JS.FC.2"]
         numbers = b"NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 4\r\n\r\n"
         assert [each.headers for each in answers.got] == [numbers, b""]
+
+    def test_flowControlOnly(self) -> None:
+        """Who sends to the deliver subject commands no service with a reply subject of its own."""
+        stage = Stage()
+        origin = Origin(stage)
+        mirror(stage)
+        origin.answer()
+        asked = Inbox()
+        stage.account.busFor(Kind.INTERNAL).serve(b"$JS.>", asked)
+        answers = stage.inbox(b"$JS.ACK.>")
+        origin.control("FlowControl Request", b"$JS.ACK.V.C.1.1.1.1.0")
+        origin.control("FlowControl Request", b"$JS.FC.S.C.1")
+        assert [each.subject for each in asked.got] == [b"$JS.FC.S.C.1"]
+        assert len(answers.got) == 1
 
     def test_lag(self) -> None:
         """What the origin has and this stream does not."""

@@ -11,6 +11,7 @@ from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.settings import Streaming
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
+from tests.links.test_origins import Moon
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Client, Stage
 
@@ -39,6 +40,14 @@ class TestConnect:
             pingMaxOut=3,
             protocol=1,
         )
+
+    def test_peer(self) -> None:
+        """A client of another server has heartbeats sent to inboxes only."""
+        stage = Stage()
+        for inbox, error in (("orders", errors.INVALID_CONNECTION_REQUEST), ("_INBOX.x", "")):
+            asked = protocol.ConnectRequest(clientID="me", heartbeatInbox=inbox, protocol=1)
+            answer = stage.ask(DISCOVER, asked, protocol.ConnectResponse, Moon("$G", "m-1"))
+            assert answer.error == error
 
     def test_protocolZero(self) -> None:
         """An old client is not told of pings."""
