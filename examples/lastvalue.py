@@ -75,7 +75,7 @@ class LastValueService(Service):
         super().startService()  # type: ignore[no-untyped-call]
         self._subscriptions = [
             self._bus.subscribe(self._subjects, self, self._keep),
-            self._bus.subscribe(_QUESTIONS + b">", self, self._answer),
+            self._bus.serve(_QUESTIONS + b">", self, self._answer),
         ]
 
     def stopService(self) -> None:

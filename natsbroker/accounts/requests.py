@@ -30,8 +30,6 @@ class ProgramOrigin:
     A program in this process, which may ask every service of an account anything.
     """
 
-    isPeer = False
-
     def __init__(self, account: str) -> None:
         self.grant = Grant(account)
 

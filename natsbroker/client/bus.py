@@ -24,7 +24,7 @@ from natsbroker.interfaces import (
     IBatchSubscriber,
     ILinkSubscriber,
     IMessageBus,
-    IOrigin,
+    IPeerOrigin,
     IReadiness,
     IRunSubscriber,
     ISubscriber,
@@ -116,7 +116,7 @@ class RemoteSubscription:
             self._subscriber.subscriptionEnded(self.tag)
 
 
-@implementer(IMessageBus, IOrigin, ILinkSubscriber, IReadiness)
+@implementer(IMessageBus, IPeerOrigin, ILinkSubscriber, IReadiness)
 class RemoteBus(Service):
     """
     A bus over one connection, which is made again whenever it is lost, with its subscriptions.

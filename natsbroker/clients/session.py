@@ -58,8 +58,6 @@ class ClientSession(ClientOperations):
         "_nonce",
     )
 
-    isPeer = False
-
     def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
         limits = context.limits
         self._begin(context, peer, hot.Decoder(limits.max_control_line, limits.max_payload))

@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker.interfaces import IMessageBus, IOrigin
+from natsbroker.interfaces import IMessageBus, IOrigin, IPeerOrigin
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
@@ -158,7 +158,7 @@ class ApiRequest:
         """
         if not subjects:
             return True
-        if getattr(self.origin, "isPeer", False):
+        if IPeerOrigin.providedBy(self.origin) and self.origin.isPeer:
             return False
         return any(self._may(Verb.PUBLISH, each) for each in subjects)
 

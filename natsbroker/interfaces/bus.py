@@ -166,15 +166,21 @@ class IOrigin(Interface):
         "The L{natsbroker.wire.grants.Grant} in force; C{None} before the login and after the end."
     )
 
-    isPeer = Attribute(
-        "Whether it stands for the users of another server, which admitted them and is not asked "
-        "about them: then the grant is that of the server. Not set means no."
-    )
-
     def clientInfo(isDetailed: bool) -> ClientInfo:
         """
         @param isDetailed: whether to give more than the account and the round trip.
         """
+
+
+class IPeerOrigin(IOrigin):
+    """
+    Another server, as the publisher of what its users publish.
+    """
+
+    isPeer = Attribute(
+        "Whether the server has admitted its users itself, so that only the subjects of their "
+        "messages are known to be allowed. If not, the grant is all that they may do."
+    )
 
 
 class IInterestWatcher(Interface):

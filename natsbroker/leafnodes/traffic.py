@@ -18,7 +18,7 @@ from natsbroker import errors, hot
 from natsbroker.accounts.account import Bus
 from natsbroker.accounts.tracing import FOREIGN, TracePeer
 from natsbroker.clients.publishing import ReplyTracker
-from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink
+from natsbroker.interfaces import ILinkSubscriber, IOutboxLink, IPeerOrigin
 from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules
 from natsbroker.links.link import Handler, Link
 from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
@@ -41,7 +41,7 @@ _TOLD = {
 _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 
-@implementer(ILinkSubscriber, IOrigin)
+@implementer(ILinkSubscriber, IPeerOrigin)
 @dataclass(eq=False, slots=True)
 class LeafAccount:
     """

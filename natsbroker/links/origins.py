@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from zope.interface import implementer
 
-from natsbroker.interfaces import IOrigin
+from natsbroker.interfaces import IPeerOrigin
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo
 
 
-@implementer(IOrigin)
+@implementer(IPeerOrigin)
 class PeerOrigin:
     """
     One account at a peer, which has authenticated its clients and checked their permissions.

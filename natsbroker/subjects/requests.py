@@ -9,7 +9,7 @@ under these subjects it does not leave either.
 
 from __future__ import annotations
 
-#: What requests of one kind begin with, whoever answers them.
+#: What the subjects of requests begin with.
 PREFIXES = (
     b"$JS.API.",
     b"$JS.ACK.",

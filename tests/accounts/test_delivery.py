@@ -130,7 +130,7 @@ class TestServices:
 
         @implementer(IPublishFilter)
         class Louder:
-            def filterMessage(self, message: Message, kind: Kind) -> Message:
+            def filterMessage(self, message: Message, kind: int) -> Message:
                 return Message(message.subject, message.body.upper())
 
         asked = Recorder()

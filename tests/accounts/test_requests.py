@@ -181,7 +181,8 @@ def test_services() -> None:
     refused, answer = desk.outcomes
     assert refused.check(NoResponders)
     assert answer.payload == b"answer"
-    ((asked, _),) = service.got
+    ((message, _),) = service.got
+    asked: Any = message
     assert verifyObject(IOrigin, asked.origin)
     assert asked.origin.clientInfo(True) == ClientInfo(acc="A")
     assert asked.origin.grant == Grant("A")

@@ -4,11 +4,13 @@ What passes over a leafnode connection.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import JetStream, Settings
-from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink
+from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink, IPeerOrigin
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
@@ -70,6 +72,17 @@ class TestTelling:
         wire = broker.spoke(domain=theirs)
         wire.send(b"LS+ >\r\n")
         assert broker.publish(b"$NRG.x") == (0 if isApart else 1)
+
+    @pytest.mark.parametrize("isHub", [False, True])
+    def test_origin(self, isHub: bool) -> None:
+        """A spoke is a user of ours; a hub has users of its own, who are not known here."""
+        broker = Broker()
+        wire = broker.hub() if isHub else broker.spoke()
+        heard = broker.subscribe(b"foo")
+        wire.send(b"LMSG foo 2\r\nhi\r\n")
+        origin: Any = heard.got[0][0].origin
+        assert verifyObject(IPeerOrigin, origin)
+        assert origin.isPeer is isHub
 
     def test_groups(self) -> None:
         """It receives the weight of a queue group, and every change of it."""

@@ -60,7 +60,7 @@ def test_requests(subject: bytes) -> None:
 
 
 @pytest.mark.parametrize("subject", OTHERS)
-def test_others(subject: bytes) -> None:
+def test_events(subject: bytes) -> None:
     """Events, inboxes, and subjects of clients are none."""
     assert not isRequest(subject)
 

@@ -481,7 +481,7 @@ class OriginReader:
 
     def _answerControl(self, _: object, attempt: int, reply: bytes, headers: bytes) -> None:
         if attempt == self._attempt:
-            # Whoever sends to the deliver subject chooses the reply: it shall command nothing else.
+            # A sender to the deliver subject chooses the reply, which shall command nothing else.
             origin = self if reply.startswith(b"$JS.FC.") else None
             self.stream.account.send(reply, headers=headers, origin=origin)
 

@@ -19,7 +19,7 @@ origin is looked up once for consecutive messages.
 
 from __future__ import annotations
 
-from natsbroker.interfaces import ILinkSubscriber, IOrigin
+from natsbroker.interfaces import ILinkSubscriber, IOrigin, IPeerOrigin
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
@@ -99,4 +99,5 @@ def requesterOf(origin: object) -> Requester:
     if grant is None:
         return _NOBODY
     isLink = ILinkSubscriber.providedBy(origin)
-    return Requester(grant, isLink, getattr(origin, "isPeer", False))
+    isPeer = IPeerOrigin.providedBy(origin) and origin.isPeer
+    return Requester(grant, isLink, isPeer)
