@@ -333,6 +333,10 @@ class PublishedStream(Protocol):
     def isInFile(self) -> bool:
         """Whether the messages are in files."""
 
+    @property
+    def sources(self) -> Any:
+        """How far its sources were read."""
+
     def written(self) -> Deferred[Any]:
         """Wait until what was given to the log is durable, or could not be stored."""
 
@@ -394,6 +398,10 @@ class ReadingStream(PublishedStream, Protocol):
     @property
     def publisher(self) -> Any:
         """What stores messages that are published."""
+
+    @property
+    def states(self) -> IStateStore:
+        """Where its configuration and the states of its consumers are."""
 
     @property
     def last(self) -> int:

@@ -231,6 +231,7 @@ class JetStreamService(Service):
         for stream in account.streams.values():
             for consumer in list(stream.consumers.values()):
                 await consumer.stop("shutdown")
+            stream.sources.save()
             stream.close()
         account.close()
 

@@ -1,6 +1,6 @@
 """
 State with a second copy of what a stream could not be found without: its configuration and those
-of its consumers.
+of its consumers, and how far its sources were read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zope.interface import implementer
 from natsbroker.interfaces import IStateStore
 
 _COPY = b"copy/"
-_COPIED = (b"stream/", b"consumer/")
+_COPIED = (b"stream/", b"consumer/", b"sources/")
 
 
 @implementer(IStateStore)

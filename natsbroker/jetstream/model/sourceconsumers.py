@@ -126,21 +126,27 @@ def sourceHash(mirror: str, source: StreamSource, config: StreamConfig) -> str:
 
 
 def sourcingConsumer(
-    source: StreamSource, name: str, target: str, position: int, metadata: dict[str, str]
+    source: StreamSource,
+    name: str,
+    target: str,
+    position: int,
+    metadata: dict[str, str],
+    since: int = 0,
 ) -> dict[str, Any]:
     """
     The configuration of a consumer as JSON.
 
     @param target: its deliver subject.
     @param position: the last sequence of the origin that is known; 0 for none.
+    @param since: where to begin instead of the time that the source names; 0 for that.
     """
     config: dict[str, Any] = {"name": name, "deliver_policy": "all"}
     if position or source.opt_start_seq:
         config["deliver_policy"] = "by_start_sequence"
         config["opt_start_seq"] = position + 1 if position else source.opt_start_seq
-    elif source.opt_start_time is not None:
+    elif since or source.opt_start_time is not None:
         config["deliver_policy"] = "by_start_time"
-        config["opt_start_time"] = formatTime(source.opt_start_time)
+        config["opt_start_time"] = formatTime(since or source.opt_start_time or 0)
     config |= {"ack_policy": "none", "ack_wait": 79200 * _SECOND, "max_deliver": 1}
     filters = filtersOfSource(source)
     if len(filters) == 1:

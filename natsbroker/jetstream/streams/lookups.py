@@ -24,7 +24,7 @@ from natsbroker.interfaces.records import StoreError, SubjectTallies
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.streams.publishanswers import Arrived
+from natsbroker.jetstream.streams.publishanswers import Arrived, ISourced
 from natsbroker.jetstream.streams.subjectstates import (
     SubjectState,
     SubjectStates,
@@ -95,6 +95,7 @@ class JudgementQueue:
         self._current: _LookUp | None = None
         self._isWorking = False
         self._isClosed = False
+        self._origin: ISourced | None = None  # Of the message that was judged last.
         self._messages = 0
         self._bytes = 0
 
@@ -170,7 +171,11 @@ class JudgementQueue:
         """
         @return: what must be looked up first; C{None} if the message is done with.
         """
-        if published.origin is not None and published.origin.isWithdrawn:
+        origin = published.origin
+        if self._stream.sources.areApart(self._origin, origin):
+            self._flush()
+        self._origin = origin
+        if origin is not None and origin.isWithdrawn:
             return None
         try:
             self._judge(published)

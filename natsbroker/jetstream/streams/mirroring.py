@@ -71,7 +71,8 @@ class MirrorReader(OriginReader):
             self._isVerbatim = self.stream.publisher.isVerbatim()
         if not self._isVerbatim:
             self._taken = delivery.sequence
-            message = ReadMessage(self, self.refusals, delivery.sequence - 1, delivery)
+            sequence = delivery.sequence
+            message = ReadMessage(self, self.refusals, sequence, sequence - 1, delivery)
             self.stream.publisher.takeFrom(message, subject, headers, payload)
             return
         log, sequence = self.stream.log, delivery.sequence

@@ -62,14 +62,19 @@ class ReadMessage(NamedTuple):
     A message that a reader has taken.
 
     @ivar refusals: how many messages the stream had refused from the reader before.
+    @ivar sequence: of the message in the origin.
     @ivar before: the last sequence of the origin that was taken before.
-    @ivar delivery: see L{natsbroker.jetstream.streams.publishanswers.ISourced}.
+    @ivar delivery: see L{natsbroker.jetstream.streams.publishanswers.ISourced}, also for C{key} and
+        C{identity}.
     """
 
     reader: OriginReader
     refusals: int
+    sequence: int
     before: int
     delivery: OriginDelivery | None
+    key: str = ""
+    identity: bytes = b""
 
     @property
     def isWithdrawn(self) -> bool:
@@ -90,6 +95,8 @@ class OriginReader:
     @cvar mark: in the metadata of the consumer.
     @cvar unreadable: the error of a named consumer that is of another kind.
     @ivar sequence: the last sequence of the origin that was taken; 0 for none.
+    @ivar since: until something was taken: only what the origin has stored since this time, in
+        nanoseconds since 1970; 0 for what the configuration says.
     @ivar lag: messages that the origin has and this stream does not have yet.
     @ivar refusals: how many messages the stream has refused.
     """
@@ -104,6 +111,7 @@ class OriginReader:
         self.stream = stream
         self.source = source
         self.sequence = 0
+        self.since = 0
         self.lag = 0
         self.refusals = 0
         self._warned = ""
@@ -351,7 +359,7 @@ class OriginReader:
         if account.domain:
             metadata["domain"] = account.domain
         named = {f"_nats.{self.mark}.{key}": each for key, each in metadata.items()}
-        return sourcingConsumer(self.source, self._name, target, position, named)
+        return sourcingConsumer(self.source, self._name, target, position, named, self.since)
 
     def _listen(self) -> None:
         """

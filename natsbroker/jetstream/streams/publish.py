@@ -262,6 +262,7 @@ class StreamPublisher:
                     if trace is not None:
                         trace.repeated()
                     self._answerDuplicate(reply, sequence)
+                    self._opened().passedBy(origin)
                     return
             self._checks.checkLastId(known)
             rollup = self._checks.rollupOf(known, isSourced)
@@ -277,6 +278,7 @@ class StreamPublisher:
             if origin is None or not origin.isWithdrawn:
                 rollups = self._checks.rollupsOf(subject, headers, rollup, 0)
                 self._skip(reply, messageId, now, rollups)
+                self._stream.sources.passed(origin)
             return
         if ttl is not None:
             headers = self._checks.withTtl(headers, ttl)
@@ -296,7 +298,7 @@ class StreamPublisher:
             tail = b"," + payload[1:-1]
         self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
         if origin is not None:
-            self._opened().origins.append(origin)
+            self._opened().sourced(origin)
 
     def _prepared(self, subject: bytes) -> bytes:
         subject = self._renamed.transformed(subject)
@@ -405,9 +407,7 @@ class StreamPublisher:
         sequence = delivery.sequence
         if sequence > self._nextSequence():
             self.flush()
-            if not origin.isWithdrawn:
-                skipping = self._appends.skipTo(sequence)
-                skipping.addErrback(lambda failure: refuseAll([origin], storeFailed(failure)))
+            self._appends.skipFor(origin, sequence)
         return sequence >= self._nextSequence() and not origin.isWithdrawn
 
     def flush(self) -> None:
@@ -419,9 +419,10 @@ class StreamPublisher:
         if batch is None:
             return
         if not batch.entries and not self._appends.count:
+            self._stream.sources.appended(batch)
             self._answerAll(batch, batch.first)
             return
-        storing = self._appends.append(batch.entries, batch.size)
+        storing = self._appends.append(batch)
         storing.addCallbacks(self._stored, self._failed, (batch,), errbackArgs=(batch,))
         storing.addErrback(lambda each: _log.failure("What follows storing failed", each))
 

@@ -147,11 +147,23 @@ class ISourced(Protocol):
     """
     A message that was read from another stream.
 
+    @ivar key: of the source, in the positions of the stream; empty for a mirror.
+    @ivar sequence: in the origin.
+    @ivar identity: of the origin; empty if it does not say.
     @ivar isWithdrawn: whether it is not to be stored: one before it was refused, and both
         will be read again.
     @ivar delivery: of a message in a mirror, which keeps its sequence and its time; C{None} in
         other streams.
     """
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def identity(self) -> bytes: ...
 
     @property
     def isWithdrawn(self) -> bool: ...
@@ -224,17 +236,22 @@ class StreamBatch:
         with the sequence and the entry.
     @ivar unwanted: places of entries to remove: no consumer of an interest stream wants them, and
         they are stored for the sake of the atomic batch that they belong to.
-    @ivar origins: of the entries that were read from another stream.
+    @ivar origins: of the entries that were read from another stream, and of those among them that
+        were taken as duplicates.
+    @ivar newest: the place of the newest entry of each source.
+    @ivar before: the positions of the sources before.
     @ivar failures: reply subjects of messages of fast batches, with what ends the batch, for the
         case that nothing is stored.
     """
 
     __slots__ = (
         "answers",
+        "before",
         "copies",
         "entries",
         "failures",
         "first",
+        "newest",
         "origins",
         "rollups",
         "size",
@@ -249,8 +266,24 @@ class StreamBatch:
         self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
         self.unwanted: list[int] = []
         self.origins: list[ISourced] = []
+        self.newest: dict[str, int] = {}
+        self.before: dict[str, Any] = {}
         self.failures: list[tuple[bytes, Callable[[], object]]] = []
         self.size = 0
+
+    def passedBy(self, origin: ISourced | None) -> None:
+        """
+        What was read from another stream was taken without an entry.
+        """
+        if origin is not None:
+            self.origins.append(origin)
+
+    def sourced(self, origin: ISourced) -> None:
+        """
+        The last entry was read from another stream.
+        """
+        self.origins.append(origin)
+        self.newest[origin.key] = len(self.entries) - 1
 
     def records(self, skip: int) -> list[Record]:
         """

@@ -25,7 +25,13 @@ from natsbroker.jetstream.model.configjson import (
 )
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType, StreamConfig
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.stream import Stream, consumerKeys, keyOf, logName
+from natsbroker.jetstream.streams.stream import (
+    Stream,
+    consumerKeys,
+    keyOf,
+    logName,
+    positionsKey,
+)
 from natsbroker.subjects.shapes import TooManyShapes
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -133,7 +139,7 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
     """
     stream.isDeleted = True
     stream.close()
-    changes: dict[bytes, bytes | None] = {stream.stateKey(): None, withoutIds(stream.name): None}
+    changes: dict[bytes, bytes | None] = dict.fromkeys(_keysOf(stream.name))
     for consumer in list(stream.consumers.values()):
         consumer.stop("deleted")
         changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
@@ -143,6 +149,13 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
     await store.drop(logName(account.name, stream.name))
     if account.cluster is not None:
         await account.cluster.forgotten(stream.name)
+
+
+def _keysOf(stream: str) -> tuple[bytes, ...]:
+    """
+    The keys of what the state has of a stream itself.
+    """
+    return keyOf(b"stream", stream), withoutIds(stream), positionsKey(stream)
 
 
 async def recover(account: JetStreamAccount) -> None:
@@ -157,7 +170,7 @@ async def recover(account: JetStreamAccount) -> None:
             isWhole = False
     await _dropUnfinished(account, isWhole)
     for stream in list(account.streams.values()):
-        await _guarded(account, stream, _recoverIds(stream, values))
+        await _guarded(account, stream, _recoverState(stream, values))
     for key in values:
         if key.startswith(b"consumer/") and not await _recoverConsumer(account, key, values):
             isWhole = False
@@ -202,7 +215,7 @@ async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
     """
     Delete a damaged stream with its messages and its consumers. The deletion is durable on return.
     """
-    changes: dict[bytes, bytes | None] = {keyOf(b"stream", name): None, withoutIds(name): None}
+    changes: dict[bytes, bytes | None] = dict.fromkeys(_keysOf(name))
     for key, value in (await account.states.load(b"consumer/")).items():
         try:
             found, _ = keptConfig(value, CONSUMER_CONFIG)
@@ -249,7 +262,7 @@ async def takeStream(
     stream = Stream(account, config, kept["created"], log)
     account.streams[config.name] = stream
     try:
-        await _recoverIds(stream, values)
+        await _recoverState(stream, values)
         for key in values:
             if key.startswith(b"consumer/"):
                 await _recoverConsumer(account, key, values)
@@ -270,6 +283,7 @@ async def releaseStream(stream: Stream) -> None:
     """
     stream.retire()
     await stream.settle()
+    stream.sources.save()
     for consumer in list(stream.consumers.values()):
         await within(stream, consumer.stop("leadership"))
     abandonStream(stream)
@@ -387,10 +401,13 @@ async def _idsBegan(stream: Stream) -> None:
             return
 
 
-async def _recoverIds(stream: Stream, values: Mapping[bytes, bytes]) -> None:
+async def _recoverState(stream: Stream, values: Mapping[bytes, bytes]) -> None:
     """
+    Find what a stream must know before it takes or removes messages.
+
     @param values: the state.
     """
+    await stream.sources.recover(values)
     if withoutIds(stream.name) in values:
         _awaitIds(stream)
     else:

@@ -1,13 +1,12 @@
 """
 A source: messages of another stream that this one stores among its own, with a header that says
-where each comes from. After a restart the newest such header says where to go on.
+where each comes from.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
@@ -19,9 +18,7 @@ from natsbroker.jetstream.streams.msgheaders import (
     withoutHeader,
 )
 from natsbroker.jetstream.streams.origins import OriginReader, ReadMessage
-from natsbroker.jetstream.streams.reading import SLICE
-
-HEADER = b"Nats-Stream-Source"
+from natsbroker.jetstream.streams.sourcepositions import HEADER, positionKey
 
 IDENTITY = b"Nats-Stream-Identity"
 _EMPTY = b"NATS/1.0\r\n\r\n"
@@ -51,7 +48,8 @@ class SourceReader(OriginReader):
         super().__init__(stream, source)
         self._words = [each.encode() for each in sourceWords(source)]
         self._identity = b""
-        self._hasTaken = self._isNew = False
+        self._key = positionKey(source)
+        self._hasTaken = False
 
     def requestHeaders(self) -> bytes:
         return b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: %b\r\n\r\n" % (
@@ -61,8 +59,15 @@ class SourceReader(OriginReader):
     def answerHeaders(self, headers: bytes) -> None:
         identity = MessageHeaders(headers).get(IDENTITY)
         if self._identity and identity and identity != self._identity:
-            self.sequence = 0
+            self._isOther(identity)
         self._identity = identity
+
+    def _isOther(self, identity: bytes) -> None:
+        """
+        The origin was created again: nothing of it is known.
+        """
+        self.sequence = self.since = 0
+        self.stream.sources.begin(self.source, identity)
 
     def hash(self) -> str:
         return sourceHash(super().hash(), self.source, self.stream.config)
@@ -73,9 +78,7 @@ class SourceReader(OriginReader):
         """
         if cause != errors.CONSUMER_STREAM_IDENTITY_MISMATCH.err_code:
             return super().refused(cause)
-        self.sequence = 0
-        self._identity = b""
-        self._isNew = True
+        self._isOther(b"")
         return True
 
     def info(self) -> dict[str, Any]:
@@ -84,38 +87,9 @@ class SourceReader(OriginReader):
         return sourceInfo(self.source, lag=self.lag, seq=self.sequence, active=active, error=error)
 
     async def position(self) -> int:
-        """
-        Found in the newest message of this source, unless it is known.
-        """
-        stream = self.stream
-        if self.sequence or self._isNew:
-            return self.sequence
-        await stream.publisher.barrier()
-        first, stop = max(stream.first, 1), stream.last + 1
-        while stop > first:
-            start = max(first, stop - SLICE)
-            if await self._finds(start, stop):
-                break
-            stop = start
+        known = await self.stream.sources.find(self.source)
+        self.sequence, self._identity, self.since = known
         return self.sequence
-
-    async def _finds(self, sequence: int, stop: int) -> bool:
-        """
-        Look for the newest message of this source in a part of the stream.
-        """
-        while sequence < stop:
-            found = await self.stream.read((), sequence, SLICE, 1 << 24)
-            for record in found.records:
-                if record.sequence < stop and HEADER in record.headers:
-                    self._recognize(record)
-            sequence = found.next
-        return self.sequence > 0
-
-    def _recognize(self, record: Record) -> None:
-        words = MessageHeaders(record.headers).get(HEADER).split(b" ")
-        if len(words) >= 5 and [words[0], *words[2:4]] == self._words and words[1].isdigit():
-            self.sequence = int(words[1])
-            self._identity = words[5] if len(words) > 5 else b""
 
     def take(
         self, delivery: OriginDelivery, subject: bytes, headers: bytes, payload: bytes
@@ -128,11 +102,20 @@ class SourceReader(OriginReader):
             words.append(self._identity)
         block = withSource(headers, b" ".join(words))
         self._hasTaken = True
-        origin = ReadMessage(self, self.refusals, self.sequence, None)
+        origin = ReadMessage(
+            self,
+            self.refusals,
+            delivery.sequence,
+            self.sequence,
+            None,
+            self._key,
+            self._identity,
+        )
         self.stream.publisher.takeFrom(origin, subject, block, payload)
 
     def flush(self) -> None:
         if self._hasTaken:
             self._hasTaken = False
             self.stream.publisher.flush()
+            self.stream.sources.settle()
             self.guarded(self.stream.log.append([]))

@@ -5,22 +5,39 @@ being appended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
-from natsbroker.interfaces.records import Entry
+from natsbroker.interfaces.records import Retention
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.limits import StorageBounds
-from natsbroker.jetstream.streams.publishanswers import StreamBatch
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
+from natsbroker.jetstream.streams.publishanswers import (
+    ISourced,
+    StreamBatch,
+    refuseAll,
+    storeFailed,
+)
 
 NEAR = 32 << 20
 """The bytes below which each message is checked. One turn brings less."""
 
 FRESH = 50_000_000
 """The nanoseconds for which a look at all streams is good enough."""
+
+
+def retentionOf(config: StreamConfig) -> Retention:
+    """
+    What a stream's log lets go by itself when more is appended.
+    """
+    isNew = config.discard is DiscardPolicy.NEW
+    return Retention(
+        count=0 if isNew else max(config.max_msgs, 0),
+        perSubject=0 if config.discard_new_per_subject else max(config.max_msgs_per_subject, 0),
+    )
 
 
 class StorageUse:
@@ -95,17 +112,24 @@ class StreamAppends:
         self._messages = 0
         self._size = 0
 
-    def append(self, entries: Sequence[Entry], size: int) -> Deferred[Any]:
+    def append(self, batch: StreamBatch) -> Deferred[Any]:
         """
         Append messages.
-
-        @param size: of all of them.
         """
+        sources, count = self._stream.sources, len(batch.entries)
         self.count += 1
-        self._messages += len(entries)
-        self._size += size
-        appending: Deferred[Any] = self._stream.log.append(entries)
-        return appending.addBoth(self._settled, len(entries), size)
+        self._messages += count
+        self._size += batch.size
+        sources.appending(batch)
+        appending: Deferred[Any] = self._stream.log.append(batch.entries)
+        sources.appended(batch)
+        if batch.origins:
+            appending.addErrback(self._failed, batch)
+        return appending.addBoth(self._settled, count, batch.size)
+
+    def _failed(self, failure: Failure, batch: StreamBatch) -> Failure:
+        self._stream.sources.failed(batch)
+        return failure
 
     def skipTo(self, sequence: int) -> Deferred[Any]:
         """
@@ -114,6 +138,14 @@ class StreamAppends:
         self.count += 1
         skipping: Deferred[Any] = self._stream.log.skipTo(sequence)
         return skipping.addBoth(self._settled, 0, 0)
+
+    def skipFor(self, origin: ISourced, sequence: int) -> None:
+        """
+        Give a message of a mirror the sequence that it has in its origin.
+        """
+        if not origin.isWithdrawn:
+            skipping = self.skipTo(sequence)
+            skipping.addErrback(lambda failure: refuseAll([origin], storeFailed(failure)))
 
     def _settled(self, result: Any, messages: int, size: int) -> Any:
         self.count -= 1

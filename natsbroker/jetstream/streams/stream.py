@@ -10,16 +10,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks
 
 from natsbroker.interfaces import IStateStore, ISubscription
-from natsbroker.interfaces.records import Record, Retention
+from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.consumers.table import ConsumerTable
 from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.configjson import streamConfigJSON
-from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy, StreamConfig
+from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.schedules.scheduler import MessageScheduler
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.aging import MessageAging
@@ -28,6 +28,8 @@ from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.intake import StreamIntake
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
+from natsbroker.jetstream.streams.sourcepositions import SourcePositions
+from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.wire.text import encoded
 
@@ -74,6 +76,13 @@ def spaceName(log: str) -> str:
     return f"jetstream/{owner}/{stream}"
 
 
+def positionsKey(name: str) -> bytes:
+    """
+    The key of how far the sources of a stream were read.
+    """
+    return keyOf(b"sources", name)
+
+
 def consumerKeys(stream: str, consumer: str) -> tuple[bytes, bytes]:
     """
     The keys of a consumer's configuration and of its state.
@@ -87,6 +96,7 @@ class Stream(StreamRecords):
     @ivar created: nanoseconds since 1970.
     @ivar consumers: by name.
     @ivar publisher: stores what is published to the stream's subjects.
+    @ivar sources: how far its sources were read.
     @ivar intake: reads the stream's mirror or its sources.
     @ivar ledSince: when this broker began to serve it.
     @ivar watchers: called with the messages that became durable, before consumers have them.
@@ -100,6 +110,7 @@ class Stream(StreamRecords):
         super().__init__(config, log)
         self.created = created
         self.consumers = ConsumerTable()
+        self.sources = SourcePositions(self, positionsKey(self.name))
         self.publisher = StreamPublisher(self)
         self.intake = StreamIntake(self)
         self.watchers: list[Callable[[Sequence[Record]], None]] = []
@@ -139,7 +150,8 @@ class Stream(StreamRecords):
         """
         previous, self.config = self.config, config
         self.publisher.configured()
-        self.log.retain(self._retention(config))
+        self.sources.configured()
+        self.log.retain(retentionOf(config))
         if not self._subscriptions or previous.subjects != config.subjects:
             self.unsubscribe()
             self._subscribe()
@@ -174,13 +186,6 @@ class Stream(StreamRecords):
             for each in added:
                 each.stored(found.records)
             sequence = found.next
-
-    def _retention(self, config: StreamConfig) -> Retention:
-        isNew = config.discard is DiscardPolicy.NEW
-        return Retention(
-            count=0 if isNew else max(config.max_msgs, 0),
-            perSubject=0 if config.discard_new_per_subject else max(config.max_msgs_per_subject, 0),
-        )
 
     def _subscribe(self) -> None:
         if self.config.mirror is None:
@@ -229,6 +234,7 @@ class Stream(StreamRecords):
             if each is not None:
                 each.close()
         self.publisher.close()
+        self.sources.close()
         self._aging.stop()
 
     # Changes.
@@ -363,6 +369,9 @@ class Stream(StreamRecords):
         """
         Remove the messages below a sequence.
         """
+        if self.sources.isUnread:
+            yield ensureDeferred(self.sources.readOn())
+        self.sources.save()
         yield self.change(self._discard(sequence))
         self.evicted(isPurge)
 
@@ -390,6 +399,9 @@ class Stream(StreamRecords):
         """
         if not sequences:
             return 0
+        if self.sources.isUnread:
+            yield ensureDeferred(self.sources.readOn())
+        self.sources.save()
         removed = yield self.change(self.log.delete(sequences))
         self.consumers.removed(sequences, 0, isPurge)
         self.evicted()

@@ -194,6 +194,9 @@ class TestPublishing:
 class Origin:
     """Where a message comes from; it does not mind that the message is refused."""
 
+    key = "E > >"
+    sequence = 1
+    identity = b""
     isWithdrawn = False
     delivery = None
 

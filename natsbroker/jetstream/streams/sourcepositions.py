@@ -1,0 +1,319 @@
+"""
+How far a stream has read its sources.
+
+The header of each message that a source brought says it, so nothing is written for such a message
+while it is there. Before anything may remove it, the positions are written beside the messages: a
+store makes changes durable in the order of the calls, so no removal outlives a crash that its
+position does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.contracts import ReadingStream
+from natsbroker.jetstream.model.sourceconsumers import sourceWords
+from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.publishanswers import ISourced, StreamBatch
+from natsbroker.jetstream.streams.reading import SLICE
+from natsbroker.jetstream.streams.storageuse import retentionOf
+
+HEADER = b"Nats-Stream-Source"
+
+LATE = 10.0
+"""Seconds after which positions are written that nothing depends on. So much of the stream is read
+when the broker starts again."""
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+
+class SourcePosition(NamedTuple):
+    """
+    @ivar sequence: the last one of the origin that was taken; 0 for none.
+    @ivar identity: of the origin then; empty if it does not say.
+    @ivar since: a source that brought nothing yet begins with what its origin stored at this time,
+        in nanoseconds since 1970; 0 for what its configuration says.
+    """
+
+    sequence: int = 0
+    identity: bytes = b""
+    since: int = 0
+
+
+def positionKey(source: StreamSource) -> str:
+    """
+    What tells a source from the others of a stream, and from those that it had before.
+    """
+    return " ".join(sourceWords(source))
+
+
+def _positionIn(headers: bytes) -> tuple[str, SourcePosition] | None:
+    """
+    The source and the position that a stored message names.
+    """
+    if HEADER not in headers:
+        return None
+    words = MessageHeaders(headers).get(HEADER).split(b" ")
+    if len(words) < 5 or not words[1].isdigit():
+        return None
+    key = b" ".join((words[0], *words[2:4])).decode("utf-8", "replace")
+    return key, SourcePosition(int(words[1]), words[5] if len(words) > 5 else b"")
+
+
+class SourcePositions:
+    """
+    The positions of all sources of one stream.
+    """
+
+    def __init__(self, stream: ReadingStream, stateKey: bytes) -> None:
+        """
+        @param stateKey: of the written positions, in the stream's state.
+        """
+        self._stream = stream
+        self._stateKey = stateKey
+        self._known: dict[str, SourcePosition] = {}
+        # What only a message of the stream says: its sequence and its subject.
+        self._exposed: dict[str, tuple[int, bytes]] = {}
+        # From here on, the messages are still to be asked for their positions.
+        self._unread: int | None = None
+        self._isWritten = True
+        self._isPassed = False
+        self._timer: Any = None
+        self._reading = DeferredLock()
+        self._limits = retentionOf(stream.config)
+
+    # The start, and what configurations name.
+
+    async def recover(self, values: Mapping[bytes, bytes]) -> None:
+        """
+        Find the positions again, before anything is removed from the stream.
+
+        @param values: the state.
+        """
+        value = values.get(self._stateKey)
+        if value is None:
+            return
+        written = json.loads(value)
+        self._known = {
+            key: SourcePosition(sequence, identity.encode(), since)
+            for key, (sequence, identity, since) in written["sources"].items()
+        }
+        self.configured()
+        self._unread = written["last"] + 1
+        await self.readOn()
+
+    def configured(self) -> None:
+        """
+        Forget the sources that are named no more. One that is named again later goes on behind its
+        newest message, if there is one.
+        """
+        self._limits = retentionOf(self._stream.config)
+        named = {positionKey(each) for each in self._stream.config.sources}
+        if self._known.keys() - named:
+            self._known = {key: each for key, each in self._known.items() if key in named}
+            self._isWritten = False
+        for key in self._exposed.keys() - named:
+            del self._exposed[key]
+
+    async def find(self, source: StreamSource) -> SourcePosition:
+        """
+        The position of a source. For one that is not known, the newest of its messages is looked
+        for.
+        """
+        await self._stream.publisher.barrier()
+        await self.readOn()
+        key = positionKey(source)
+        if key not in self._known:
+            found = await self._newestOf(key)
+            self._known.setdefault(key, found or SourcePosition(since=self._sinceFor(source)))
+            self._isWritten = False
+            self.save()
+        return self._known[key]
+
+    def _sinceFor(self, source: StreamSource) -> int:
+        """
+        A stream that has had messages takes nothing from a new source that is older than the newest
+        of them, as with nats-server: not if it still has all of them, and the source names no time.
+        """
+        if source.opt_start_seq:
+            return 0
+        last: int = self._stream.log.bounds().lastTime
+        if source.opt_start_time is not None:
+            return max(last, source.opt_start_time)
+        return last if self._stream.first > 1 else 0
+
+    def begin(self, source: StreamSource, identity: bytes) -> None:
+        """
+        The origin was created again: nothing of it was taken.
+        """
+        self._known[positionKey(source)] = SourcePosition(0, identity)
+        self._isWritten = False
+
+    # What the stream has.
+
+    @property
+    def isUnread(self) -> bool:
+        """
+        Whether only messages say how far some of them were read: L{readOn} comes before a removal.
+        """
+        return self._unread is not None
+
+    async def readOn(self) -> None:
+        """
+        Read the positions in messages that are not known yet.
+        """
+        if self._unread is None:
+            return
+        await self._reading.acquire()
+        try:
+            sequence = self._unread
+            while sequence is not None and sequence <= self._stream.last:
+                found = await self._stream.read((), sequence, SLICE, 1 << 24)
+                for record in found.records:
+                    position = _positionIn(record.headers)
+                    if position is not None and position[0] in self._known:
+                        self._known[position[0]] = position[1]
+                        self._exposed[position[0]] = record.sequence, record.subject
+                        self._isWritten = False
+                sequence = found.next
+            self._unread = None
+        finally:
+            self._reading.release()
+
+    async def _newestOf(self, key: str) -> SourcePosition | None:
+        stream = self._stream
+        first, stop = max(stream.first, 1), stream.last + 1
+        while stop > first:
+            start = sequence = max(first, stop - SLICE)
+            newest = None
+            while sequence < stop:
+                found = await stream.read((), sequence, SLICE, 1 << 24)
+                for record in found.records:
+                    position = _positionIn(record.headers)
+                    if position is not None and position[0] == key and record.sequence < stop:
+                        newest = position[1]
+                sequence = found.next
+            if newest is not None:
+                return newest
+            stop = start
+        return None
+
+    # Appends.
+
+    def areApart(self, before: ISourced | None, after: ISourced | None) -> bool:
+        """
+        Whether a message is not to be appended together with the one before it: it might push out
+        the newest one of another source, of which nothing is written.
+        """
+        if before is None or not (self._limits.count or self._limits.perSubject):
+            return False
+        return after is None or after.key != before.key
+
+    def appending(self, batch: StreamBatch) -> None:
+        """
+        Write the positions that might be lost with what a batch pushes out of the stream.
+        """
+        limits = self._limits
+        if not self._exposed or not (limits.count or limits.perSubject):
+            return
+        own = batch.origins[-1].key if batch.origins else ""
+        others = [each for key, each in self._exposed.items() if key != own]
+        kept = batch.first + len(batch.entries) - limits.count if limits.count else 0
+        subjects = {subject for _, subject in others} if limits.perSubject else ()
+        isEndangered = any(sequence < kept for sequence, _ in others)
+        if isEndangered or (subjects and any(each[0] in subjects for each in batch.entries)):
+            self.save()
+
+    def appended(self, batch: StreamBatch) -> None:
+        """
+        The log was given a batch.
+        """
+        for each in batch.origins:
+            if each.key and each.key not in batch.before:
+                batch.before[each.key] = self._known.get(each.key, SourcePosition())
+            self._note(each)
+        if batch.origins and batch.origins[-1].key not in batch.newest:
+            self._isPassed = True
+        for key, place in batch.newest.items():
+            self._exposed[key] = batch.first + place, batch.entries[place][0]
+
+    def passed(self, origin: ISourced | None) -> None:
+        """
+        A message was taken, and is not stored. That is not in any message: L{settle} writes it.
+        """
+        if origin is not None:
+            self._note(origin)
+            self._isPassed = True
+
+    def _note(self, origin: ISourced) -> None:
+        if origin.key:
+            self._known[origin.key] = SourcePosition(origin.sequence, origin.identity)
+            self._isWritten = False
+            if self._timer is None:
+                self._timer = self._stream.account.deadlines.after(LATE, self.save)
+
+    def failed(self, batch: StreamBatch) -> None:
+        """
+        A batch could not be stored, or it is not known whether it is; and so all that were given to
+        the log after it. What the log has then says how far the sources were read.
+        """
+        if not batch.before:
+            return
+        if self._unread is None or batch.first < self._unread:
+            self._unread = batch.first
+            self._known |= batch.before
+
+    # Writing.
+
+    def settle(self) -> None:
+        """
+        Write the positions if no message says them.
+        """
+        if self._isPassed:
+            self.save()
+
+    def save(self) -> None:
+        """
+        Write the positions. Whatever is asked of the store after that is durable only with them.
+        """
+        self._stopTimer()
+        if self._isWritten or self._stream.isDeleted:
+            return
+        self._isWritten, self._isPassed = True, False
+        exposed, self._exposed = self._exposed, {}
+        last = self._stream.log.nextSequence if self._unread is None else self._unread
+        shown = {
+            key: (sequence, identity.decode("utf-8", "replace"), since)
+            for key, (sequence, identity, since) in self._known.items()
+        }
+        value = json.dumps({"last": last - 1, "sources": shown}).encode()
+        writing: Deferred[None] = self._stream.states.put(self._stateKey, value)
+        writing.addErrback(self._notWritten, exposed)
+
+    def _notWritten(self, failure: Failure, exposed: dict[str, tuple[int, bytes]]) -> None:
+        """
+        What was asked of the store after that has failed too: there is another time to write.
+        """
+        self._isWritten = False
+        self._exposed = {**exposed, **self._exposed}
+        if not failure.check(StoreError):
+            _log.failure("The positions of sources are not written", failure)
+
+    def close(self) -> None:
+        """
+        Write nothing any more.
+        """
+        self._stopTimer()
+
+    def _stopTimer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
