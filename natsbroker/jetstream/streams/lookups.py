@@ -24,7 +24,7 @@ from natsbroker.interfaces.records import StoreError, SubjectTallies
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.streams.publishanswers import Arrived, ISourced
+from natsbroker.jetstream.streams.publishanswers import Arrived, ReadMessage
 from natsbroker.jetstream.streams.subjectstates import (
     SubjectState,
     SubjectStates,
@@ -95,7 +95,7 @@ class JudgementQueue:
         self._current: _LookUp | None = None
         self._isWorking = False
         self._isClosed = False
-        self._origin: ISourced | None = None  # Of the message that was judged last.
+        self._origin: ReadMessage | None = None  # Of the message that was judged last.
         self._messages = 0
         self._bytes = 0
 

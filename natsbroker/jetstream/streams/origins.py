@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from random import SystemRandom, randrange
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -57,33 +57,6 @@ _UNKNOWN_REQUESTS = (errors.INVALID_JSON.err_code, errors.REQUIRED_API_LEVEL.err
 """With these errors older servers refuse the requests of mirrors and sources."""
 
 
-class ReadMessage(NamedTuple):
-    """
-    A message that a reader has taken.
-
-    @ivar refusals: how many messages the stream had refused from the reader before.
-    @ivar sequence: of the message in the origin.
-    @ivar before: the last sequence of the origin that was taken before.
-    @ivar delivery: see L{natsbroker.jetstream.streams.publishanswers.ISourced}, also for C{key} and
-        C{identity}.
-    """
-
-    reader: OriginReader
-    refusals: int
-    sequence: int
-    before: int
-    delivery: OriginDelivery | None
-    key: str = ""
-    identity: bytes = b""
-
-    @property
-    def isWithdrawn(self) -> bool:
-        return self.refusals != self.reader.refusals
-
-    def refused(self, error: JetStreamError) -> None:
-        self.reader.goBack(self.before, error)
-
-
 @implementer(IBatchSubscriber)
 class OriginReader:
     """
@@ -96,7 +69,7 @@ class OriginReader:
     @cvar unreadable: the error of a named consumer that is of another kind.
     @ivar sequence: the last sequence of the origin that was taken; 0 for none.
     @ivar since: until something was taken: only what the origin has stored since this time, in
-        nanoseconds since 1970; 0 for what the configuration says.
+        nanoseconds since 1970; 0 for the start in the configuration.
     @ivar lag: messages that the origin has and this stream does not have yet.
     @ivar refusals: how many messages the stream has refused.
     """

@@ -36,8 +36,8 @@ from natsbroker.jetstream.streams.publishanswers import (
     NAMES_LAST,
     OR_FAILURE,
     Arrived,
-    ISourced,
     PublishAnswers,
+    ReadMessage,
     StreamBatch,
     answersOfFailed,
     refusalPlace,
@@ -195,7 +195,7 @@ class StreamPublisher:
         if not self._isClosed:
             self._judging.take(Arrived(subject, reply, headers, payload, publisher=publisher))
 
-    def takeFrom(self, origin: ISourced, subject: bytes, headers: bytes, payload: bytes) -> None:
+    def takeFrom(self, origin: ReadMessage, subject: bytes, headers: bytes, payload: bytes) -> None:
         """
         Take a message that was read from another stream.
         """
@@ -398,7 +398,7 @@ class StreamPublisher:
         if rollups:
             self._account.run(self._stream.rollUp(sequence, rollups))
 
-    def _reach(self, origin: ISourced, delivery: OriginDelivery) -> bool:
+    def _reach(self, origin: ReadMessage, delivery: OriginDelivery) -> bool:
         """
         Leave out the sequences before a message that a mirror has read.
 

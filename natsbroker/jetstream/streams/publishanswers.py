@@ -143,41 +143,55 @@ class StreamTrace:
             self._trace.release()
 
 
-class ISourced(Protocol):
+class IRefusedReader(Protocol):
+    """
+    @ivar refusals: how many messages the stream has refused.
+    """
+
+    refusals: int
+
+    def goBack(self, sequence: int, error: JetStreamError) -> None:
+        """
+        Read again what follows a sequence of the origin, because the stream has refused it.
+        """
+
+
+class ReadMessage(NamedTuple):
     """
     A message that was read from another stream.
 
-    @ivar key: of the source, in the positions of the stream; empty for a mirror.
+    @ivar refusals: how many messages the stream had refused from the reader before.
     @ivar sequence: in the origin.
-    @ivar identity: of the origin; empty if it does not say.
-    @ivar isWithdrawn: whether it is not to be stored: one before it was refused, and both
-        will be read again.
+    @ivar before: the last sequence of the origin that was taken before.
     @ivar delivery: of a message in a mirror, which keeps its sequence and its time; C{None} in
         other streams.
+    @ivar key: of the source, in the positions of the stream; empty for a mirror.
+    @ivar identity: of the origin of a source; empty if it does not say.
     """
 
-    @property
-    def key(self) -> str: ...
+    reader: IRefusedReader
+    refusals: int
+    sequence: int
+    before: int
+    delivery: OriginDelivery | None = None
+    key: str = ""
+    identity: bytes = b""
 
     @property
-    def sequence(self) -> int: ...
-
-    @property
-    def identity(self) -> bytes: ...
-
-    @property
-    def isWithdrawn(self) -> bool: ...
-
-    @property
-    def delivery(self) -> OriginDelivery | None: ...
+    def isWithdrawn(self) -> bool:
+        """
+        Whether it is not to be stored: one before it was refused, and both will be read again.
+        """
+        return self.refusals != self.reader.refusals
 
     def refused(self, error: JetStreamError) -> None:
         """
         The stream does not take the message.
         """
+        self.reader.goBack(self.before, error)
 
 
-def refuseAll(origins: Sequence[ISourced], error: JetStreamError) -> None:
+def refuseAll(origins: Sequence[ReadMessage], error: JetStreamError) -> None:
     """
     Have messages read again that could not be stored.
     """
@@ -209,7 +223,7 @@ class Arrived(NamedTuple):
     place: bytes = b""
     last: int = 0
     trace: StreamTrace | None = None
-    origin: ISourced | None = None
+    origin: ReadMessage | None = None
     publisher: object = None
 
 
@@ -265,20 +279,20 @@ class StreamBatch:
         self.rollups: list[tuple[bytes, int]] = []
         self.copies: list[tuple[int, Callable[[int, Entry], None]]] = []
         self.unwanted: list[int] = []
-        self.origins: list[ISourced] = []
+        self.origins: list[ReadMessage] = []
         self.newest: dict[str, int] = {}
         self.before: dict[str, Any] = {}
         self.failures: list[tuple[bytes, Callable[[], object]]] = []
         self.size = 0
 
-    def passedBy(self, origin: ISourced | None) -> None:
+    def passedBy(self, origin: ReadMessage | None) -> None:
         """
         What was read from another stream was taken without an entry.
         """
         if origin is not None:
             self.origins.append(origin)
 
-    def sourced(self, origin: ISourced) -> None:
+    def sourced(self, origin: ReadMessage) -> None:
         """
         The last entry was read from another stream.
         """

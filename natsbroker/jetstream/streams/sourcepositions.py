@@ -22,7 +22,7 @@ from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model.sourceconsumers import sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.publishanswers import ISourced, StreamBatch
+from natsbroker.jetstream.streams.publishanswers import ReadMessage, StreamBatch
 from natsbroker.jetstream.streams.reading import SLICE
 from natsbroker.jetstream.streams.storageuse import retentionOf
 
@@ -40,7 +40,7 @@ class SourcePosition(NamedTuple):
     @ivar sequence: the last one of the origin that was taken; 0 for none.
     @ivar identity: of the origin then; empty if it does not say.
     @ivar since: a source that brought nothing yet begins with what its origin stored at this time,
-        in nanoseconds since 1970; 0 for what its configuration says.
+        in nanoseconds since 1970; 0 for the start in its configuration.
     """
 
     sequence: int = 0
@@ -208,7 +208,7 @@ class SourcePositions:
 
     # Appends.
 
-    def areApart(self, before: ISourced | None, after: ISourced | None) -> bool:
+    def areApart(self, before: ReadMessage | None, after: ReadMessage | None) -> bool:
         """
         Whether a message is not to be appended together with the one before it: it might push out
         the newest one of another source, of which nothing is written.
@@ -236,16 +236,16 @@ class SourcePositions:
         """
         The log was given a batch.
         """
-        for each in batch.origins:
-            if each.key and each.key not in batch.before:
-                batch.before[each.key] = self._known.get(each.key, SourcePosition())
-            self._note(each)
+        for key, newest in {each.key: each for each in batch.origins}.items():
+            if key:
+                batch.before[key] = self._known.get(key, SourcePosition())
+                self._note(newest)
         if batch.origins and batch.origins[-1].key not in batch.newest:
             self._isPassed = True
         for key, place in batch.newest.items():
             self._exposed[key] = batch.first + place, batch.entries[place][0]
 
-    def passed(self, origin: ISourced | None) -> None:
+    def passed(self, origin: ReadMessage | None) -> None:
         """
         A message was taken, and is not stored. That is not in any message: L{settle} writes it.
         """
@@ -253,7 +253,7 @@ class SourcePositions:
             self._note(origin)
             self._isPassed = True
 
-    def _note(self, origin: ISourced) -> None:
+    def _note(self, origin: ReadMessage) -> None:
         if origin.key:
             self._known[origin.key] = SourcePosition(origin.sequence, origin.identity)
             self._isWritten = False

@@ -17,7 +17,8 @@ from natsbroker.jetstream.streams.msgheaders import (
     withoutExpectations,
     withoutHeader,
 )
-from natsbroker.jetstream.streams.origins import OriginReader, ReadMessage
+from natsbroker.jetstream.streams.origins import OriginReader
+from natsbroker.jetstream.streams.publishanswers import ReadMessage
 from natsbroker.jetstream.streams.sourcepositions import HEADER, positionKey
 
 IDENTITY = b"Nats-Stream-Identity"

@@ -16,7 +16,7 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.limits import StorageBounds
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
 from natsbroker.jetstream.streams.publishanswers import (
-    ISourced,
+    ReadMessage,
     StreamBatch,
     refuseAll,
     storeFailed,
@@ -139,7 +139,7 @@ class StreamAppends:
         skipping: Deferred[Any] = self._stream.log.skipTo(sequence)
         return skipping.addBoth(self._settled, 0, 0)
 
-    def skipFor(self, origin: ISourced, sequence: int) -> None:
+    def skipFor(self, origin: ReadMessage, sequence: int) -> None:
         """
         Give a message of a mirror the sequence that it has in its origin.
         """

@@ -11,6 +11,7 @@ from typing import Any
 
 import nats
 import pytest
+from nats.js.api import StreamSource
 
 from tests.interop.jetstream.shared import SharedBrokers, asked
 from tests.interop.servers import OURS_FAST, PATIENCE, Server
@@ -18,8 +19,8 @@ from tests.postgresql import PostgresServer
 
 
 def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
-    """A broker that is killed has streams, consumers, buckets and positions when it starts again,
-    as soon as the lease of its earlier life is over."""
+    """A broker that is killed has streams, consumers, buckets and positions, also those in the
+    origins of sources, when it starts again, as soon as the lease of its earlier life is over."""
     options = f'source: "{postgres.source}", schema: "{postgres.newSchema()}", lease: 1'
     config = f"jetstream {{ backend: postgresql, backend_options {{ {options} }} }}"
     server = Server(OURS_FAST, tmp_path, config).start()
@@ -34,6 +35,10 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
         puller = await context.pull_subscribe("s.0", "puller")
         (first,) = await puller.fetch(1, PATIENCE)
         await first.ack_sync(PATIENCE)
+        await context.add_stream(name="Q", retention="workqueue", sources=[StreamSource("S")])
+        worker = await context.pull_subscribe("", "worker", "Q")
+        for each in await worker.fetch(6, PATIENCE):
+            await each.ack_sync(PATIENCE)
         bucket = await context.create_key_value(bucket="B")
         await bucket.put("k", b"v")
         await client.close()
@@ -41,14 +46,16 @@ def test_killed(postgres: PostgresServer, tmp_path: Path) -> None:
     async def compare() -> None:
         client = await nats.connect(server.url)
         context = client.jetstream(timeout=PATIENCE)
-        assert (await asked(client, "STREAM.NAMES"))["streams"] == ["KV_B", "S"]
-        for name in ("KV_B", "S"):  # Each has a lease of its own; requests before are lost.
+        assert (await asked(client, "STREAM.NAMES"))["streams"] == ["KV_B", "Q", "S"]
+        for name in ("KV_B", "Q", "S"):  # Each has a lease of its own; requests before are lost.
             await asked(client, f"STREAM.INFO.{name}")
         puller = await context.pull_subscribe("s.0", "puller")
         found = await puller.fetch(2, PATIENCE)
         assert [each.data for each in found] == [b"2", b"4"]
         assert (await (await context.key_value("B")).get("k")).value == b"v"
         assert (await context.publish("s.1", b"6")).seq == 7
+        worker = await context.pull_subscribe("", "worker", "Q")
+        assert [each.data for each in await worker.fetch(1, PATIENCE)] == [b"6"]
         await client.close()
 
     try:

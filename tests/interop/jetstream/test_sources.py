@@ -95,6 +95,64 @@ def test_withinOneServer(flavour: Flavour, tmp_path: Path) -> None:
         server.stop()
 
 
+@pytest.mark.parametrize("flavour", [OURS_FAST, OURS_PURE, REAL], ids=lambda each: each.name)
+def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
+    """What a stream no longer has of its source is not taken again: not after a kill, and not by
+    a source that is named again or has another filter."""
+    server = Server(flavour, tmp_path, storage()).start()
+    config: dict[str, dict[str, Any]] = {
+        "QUEUE": {"retention": "workqueue"},
+        "PURGED": {},
+        "AGED": {"max_age": 0.1},
+        "PUSHED": {"max_msgs": 3, "subjects": ["p"]},
+        "AGAIN": {"subjects": ["a"]},
+        "OTHER": {"subjects": ["b"]},
+    }
+
+    async def before(client: Any, jetstream: Any) -> None:
+        await jetstream.add_stream(name="O", subjects=["o.>"])
+        await publishes(jetstream, 10)
+        for name, more in config.items():
+            only = "o.1" if name == "OTHER" else None
+            source = StreamSource("O", filter_subject=only)
+            await jetstream.add_stream(name=name, sources=[source], **more)
+        for name in config:
+            await reaches(jetstream, name, 2 if name == "OTHER" else 10)
+        await jetstream.purge_stream("PURGED")
+        worker = await jetstream.pull_subscribe("", durable="w", stream="QUEUE")
+        for each in await worker.fetch(10):
+            await each.ack_sync()
+        for _ in range(3):
+            await jetstream.publish("p", b"own")
+        while (await jetstream.stream_info("AGED")).state.messages:
+            await asyncio.sleep(0.05)
+        for name, source in (("AGAIN", "o.>"), ("OTHER", "o.2")):
+            await jetstream.purge_stream(name)
+            await jetstream.update_stream(name=name, **config[name])
+            sources = [StreamSource("O", filter_subject=source)]
+            await jetstream.update_stream(name=name, sources=sources, **config[name])
+
+    async def after(client: Any, jetstream: Any) -> None:
+        await jetstream.publish("o.2", b"new")
+        lasts = {}
+        for name in config:
+            first = {"PUSHED": 13, "OTHER": 2}.get(name, 10)
+            lasts[name] = (await reaches(jetstream, name, first + 1)).state.last_seq - first
+        assert lasts == dict.fromkeys(config, 1)
+        for name in config.keys() - {"AGED"}:
+            last = (await jetstream.stream_info(name)).state.last_seq
+            assert (await jetstream.get_msg(name, last)).data == b"new"
+
+    try:
+        run(server, before)
+        server.signal("KILL")
+        server.exitStatus()
+        server.restart()
+        run(server, after)
+    finally:
+        server.stop()
+
+
 @OURS
 def test_behindLeafnode(flavour: Flavour, tmp_path: Path) -> None:
     """The origin is a stream of a nats-server, in its domain."""

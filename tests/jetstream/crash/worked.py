@@ -23,6 +23,7 @@ STREAMS: dict[str, dict[str, Any]] = {
     "W": {"subjects": ["W.>"], "retention": "workqueue"},
     "K": {"subjects": ["K.>"], "max_msgs_per_subject": 1},
     "B": {"subjects": ["B.>"], "max_bytes": 4000},
+    "Q": {"retention": "workqueue", "sources": [{"name": "L"}]},
 }
 
 MOST = 2
@@ -33,9 +34,12 @@ CONSUMERS: dict[str, dict[str, Any]] = {
     "L.seldom": {"ack_wait": 10**9, "max_ack_pending": 10000, "max_deliver": MOST},
     "W.worker": {"ack_wait": 10**9, "max_ack_pending": 10000},
     "B.late": {"ack_wait": 10**9, "max_ack_pending": 10000},
+    "Q.worker": {"ack_wait": 10**9, "max_ack_pending": 10000},
 }
 
 _KEYS = 5
+
+_QUEUES = ("W.worker", "Q.worker")
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -133,7 +137,8 @@ class Clients:
         stream, name = key.split(".")
 
         def received(message: Message) -> None:
-            self._say({"received": key, "seq": positionOf(message)[0]})
+            number = int(message.payload.split()[0])
+            self._say({"received": key, "seq": positionOf(message)[0], "number": number})
 
         for message in self._place.fetch(stream, name, batch, received):
             sequence, _ = positionOf(message)
@@ -199,6 +204,7 @@ class Known:
     @ivar acked: sequences by consumer whose acknowledgement was answered.
     @ivar mayBeAcked: those whose acknowledgement was sent.
     @ivar deleted: sequences of the stream with limits whose deletion was asked for.
+    @ivar places: where Q has what it took from L: sequences by number.
     @ivar texts: what a stream or consumer may be described by; empty if it may not exist.
     """
 
@@ -211,6 +217,7 @@ class Known:
         self.acked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
         self.mayBeAcked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
         self.deleted: set[int] = set()
+        self.places: dict[int, int] = {}
         self.texts: dict[str, set[str]] = {}
 
     def learn(self, lines: Iterable[bytes]) -> None:
@@ -229,7 +236,7 @@ class Known:
             elif "done" in said:
                 self._done(asked[said["done"]], said)
             elif "received" in said:
-                self._received(said["received"], said["seq"])
+                self._received(said["received"], said["seq"], said["number"])
 
     def _asked(self, said: dict[str, Any]) -> None:
         if "ack" in said:
@@ -249,8 +256,10 @@ class Known:
         elif "change" in asked:
             self.texts[asked["change"]] = {asked["text"]}
 
-    def _received(self, key: str, sequence: int) -> None:
+    def _received(self, key: str, sequence: int, number: int) -> None:
         self.received[key][sequence] += 1
+        if key == "Q.worker" and self.places.setdefault(number, sequence) != sequence:
+            raise Lost(f"Q has taken {number} twice: as {self.places[number]} and {sequence}")
         if sequence in self.acked[key]:
             raise Lost(f"{key} has {sequence} again, after its acknowledgement was answered")
         if key != "L.seldom":
@@ -338,7 +347,7 @@ class Known:
                 while messages := place.fetch(name, consumer, 200):
                     for message in messages:
                         sequence, _ = positionOf(message)
-                        self._received(key, sequence)
+                        self._received(key, sequence, int(message.payload.split()[0]))
                         came[sequence] += 1
                         if key != "L.seldom":
                             self.mayBeAcked[key].add(sequence)
@@ -348,8 +357,11 @@ class Known:
             if missing:
                 raise Lost(f"{key} did not get {sorted(missing)[:5]}")
             place.result(place.jetstream.streams[name].settle())
-            if key == "W.worker" and contentsOf(place, name):
+            if key in _QUEUES and contentsOf(place, name):
                 raise Lost(f"{list(contentsOf(place, name))[:5]} are left behind in the work queue")
+        left = contentsOf(place, "L").values() if self.isPrepared else ()
+        if missing := {int(each.split()[0]) for each in left} - set(self.places):
+            raise Lost(f"Q did not take {sorted(missing)[:5]}")
 
 
 def contentsOf(place: Place, name: str) -> dict[int, bytes]:

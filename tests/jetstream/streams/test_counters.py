@@ -17,6 +17,7 @@ from natsbroker.jetstream.streams.counters import (
     incrementOf,
 )
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.publishanswers import ReadMessage
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.jetstream.streams.subjectstates import SubjectUnknown
 from tests.jetstream.support import Stage
@@ -191,16 +192,12 @@ class TestPublishing:
         assert stage.errorOf(stage.publish(b"s.a", Nats_Incr="1")) == _BROKEN
 
 
-class Origin:
-    """Where a message comes from; it does not mind that the message is refused."""
+class Reader:
+    """One that does not mind that messages are refused."""
 
-    key = "E > >"
-    sequence = 1
-    identity = b""
-    isWithdrawn = False
-    delivery = None
+    refusals = 0
 
-    def refused(self, error: JetStreamError) -> None:
+    def goBack(self, sequence: int, error: JetStreamError) -> None:
         pass
 
 
@@ -210,7 +207,7 @@ class TestSources:
     def _take(self, stage: Stage, stream: Stream, source: str, total: str) -> None:
         block = f"NATS/1.0\r\nNats-Incr: 1\r\nNats-Stream-Source: {source}\r\n\r\n".encode()
         payload = f'{{"val":"{total}"}}'.encode()
-        stream.publisher.takeFrom(Origin(), b"s.a", block, payload)
+        stream.publisher.takeFrom(ReadMessage(Reader(), 0, 1, 0), b"s.a", block, payload)
         stream.publisher.flush()
         stage.settle()
 

@@ -1,0 +1,406 @@
+"""
+How far sources were read, when the broker starts again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail
+
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.jetstream.streams.publishanswers import ReadMessage
+from natsbroker.jetstream.streams.sourcepositions import LATE
+from natsbroker.jetstream.streams.stream import Stream, positionsKey
+from tests.jetstream.api.support import ApiStage
+from tests.jetstream.streams.test_recovery import restarted
+from tests.jetstream.streams.test_sourcing import settleFor, sourced
+from tests.jetstream.support import SECOND, filled
+
+
+def staged(*sources: dict[str, Any], **config: Any) -> ApiStage:
+    """The stream C{T} has taken five messages from C{S}."""
+    stage = ApiStage()
+    stage.make()
+    filled(stage)
+    stage.clock.advance(1)
+    sourced(stage, *(sources or ({"name": "S"},)), **config)
+    return stage
+
+
+def target(stage: ApiStage) -> Stream:
+    return stage.jetstream.streams["T"]
+
+
+def consume(stage: ApiStage, name: str, **config: Any) -> None:
+    config = {"durable_name": name, "ack_policy": "explicit", **config}
+    answer = stage.ask(f"CONSUMER.CREATE.T.{name}", {"stream_name": "T", "config": config})
+    assert "error" not in answer
+
+
+def acknowledge(stage: ApiStage, name: str) -> list[bytes]:
+    """Take everything from a consumer, and acknowledge it."""
+    inbox = stage.inbox(b"_INBOX.pull")
+    body = json.dumps({"batch": 100, "no_wait": True}).encode()
+    stage.send(f"$JS.API.CONSUMER.MSG.NEXT.T.{name}".encode(), body, b"_INBOX.pull")
+    stage.settle()
+    found = [each for each in inbox.got if each.reply]
+    for each in found:
+        stage.send(each.reply, b"+ACK")
+    stage.settle()
+    stage.clock.advance(1)
+    stage.settle()
+    return [each.payload for each in found]
+
+
+def workQueue(stage: ApiStage) -> None:
+    acknowledge(stage, "c")
+
+
+def purge(stage: ApiStage) -> None:
+    stage.ask("STREAM.PURGE.T")
+
+
+def purgeSubjects(stage: ApiStage) -> None:
+    for subject in ("s.a", "s.b"):
+        stage.ask("STREAM.PURGE.T", {"filter": subject})
+
+
+def delete(stage: ApiStage) -> None:
+    for sequence in range(1, 6):
+        stage.ask("STREAM.MSG.DELETE.T", {"seq": sequence})
+
+
+def grow(stage: ApiStage) -> None:
+    for _ in range(5):
+        stage.publish(b"t", b"own")
+
+
+def replace(stage: ApiStage) -> None:
+    for subject in (b"t.a", b"t.b"):
+        stage.publish(subject, b"own")
+
+
+def rollUp(stage: ApiStage) -> None:
+    stage.publish(b"t", b"all", Nats_Rollup="all")
+
+
+def age(stage: ApiStage) -> None:
+    stage.clock.advance(2)
+    stage.settle()
+
+
+EMPTIED: dict[str, tuple[dict[str, Any], Callable[[ApiStage], None]]] = {
+    "work queue": ({"retention": "workqueue"}, workQueue),
+    "interest": ({"retention": "interest"}, workQueue),
+    "purge": ({}, purge),
+    "purge of subjects": ({}, purgeSubjects),
+    "delete": ({}, delete),
+    "age": ({"max_age": SECOND}, age),
+    "count": ({"max_msgs": 3, "subjects": ["t"]}, grow),
+    "bytes": ({"max_bytes": 100, "subjects": ["t"]}, grow),
+    "subjects": ({"max_msgs_per_subject": 1, "subjects": ["t.>"]}, replace),
+    "rollup": ({"allow_rollup_hdrs": True, "subjects": ["t"]}, rollUp),
+}
+
+
+@pytest.mark.parametrize("how", EMPTIED)
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_nothingLeft(how: str, storage: str) -> None:
+    """Without a message of its source, a stream goes on where it was, and only with what is new."""
+    config, empty = EMPTIED[how]
+    source: dict[str, Any] = {"name": "S"}
+    if how == "subjects":
+        source["subject_transforms"] = [{"src": "s.*", "dest": "t.{{wildcard(1)}}"}]
+    stage = ApiStage()
+    stage.make()
+    stage.ask("STREAM.CREATE.T", {"name": "T", "sources": [source], "storage": storage, **config})
+    if "retention" in config:
+        consume(stage, "c")
+    filled(stage)
+    settleFor(stage, 1)
+    assert target(stage).last >= 5
+    empty(stage)
+    assert not [each for each in stage.stored(target(stage)) if each[2] in (b"a", b"b")]
+    before, last = stage.stored(target(stage)), target(stage).last
+    if storage == "file":
+        restarted(stage)
+    settleFor(stage, 30)
+    assert (stage.stored(target(stage)), target(stage).last) == (before, last)
+    stage.publish(b"s.c", b"new")
+    settleFor(stage, 15)
+    assert target(stage).last == last + 1
+    if how != "age":
+        assert stage.stored(target(stage))[-1][2] == b"new"
+
+
+def test_nobodyWanted() -> None:
+    """What no consumer wanted is not stored for one that is made after a restart."""
+    stage = staged(retention="interest")
+    assert (target(stage).messages, target(stage).last) == (0, 5)
+    restarted(stage)
+    consume(stage, "c")
+    settleFor(stage, 30)
+    assert target(stage).last == 5
+
+
+def test_duplicates() -> None:
+    """What was taken as a duplicate is not stored when its id is forgotten."""
+    stage = ApiStage()
+    stage.make()
+    sourced(stage, {"name": "S"}, subjects=["t"], duplicate_window=100 * SECOND)
+    stage.publish(b"t", b"own", Nats_Msg_Id="1")
+    stage.publish(b"s.a", b"a", Nats_Msg_Id="1")
+    stage.settle()
+    assert target(stage).last == 1
+    restarted(stage)
+    settleFor(stage, 300)
+    assert target(stage).last == 1
+
+
+def test_severalOfOneOrigin() -> None:
+    """Sources that differ in their filters have positions of their own."""
+    transform = {"src": "s.b", "dest": "z.b"}
+    stage = staged(
+        {"name": "S", "filter_subject": "s.a"},
+        {"name": "S", "subject_transforms": [transform]},
+    )
+    stage.ask("STREAM.PURGE.T", {"filter": "s.a"})
+    restarted(stage)
+    settleFor(stage, 30)
+    assert [each[1] for each in stage.stored(target(stage))] == [b"z.b", b"z.b"]
+    shown = stage.ask("STREAM.INFO.T")["sources"]
+    assert [each["seq"] for each in shown] == [5, 4]
+
+
+def test_severalPushEachOtherOut() -> None:
+    """A source that others push out is not read again, whatever they bring together."""
+    stage = ApiStage()
+    for name in "RS":
+        stage.make(name=name, subjects=[f"{name}.>"])
+    sourced(stage, {"name": "R"}, {"name": "S"}, max_msgs=3)
+    for _ in range(5):
+        stage.publish(b"R.a")
+    settleFor(stage, 1)
+    for _ in range(5):
+        stage.publish(b"S.a")
+    settleFor(stage, 1)
+    assert {each[1] for each in stage.stored(target(stage))} == {b"S.a"}
+    restarted(stage)
+    settleFor(stage, 30)
+    assert target(stage).last == 10
+
+
+@pytest.mark.parametrize(
+    ("config", "isLimited"),
+    [
+        ({}, False),
+        ({"max_msgs": 5}, True),
+        ({"max_msgs": 5, "discard": "new"}, False),
+        ({"max_msgs_per_subject": 1}, True),
+    ],
+)
+def test_areApart(config: dict[str, Any], isLimited: bool) -> None:
+    """With a limit, what one source brings is appended without what comes after it."""
+    stage = staged({"name": "R"}, {"name": "S"}, subjects=["t"], **config)
+    reader: Any = None
+    first, second = (ReadMessage(reader, 0, 1, 0, None, key) for key in ("R > >", "S > >"))
+    areApart = target(stage).sources.areApart
+    assert [areApart(first, second), areApart(first, None)] == [isLimited] * 2
+    assert not any([areApart(first, first), areApart(None, first), areApart(None, None)])
+
+
+def test_otherFilter() -> None:
+    """A new source of a stream that had messages brings what is newer than the last of them."""
+    stage = staged({"name": "S", "filter_subject": "s.a"})
+    purge(stage)
+    stage.clock.advance(1)
+    source = {"name": "S", "filter_subject": "s.b"}
+    stage.ask("STREAM.UPDATE.T", {"name": "T", "sources": [source]})
+    settleFor(stage, 15)
+    assert target(stage).last == 3
+    stage.publish(b"s.b", b"new")
+    settleFor(stage, 15)
+    assert stage.stored(target(stage)) == [(4, b"s.b", b"new")]
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ({}, 3),
+        ({"opt_start_seq": 2}, 4),
+        ({"opt_start_time": "2020-01-01T00:00:00Z"}, 3),
+        ({"opt_start_time": "2023-11-14T22:13:50Z"}, 1),
+    ],
+)
+def test_begins(source: dict[str, Any], count: int) -> None:
+    """The start is decided once: what the stream takes meanwhile does not move it."""
+    stage = ApiStage()
+    stage.make()
+    filled(stage)
+    stage.make(name="T", subjects=["t"])
+    stage.clock.advance(10)
+    stage.publish(b"t")
+    purge(stage)
+    stage.clock.advance(1)
+    stage.publish(b"s.x", b"1")
+    stage.clock.advance(10)
+    stage.publish(b"s.x", b"2")
+    stage.clock.advance(10)
+    stage.publish(b"s.x", b"3")
+    update = {"name": "T", "subjects": ["t"], "sources": [{"name": "S", **source}]}
+    stage.ask("STREAM.UPDATE.T", update)
+    settleFor(stage, 15)
+    assert stage.jetstream.streams["S"].last == 8
+    if "opt_start_seq" in source:
+        count = 7
+    assert target(stage).last == 1 + count
+
+
+def test_startIsKept() -> None:
+    """A source whose origin could not be read begins, later, where it would have begun."""
+    stage = ApiStage()
+    stage.make(name="T", subjects=["t"], sources=[{"name": "S"}])
+    settleFor(stage, 5)
+    stage.publish(b"t")
+    purge(stage)
+    restarted(stage)
+    stage.make()
+    filled(stage)
+    stage.clock.advance(1)
+    stage.publish(b"t")
+    settleFor(stage, 60)
+    assert target(stage).messages == 6
+
+
+def test_withoutState() -> None:
+    """A stream of an earlier version goes on behind the newest message of its source."""
+    stage = staged()
+    stage.clock.advance(2 * LATE)
+    states = target(stage).states
+    stage.wait(states.delete(positionsKey("T")))
+    restarted(stage)
+    settleFor(stage, 30)
+    assert target(stage).last == 5
+
+
+def test_deleted() -> None:
+    """A stream of the same name, made after a deletion, begins at the beginning."""
+    stage = staged()
+    purge(stage)
+    stage.ask("STREAM.DELETE.T")
+    assert positionsKey("T") not in stage.wait(stage.jetstream.states.load())
+    assert sourced(stage, {"name": "S"}).messages == 5
+
+
+def test_recreatedOrigin() -> None:
+    """The position is that in the origin which has the identity that it had."""
+    stage = staged()
+    purge(stage)
+    stage.ask("STREAM.DELETE.S")
+    stage.clock.advance(1)
+    stage.make()
+    stage.publish(b"s.a", b"new")
+    restarted(stage)
+    settleFor(stage, 30)
+    assert [each[2] for each in stage.stored(target(stage))] == [b"new"]
+
+
+class Calls:
+    """What is asked of logs, and what is written of the positions of a stream, in order."""
+
+    def __init__(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[str] = []
+        self._note(type(stream.log), "append", "delete", "discardBefore", monkeypatch=monkeypatch)
+        states: Any = stream.states
+        self._note(type(states._states), "change", monkeypatch=monkeypatch)
+
+    def _note(self, kind: type, *names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in names:
+            real = getattr(kind, name)
+
+            def noted(this: Any, *args: Any, real: Any = real, name: str = name) -> Any:
+                if args[0] and (name != "change" or positionsKey("T") in args[0]):
+                    self.made.append(name)
+                return real(this, *args)
+
+            monkeypatch.setattr(kind, name, noted)
+
+
+class TestWrites:
+    """When positions are written."""
+
+    def test_beforeRemovals(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What makes a removal durable has made the positions durable; it is written once."""
+        stage = staged()
+        calls = Calls(target(stage), monkeypatch)
+        stage.wait(target(stage).remove([5, 4]))
+        stage.wait(target(stage).remove([3]))
+        assert calls.made == ["change", "delete", "delete"]
+
+    def test_notForEachMessage(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Messages that stay cost no write, but for one after some time."""
+        stage = staged()
+        stage.clock.advance(LATE)
+        stage.settle()
+        calls = Calls(target(stage), monkeypatch)
+        for _ in range(20):
+            stage.publish(b"s.a")
+        stage.settle()
+        assert set(calls.made) == {"append"}
+        stage.clock.advance(LATE)
+        stage.settle()
+        assert calls.made.count("change") == 1
+
+    def test_beforeOthersPushOut(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With a limit, they are written before the append that goes beyond it."""
+        stage = staged(max_msgs=5, subjects=["t"])
+        calls = Calls(target(stage), monkeypatch)
+        for _ in range(4):
+            stage.publish(b"t")
+        assert calls.made == ["append"] * 4
+        stage.publish(b"t")
+        assert calls.made == ["append"] * 4 + ["change", "append"]
+
+
+def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was stored although the store failed is not taken again, even if it is removed first."""
+    stage = staged(subjects=["t"])
+    log = target(stage).log
+    real, failing = type(log).append, [True]
+
+    def append(this: Any, batch: Any) -> Deferred[Any]:
+        done: Deferred[Any] = real(this, batch)
+        if this is not log or not failing:
+            return done
+        return fail(StoreFailed("the connection is lost"))
+
+    monkeypatch.setattr(type(log), "append", append)
+    stage.publish(b"s.a", b"6")
+    stage.settle()
+    failing.clear()
+    assert target(stage).last == 6
+    stage.wait(target(stage).remove(range(1, 7)))
+    settleFor(stage, 60)
+    assert target(stage).last == 6
+    restarted(stage)
+    settleFor(stage, 30)
+    assert target(stage).last == 6
+
+
+def test_failedWrite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positions that could not be written are written before the next removal."""
+    stage = staged()
+    states: Any = target(stage).states
+    kind = type(states._states)
+    real = kind.change
+    monkeypatch.setattr(kind, "change", lambda this, changes: fail(StoreFailed("no")))
+    target(stage).sources.save()
+    monkeypatch.setattr(kind, "change", real)
+    purge(stage)
+    restarted(stage)
+    settleFor(stage, 30)
+    assert target(stage).last == 5
