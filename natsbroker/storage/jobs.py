@@ -204,9 +204,9 @@ class ChangeJob(Job):
     def __init__(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
         super().__init__()
         self.space = space
-        self._changes = dict(changes)
+        self.changes = dict(changes)
         self.frees = all(value is None for value in changes.values())
         self.weight = 100 + sum(len(key) + len(value or b"") for key, value in changes.items())
 
     def apply(self, transaction: Any) -> None:
-        transaction.change(self.space, self._changes)
+        transaction.change(self.space, self.changes)

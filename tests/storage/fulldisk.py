@@ -107,8 +107,12 @@ def main(directory: Path) -> None:
     (directory / "rest").unlink()
     reactor.wait(log.append(BATCH))
 
+    reactor.wait(store.states("space").put(b"place", b"1" * 2000))
     fill(directory / "rest")
+    changed = store.states("space").put(b"place", b"2" * 2000)
     reactor.wait(log.delete(range(1, 100)))
+    reactor.wait(changed)
+    fails(reactor, store.states("space").change(big))
     assert len(readAll(reactor, log)) == acknowledged + len(BATCH) - 99
 
     store = reuse(reactor, store, log, directory)

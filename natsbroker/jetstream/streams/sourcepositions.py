@@ -47,6 +47,17 @@ class SourcePosition(NamedTuple):
     identity: bytes = b""
     since: int = 0
 
+    def encode(self) -> str:
+        """
+        A text that is always as long: on a full disk it may take the place of the one before.
+        """
+        return f"{self.sequence:020} {self.since:020} {self.identity.decode():<8}"
+
+    @classmethod
+    def decode(cls, text: str) -> SourcePosition:
+        sequence, since, *identity = text.split()
+        return cls(int(sequence), "".join(identity).encode(), int(since))
+
 
 def positionKey(source: StreamSource) -> str:
     """
@@ -103,11 +114,10 @@ class SourcePositions:
             return
         written = json.loads(value)
         self._known = {
-            key: SourcePosition(sequence, identity.encode(), since)
-            for key, (sequence, identity, since) in written["sources"].items()
+            key: SourcePosition.decode(value) for key, value in written["sources"].items()
         }
         self.configured()
-        self._unread = written["last"] + 1
+        self._unread = int(written["last"]) + 1
         await self.readOn()
 
     def configured(self) -> None:
@@ -290,11 +300,8 @@ class SourcePositions:
         self._isWritten, self._isPassed = True, False
         exposed, self._exposed = self._exposed, {}
         last = self._stream.log.nextSequence if self._unread is None else self._unread
-        shown = {
-            key: (sequence, identity.decode("utf-8", "replace"), since)
-            for key, (sequence, identity, since) in self._known.items()
-        }
-        value = json.dumps({"last": last - 1, "sources": shown}).encode()
+        shown = {key: each.encode() for key, each in self._known.items()}
+        value = json.dumps({"last": f"{last - 1:020}", "sources": shown}).encode()
         writing: Deferred[None] = self._stream.states.put(self._stateKey, value)
         writing.addErrback(self._notWritten, exposed)
 

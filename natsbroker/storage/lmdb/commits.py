@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog, Growth, Journal
 from natsbroker.storage.lmdb.environment import asStoreError, asStoreFailed
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, JournalAlarm, journalWriter
 from natsbroker.storage.lmdb.opening import GENERATIONS, Opened
-from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBTransaction, recordsIn
+from natsbroker.storage.lmdb.transaction import LMDBAppendJob, LMDBTransaction, free, recordsIn
 from natsbroker.storage.lmdb.trimming import MOST_KNOWN, TrimmedLog
 from natsbroker.storage.policy import Policy, sweepAgain
 
@@ -107,8 +108,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 return self.commitGroup(first)
             self._fail(jobs, failure)
             return False
-        outcome = self._committed(transaction, jobs, gone)
-        self.tell(self.owner.committed, outcome)
+        self.tell(self.owner.committed, self._committed(transaction, jobs, gone))
         self._note(transaction)
         return True
 
@@ -312,7 +312,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         asked, jobs = jobs, self._backlog.jobs + jobs
         identities = {job.identity for job in jobs} | self.leftover
         weight = sum(job.weight for job in jobs) + LOG_WEIGHT * len(identities)
-        if not opened.environment.prepareNext(weight, all(job.frees for job in asked)):
+        if not opened.environment.prepareNext(weight, partial(free, opened.environment, asked)):
             self._formatted = False  # With the format in it, there is a commit in any case.
             self._commitBacklog()
             return self._commit(asked)

@@ -175,12 +175,12 @@ class Environment:
             return False
         return True
 
-    def prepareNext(self, weight: int, frees: bool) -> bool:
+    def prepareNext(self, weight: int, frees: Callable[[], bool]) -> bool:
         """
         Make room for the next transaction. If the disk is full, it has to do with the file as it
         is: LMDB may still find no room for it there.
 
-        @param frees: whether it only deletes, and may have what is left for that.
+        @param frees: whether it makes the database no larger, and may have what is left for that.
         @return: whether it can begin. If not, it can after another one: what the last transaction
             freed is what the one before it needs if the last one is not whole on the disk.
         @raise OSError: if there is no space for it.
@@ -193,7 +193,7 @@ class Environment:
             if self.full is None:
                 self._map(self._length)
             self.full = failure
-            if not frees:
+            if not frees():
                 needed = weight + weight // 4 + SPARE + RESERVE
                 free, freedLast = self._free()
                 if max(free, free + freedLast - SPARE) < needed:

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 import lmdb
 
 from natsbroker.storage.blocks import Block
-from natsbroker.storage.jobs import AppendJob, Job, LogJob
+from natsbroker.storage.envelopes import unwrap
+from natsbroker.storage.jobs import AppendJob, ChangeJob, Job, LogJob
 from natsbroker.storage.lmdb.blocklog import ValueTransaction
+from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -28,7 +30,14 @@ from natsbroker.storage.lmdb.layout import (
 )
 from natsbroker.storage.lmdb.writing import BLOCKS_A_SLICE, LMDBLogWriter
 from natsbroker.storage.policy import Policy
-from natsbroker.storage.records import HEAD_SIZE, Encoded, sequenceOf, subjectOf, timestampOf
+from natsbroker.storage.records import (
+    HEAD_SIZE,
+    Damaged,
+    Encoded,
+    sequenceOf,
+    subjectOf,
+    timestampOf,
+)
 
 KEYS_A_SLICE = 1000
 """How many values of a dropped log are deleted in one commit."""
@@ -158,6 +167,32 @@ def recordsIn(jobs: Sequence[Job]) -> int:
     The number of records that jobs append.
     """
     return sum(len(job.blobs) for job in jobs if isinstance(job, LMDBAppendJob))
+
+
+def free(environment: Environment, jobs: Sequence[Job]) -> bool:
+    """
+    Whether jobs make the database no larger, apart from what deletions leave behind. Of a change,
+    that is known only here: it may set values in the place of others that are as long.
+    """
+    with environment.reading() as txn:
+        for job in jobs:
+            if isinstance(job, ChangeJob) and not job.frees:
+                job.frees = all(
+                    value is None or _lengthOf(txn, stateKey(job.space, key)) >= len(value)
+                    for key, value in job.changes.items()
+                )
+    return all(job.frees for job in jobs)
+
+
+def _lengthOf(txn: lmdb.Transaction[bytes], key: bytes) -> int:
+    """
+    How long a value is; -1 if it is not there.
+    """
+    raw = txn.get(key)
+    try:
+        return -1 if raw is None else len(unwrap(raw, key).value)
+    except Damaged:
+        return -1
 
 
 class CreateJob(Job):

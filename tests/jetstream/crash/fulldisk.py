@@ -35,6 +35,7 @@ def main(directory: Path) -> None:
     ballast.write_bytes(b"b" * (2 << 20))
     place = Place(directory / "store")
     place.ask("STREAM.CREATE.L", name="L", subjects=["L.>"])
+    place.ask("STREAM.CREATE.T", name="T", sources=[{"name": "L"}])
     stored = [each["seq"] for each in _published(place, 3)]
     assert stored == [1, 2, 3]
     fill(directory / "filler")
@@ -49,6 +50,9 @@ def main(directory: Path) -> None:
     assert all("no space is left" in each["description"] for each in refused), refused
     assert sorted(contentsOf(place, "L")) == stored
     assert place.ask("STREAM.INFO.L")["state"]["messages"] == len(stored)
+    assert contentsOf(place, "T")
+    purged = place.ask("STREAM.PURGE.T")
+    assert purged.get("success"), purged
     (directory / "filler").unlink()
     ballast.unlink()
     for _ in range(100):

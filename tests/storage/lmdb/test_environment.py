@@ -49,15 +49,15 @@ def test_reused(filled: Environment) -> None:
     """When the disk is full, what is deleted makes room; not before LMDB may write there."""
     weight = LARGEST_STEP
     with pytest.raises(OSError, match="no space"):
-        filled.prepareNext(weight, frees=False)
+        filled.prepareNext(weight, lambda: False)
     weight = 20 * len(VALUE)
     length = filled.path.stat().st_size
-    assert filled.prepareNext(weight, frees=True)
+    assert filled.prepareNext(weight, lambda: True)
     put(filled, range(100), None)
-    assert not filled.prepareNext(2 * weight, frees=False)
+    assert not filled.prepareNext(2 * weight, lambda: False)
     put(filled, range(1), b"")
     for start in range(0, 60, 20):
-        assert filled.prepareNext(weight, frees=False)
+        assert filled.prepareNext(weight, lambda: False)
         put(filled, range(start, start + 20))
     assert filled.path.stat().st_size == length
     filled.close()
@@ -67,15 +67,15 @@ def test_doesNotFit(filled: Environment, monkeypatch: pytest.MonkeyPatch) -> Non
     """What does not fit into the file is refused before it is written; the map is as it was when
     the file can be made longer again."""
     length = filled.path.stat().st_size
-    assert filled.prepareNext(LARGEST_STEP, frees=True)
+    assert filled.prepareNext(LARGEST_STEP, lambda: True)
     assert str(filled.full) == "[Errno 28] no space"
     with pytest.raises(lmdb.MapFullError):
         put(filled, range(1000, 2000))
     assert filled.path.stat().st_size == length
-    assert filled.prepareNext(0, frees=True)
+    assert filled.prepareNext(0, lambda: True)
     put(filled, range(10), None)
     monkeypatch.undo()
-    assert filled.prepareNext(0, frees=False)
+    assert filled.prepareNext(0, lambda: False)
     assert filled.full is None
     filled.prepare(1000 * len(VALUE))
     put(filled, range(1000, 2000))
@@ -84,27 +84,27 @@ def test_doesNotFit(filled: Environment, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_reserve(filled: Environment) -> None:
     """What brings something leaves room for what deletes."""
-    assert filled.prepareNext(LARGEST_STEP, frees=True)
+    assert filled.prepareNext(LARGEST_STEP, lambda: True)
     put(filled, range(50), None)
     put(filled, range(1), b"")
     key = 100
     with pytest.raises(OSError, match="no space"):
-        while filled.prepareNext(len(VALUE), frees=False):
+        while filled.prepareNext(len(VALUE), lambda: False):
             put(filled, range(key, key + 1))
             key += 1
     assert key > 150
     for key in range(50, 60):
-        assert filled.prepareNext(0, frees=True)
+        assert filled.prepareNext(0, lambda: True)
         put(filled, range(key, key + 1), None)
     filled.close()
 
 
 def test_promise(filled: Environment) -> None:
     """What is free between other pages is not promised to anything."""
-    assert filled.prepareNext(0, frees=True)
+    assert filled.prepareNext(0, lambda: True)
     put(filled, range(100), None)
     put(filled, range(1), b"")
-    assert filled.prepareNext(50 * len(VALUE), frees=False)
+    assert filled.prepareNext(50 * len(VALUE), lambda: False)
     assert not filled.promise(50 * len(VALUE))
     assert filled.promise(0)
     filled.close()

@@ -418,7 +418,7 @@ def test_syncFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     store.watch(recorder)
 
-    def full(weight: int, frees: bool) -> bool:
+    def full(weight: int, frees: object) -> bool:
         raise OSError(errno.ENOSPC, "no space")
 
     with monkeypatch.context() as context:
