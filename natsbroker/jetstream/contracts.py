@@ -242,10 +242,9 @@ class ExpiringStream(DirectStream, Protocol):
         The oldest message.
         """
 
-    def enforce(self) -> Deferred[None]:
-        """
-        Remove what is beyond the limits.
-        """
+    @property
+    def upkeep(self) -> Any:
+        """What is done again if it fails."""
 
     def discardBefore(self, sequence: int) -> Deferred[None]:
         """
@@ -337,6 +336,10 @@ class PublishedStream(Protocol):
     def sources(self) -> Any:
         """How far its sources were read."""
 
+    @property
+    def upkeep(self) -> Any:
+        """What is done again if it fails."""
+
     def written(self) -> Deferred[Any]:
         """Wait until what was given to the log is durable, or could not be stored."""
 
@@ -370,9 +373,10 @@ class PublishedStream(Protocol):
         """
 
     def remove(self, sequences: Collection[int]) -> Deferred[Any]:
-        """
-        Remove single messages.
-        """
+        """Remove single messages."""
+
+    def drop(self, sequences: Collection[int]) -> None:
+        """Remove single messages, again if need be."""
 
     def quiet(self) -> Deferred[None]:
         """
@@ -385,9 +389,7 @@ class PublishedStream(Protocol):
         """
 
     def rollUp(self, first: int, rollups: Sequence[tuple[bytes, int]]) -> Deferred[None]:
-        """
-        Remove what messages replace.
-        """
+        """Remove what messages replace."""
 
 
 class ReadingStream(PublishedStream, Protocol):
@@ -417,6 +419,30 @@ class ReadingStream(PublishedStream, Protocol):
     def caughtUp(self) -> None:
         """
         The mirror has what its origin has.
+        """
+
+
+class KeptStream(ExpiringStream, Protocol):
+    """
+    A stream with limits.
+    """
+
+    @property
+    def account(self) -> StreamAccount:
+        """Whose stream it is."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, as nats-server counts them."""
+
+    def sizeOf(self, subject: bytes, headers: bytes, payload: bytes) -> int:
+        """
+        The size of one message.
+        """
+
+    def change(self, change: Deferred[Any]) -> Deferred[Any]:
+        """
+        Note that messages are being deleted.
         """
 
 

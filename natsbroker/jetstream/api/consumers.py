@@ -129,6 +129,8 @@ async def _create(
     if consumerConfigJSON(config) != consumerConfigJSON(consumer.config):
         filters = consumer.filters
         await consumer.update(config)
+        if consumer.filters != filters:
+            consumer.core.passOver()
         await _store(account, consumer)
         if consumer.filters != filters:
             await stream.interestLost()
@@ -223,6 +225,8 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
     except ResetRefused as refused:
         raise errors.CONSUMER_INVALID_RESET(err=refused) from refused
     if asked is not None:
+        consumer.core.passOver()
+        await _store(account, consumer)
         account.run(stream.interestLost())
     result = {**await shownConsumer(consumer), **consumer.begun, "reset_seq": sequence}
     return HeadedResult(result, headers) if headers else result

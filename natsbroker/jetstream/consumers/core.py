@@ -73,6 +73,8 @@ class ConsumerCore:
         crash must not lead to more deliveries than C{maxDeliver}.
     @ivar unsent: of the pending messages, those whose deliveries are recorded before they are sent
         and of which no delivery has been sent yet.
+    @ivar passedOver: the sequence up to which it may have left messages out: it has other filters
+        since, or has gone on further ahead.
     @ivar isPaused: whether nothing is delivered now.
     @ivar isServing: whether the consumer has started and not ended.
     @ivar lastDelivered: when the last message was delivered, in nanoseconds since 1970, or 0.
@@ -100,6 +102,7 @@ class ConsumerCore:
         key = stateKey(stream.name, name)
         self.writer = StateWriter(states, key, self._encoded, self.account.deadlines)
         self.unsent: set[int] = set()
+        self.passedOver = 0
         self.isPaused = False
         self.isServing = False
         self.lastDelivered = 0
@@ -137,6 +140,12 @@ class ConsumerCore:
         Whether new messages wait until some that are delivered are acknowledged.
         """
         return 0 < self.maxPending <= len(self.pending.entries)
+
+    def passOver(self) -> None:
+        """
+        What was not settled up to here was not all delivered.
+        """
+        self.passedOver = max(self.passedOver, self.pending.deliveredStream)
 
     def settled(self, sequences: Collection[int]) -> None:
         """

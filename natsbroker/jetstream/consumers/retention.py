@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
-from natsbroker.interfaces.records import Record
+from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.contracts import RetainingStream
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.reading import SLICE
@@ -29,25 +30,38 @@ class ConsumerRetention:
 
     def __init__(self, stream: RetainingStream) -> None:
         self._stream = stream
+        self._owed: dict[int, None] = {}
 
-    async def release(self, consumer: object, sequences: Collection[int]) -> None:
+    async def release(self, sequences: Collection[int], consumer: object = None) -> None:
         """
-        Remove those of some messages that no other consumer needs. In a work queue no other one
-        has them.
+        Remove those of some messages that no consumer needs. What cannot be removed because of the
+        store is remembered until it is.
 
-        @param consumer: has settled them.
+        @param consumer: has settled them; in a work queue no other one has them. C{None} for those
+            that lie behind the floor of one: a reset has moved it past them, or they are gone.
         """
-        if self._stream.config.retention is RetentionPolicy.INTEREST:
+        if not self._owed:
+            try:
+                await self._release(sequences, consumer)
+            except StoreError:
+                self._owed.update(dict.fromkeys(sequences))
+                await self._stream.upkeep.carryOut(self._pay)
+        else:
+            self._owed.update(dict.fromkeys(sequences))
+
+    async def _pay(self) -> None:
+        while self._owed:
+            some = list(islice(self._owed, SLICE))
+            await self._release(some, None)
+            for each in some:
+                del self._owed[each]
+
+    async def _release(self, sequences: Collection[int], consumer: object) -> None:
+        isShared = self._stream.config.retention is RetentionPolicy.INTEREST
+        if isShared or consumer is None:
             await self._releaseUnlessNeeded(sequences, consumer)
         else:
             await self._stream.remove(sequences)
-
-    async def releaseLate(self, sequences: Collection[int]) -> None:
-        """
-        Remove those of some messages that no consumer needs. They are acknowledged, but lie behind
-        the floor of the consumer: a reset has moved it past them, or they are gone already.
-        """
-        await self._releaseUnlessNeeded(sequences, None)
 
     async def _releaseUnlessNeeded(self, sequences: Collection[int], but: object) -> None:
         waiting = deque(sequences)
@@ -79,13 +93,11 @@ class ConsumerRetention:
                 unneeded.append(sequence)
         return unneeded
 
-    def releaseUnneeded(self, last: int) -> Deferred[None]:
+    def releaseUnneeded(self) -> Deferred[None]:
         """
         Remove messages that no consumer needs.
-
-        @param last: only those up to this sequence.
         """
-        return self._releaseWhere(_isUnneeded, last)
+        return self._releaseWhere(_isUnneeded, self._stream.last)
 
     def begin(self) -> Deferred[None]:
         """
@@ -93,6 +105,17 @@ class ConsumerRetention:
         interest. As in nats-server, a message that no consumer wants stays if there are consumers.
         """
         return self._releaseWhere(_isSettled, self._stream.last)
+
+    async def compare(self) -> None:
+        """
+        Remove what consumers have settled, and what an earlier run could not remove. What is ahead
+        of every consumer is needed, also after the last consumer was one in memory.
+        """
+        consumers, last = self._stream.consumers.values(), self._stream.last
+        delivered = max((each.core.pending.deliveredStream for each in consumers), default=0)
+        isShared = self._stream.config.retention is RetentionPolicy.INTEREST
+        isUnneeded = _isUnneeded if isShared else _isConfirmed
+        await self._releaseWhere(isUnneeded, min(delivered, last))
 
     @inlineCallbacks
     def _releaseWhere(
@@ -123,3 +146,13 @@ def _isSettled(record: Record, consumers: ConsumerTable) -> bool:
     if consumers and not consumers.isWanted(record.subject):
         return False
     return _isUnneeded(record, consumers)
+
+
+def _isConfirmed(record: Record, consumers: ConsumerTable) -> bool:
+    """
+    Whether a message of a work queue was settled, and not passed over.
+    """
+    wanting = consumers.wanting(record.subject)
+    return bool(wanting) and not any(
+        each.needs(record.sequence) or record.sequence <= each.core.passedOver for each in wanting
+    )

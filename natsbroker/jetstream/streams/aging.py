@@ -122,4 +122,5 @@ class MessageAging:
 
     def _due(self) -> None:
         self._timer = None
-        self._stream.account.run(self._stream.enforce())
+        upkeep = self._stream.upkeep
+        self._stream.account.run(upkeep.orLater(upkeep.enforce))

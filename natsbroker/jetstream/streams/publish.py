@@ -365,11 +365,11 @@ class StreamPublisher:
 
         @param tail: what the answer has after the sequence.
         """
-        stream, batch = self._stream, self._opened()
+        batch = self._opened()
         place = len(batch.entries)
         sequence = batch.first + place
-        batch.size += stream.sizeOf(subject, headers, payload)
-        if headers and stream.isInFile:
+        batch.size += self._stream.sizeOf(subject, headers, payload)
+        if headers and self._stream.isInFile:
             headers = len(headers).to_bytes(4, "big") + headers
         batch.entries.append((subject, headers, payload, now))
         if reply:
@@ -396,7 +396,7 @@ class StreamPublisher:
             lambda failure: self._refuse(reply, storeFailed(failure)),
         )
         if rollups:
-            self._account.run(self._stream.rollUp(sequence, rollups))
+            self._stream.upkeep.keepTrying(self._stream.rollUp, sequence, rollups)
 
     def _reach(self, origin: ReadMessage, delivery: OriginDelivery) -> bool:
         """
@@ -440,10 +440,10 @@ class StreamPublisher:
             stream.stored(records, isWatched)
         # Some of what is removed may have been stored just now.
         if batch.rollups:
-            rolling = stream.rollUp(batch.first, batch.rollups)
+            rolling = stream.upkeep.carryOut(stream.rollUp, batch.first, batch.rollups)
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
         if batch.unwanted:
-            self._account.run(stream.remove([batch.first + each for each in batch.unwanted]))
+            stream.drop([batch.first + each for each in batch.unwanted])
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
         if not self._stream.config.no_ack:

@@ -23,7 +23,7 @@ from natsbroker.jetstream.model.configjson import (
     STREAM_CONFIG,
     consumerConfigJSON,
 )
-from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StorageType, StreamConfig
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.stream import (
     Stream,
@@ -130,6 +130,8 @@ def consumerValue(consumer: Consumer) -> bytes:
         "created": consumer.created,
         "config": consumerConfigJSON(consumer.config),
     }
+    if consumer.core.passedOver:
+        value["passed_over"] = consumer.core.passedOver
     return json.dumps(value).encode()
 
 
@@ -144,11 +146,27 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
         consumer.stop("deleted")
         changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
     del account.streams[stream.name]
+    drop = partial(_drop, account, stream, changes)
+    try:
+        await drop()
+    except StoreError:
+        account.run(stream.upkeep.retry.untilDone(drop))
+        raise
+    if account.cluster is not None:
+        await account.cluster.forgotten(stream.name)
+
+
+async def _drop(
+    account: JetStreamAccount, stream: Stream, changes: dict[bytes, bytes | None]
+) -> None:
+    """
+    Drop a stream and what is kept of it, unless there is another one of its name.
+    """
+    if stream.name in account.streams or stream.name in account.opening:
+        return
     await stream.states.change(changes)
     store = account.files if stream.isInFile else account.memory
     await store.drop(logName(account.name, stream.name))
-    if account.cluster is not None:
-        await account.cluster.forgotten(stream.name)
 
 
 def _keysOf(stream: str) -> tuple[bytes, ...]:
@@ -176,8 +194,8 @@ async def recover(account: JetStreamAccount) -> None:
             isWhole = False
     for stream in list(account.streams.values()):
         await _guarded(account, stream, stream.configured(stream.config))
-        if isWhole and stream.config.retention is RetentionPolicy.INTEREST:
-            account.run(_releaseSettled(stream))
+        if isWhole:
+            stream.compare()
 
 
 async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
@@ -271,8 +289,7 @@ async def takeStream(
         abandonStream(stream)
         del account.streams[config.name]
         raise
-    if config.retention is RetentionPolicy.INTEREST:
-        account.run(_releaseSettled(stream))
+    stream.compare()
     return stream
 
 
@@ -314,16 +331,6 @@ def abandonStream(stream: Stream) -> None:
     for consumer in list(stream.consumers.values()):
         consumer.stop("leadership")
         consumer.core.writer.stop()
-
-
-async def _releaseSettled(stream: Stream) -> None:
-    """
-    Remove messages with interest retention whose last settlement is durable and whose removal is
-    not. What is ahead of every consumer is needed, also after the last consumer was one in memory.
-    """
-    consumers = stream.consumers.values()
-    delivered = max((each.core.pending.deliveredStream for each in consumers), default=0)
-    await stream.releaseUnneeded(min(delivered, stream.last))
 
 
 async def _dropUnfinished(account: JetStreamAccount, isWhole: bool) -> None:
@@ -372,6 +379,7 @@ async def _recoverConsumer(
         return True
     state = values.get(consumerKeys(stream.name, name)[1])
     consumer = Consumer(stream, name, config, found["created"], state)
+    consumer.core.passedOver = found.get("passed_over", 0)
     stream.consumers.add(consumer)
     await _guarded(account, stream, consumer.start())
     return True

@@ -22,7 +22,6 @@ from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.schedules.scheduler import MessageScheduler
 from natsbroker.jetstream.statecopies import CopiedStates
-from natsbroker.jetstream.streams.aging import MessageAging
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.intake import StreamIntake
@@ -30,6 +29,7 @@ from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
 from natsbroker.jetstream.streams.sourcepositions import SourcePositions
 from natsbroker.jetstream.streams.storageuse import retentionOf
+from natsbroker.jetstream.streams.upkeep import StreamUpkeep
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.wire.text import encoded
 
@@ -90,6 +90,11 @@ def consumerKeys(stream: str, consumer: str) -> tuple[bytes, bytes]:
     return keyOf(b"consumer", stream, consumer), stateKey(stream, consumer)
 
 
+def _passed(result: Any, then: Callable[[], object]) -> Any:
+    then()
+    return result
+
+
 class Stream(StreamRecords):
     """
     @ivar account: whose stream it is.
@@ -122,7 +127,7 @@ class Stream(StreamRecords):
         self._subscriptions: list[ISubscription] = []
         self._changing = 0
         self._quiet: list[Deferred[None]] = []
-        self._aging = MessageAging(self)
+        self.upkeep = StreamUpkeep(self)
         self._retaining = ConsumerRetention(self)
 
     @property
@@ -159,11 +164,11 @@ class Stream(StreamRecords):
         if previous.mirror != config.mirror:
             self.publisher.forget()
         self.intake.configured(config)
-        self._aging.stop()
-        enforced = self._watch(config).addCallback(lambda _: self.enforce())
+        enforced = self._watch(config).addCallback(lambda _: self.upkeep.configured())
         isInterest = config.retention is RetentionPolicy.INTEREST
         if isInterest and previous.retention is not config.retention:
-            enforced.addCallback(lambda _: self._retaining.begin())
+            begin = self._retaining.begin
+            enforced.addCallback(lambda _: ensureDeferred(self.upkeep.orLater(begin)))
         return enforced
 
     @inlineCallbacks
@@ -235,7 +240,7 @@ class Stream(StreamRecords):
                 each.close()
         self.publisher.close()
         self.sources.close()
-        self._aging.stop()
+        self.upkeep.close()
 
     # Changes.
 
@@ -254,10 +259,7 @@ class Stream(StreamRecords):
             for watcher in self.watchers:
                 watcher(records)
             self.consumers.stored(records)
-        if 0 < self.config.max_bytes < self.size:
-            self.account.run(self.change(self._shrink()))
-        if self.config.max_age > 0 and not self._aging.isBusy:
-            self.account.run(self._aging.enforce())
+        self.upkeep.stored()
         self.evicted()
 
     def evicted(self, isPurge: bool = False) -> None:
@@ -336,33 +338,6 @@ class Stream(StreamRecords):
         return waiting
 
     @inlineCallbacks
-    def enforce(self) -> Generator[Deferred[Any], Any, None]:
-        """
-        Remove what is beyond C{max_bytes} or older than C{max_age}.
-        """
-        if 0 < self.config.max_bytes < self.size:
-            yield self._shrink()
-        if self.config.max_age > 0 and self.log.bounds().count:
-            yield self._aging.enforce()
-
-    @inlineCallbacks
-    def _shrink(self) -> Generator[Deferred[Any], Any, None]:
-        excess, keep = self.size - self.config.max_bytes, 0
-        sequence = max(self.first, 1)
-        while excess > 0:
-            found = yield self.read((), sequence, 64)
-            if not found.records:
-                break
-            for record in found.records:
-                keep = record.sequence + 1
-                excess -= self.sizeOf(record.subject, record.headers, record.payload)
-                if excess <= 0:
-                    break
-            sequence = keep
-        if keep:
-            yield self.discardBefore(keep)
-
-    @inlineCallbacks
     def discardBefore(
         self, sequence: int, isPurge: bool = False
     ) -> Generator[Deferred[Any], Any, None]:
@@ -406,6 +381,12 @@ class Stream(StreamRecords):
         self.consumers.removed(sequences, 0, isPurge)
         self.evicted()
         return cast(int, removed)
+
+    def drop(self, sequences: Collection[int]) -> None:
+        """
+        Remove single messages, again and again until the store has done it.
+        """
+        self.upkeep.keepTrying(self.remove, sequences)
 
     @inlineCallbacks
     def purge(
@@ -459,7 +440,7 @@ class Stream(StreamRecords):
         other consumer needs them.
         """
         if self.config.retention is not RetentionPolicy.LIMITS:
-            self.account.run(self._retaining.release(consumer, sequences))
+            self.account.run(self._retaining.release(sequences, consumer))
 
     def settledLate(self, sequences: Collection[int]) -> None:
         """
@@ -467,38 +448,43 @@ class Stream(StreamRecords):
         retention they go when no consumer needs them.
         """
         if self.config.retention is not RetentionPolicy.LIMITS:
-            self.account.run(self._retaining.releaseLate(sequences))
+            self.account.run(self._retaining.release(sequences))
 
     def consumerEnded(self, consumer: Consumer) -> None:
         """
         A consumer was inactive for too long, and has stopped.
         """
-        self.account.run(self._forget(consumer))
-
-    async def _forget(self, consumer: Consumer) -> None:
-        await self.deleteConsumer(consumer)
-        consumer.core.advise("DELETED", "consumer_action", action="delete")
+        deleting = ensureDeferred(self.deleteConsumer(consumer))
+        advise = consumer.core.advise
+        deleting.addBoth(_passed, lambda: advise("DELETED", "consumer_action", action="delete"))
+        self.account.run(deleting)
 
     async def deleteConsumer(self, consumer: Consumer) -> None:
         """
         Delete a consumer that has stopped.
         """
         self.consumers.remove(consumer)
-        await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer.name)))
-        await self.interestLost()
+        await self.upkeep.orLater(self._forget, consumer.name)
+
+    async def _forget(self, consumer: str) -> None:
+        """
+        Delete what is kept of a consumer, unless there is another one of its name.
+        """
+        if not (self.isDeleted or consumer in self.consumers):
+            await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer)))
+            await self.interestLost()
 
     async def interestLost(self) -> None:
         """
         A consumer is deleted, is reset or has other filters. With interest retention, messages that
         only it needed go.
         """
-        if self.config.retention is RetentionPolicy.INTEREST and not self.isDeleted:
-            await self.releaseUnneeded(self.last)
+        if self.config.retention is RetentionPolicy.INTEREST:
+            await self.upkeep.orLater(self._retaining.releaseUnneeded)
 
-    def releaseUnneeded(self, last: int) -> Deferred[None]:
+    def compare(self) -> None:
         """
-        Remove messages that no consumer needs.
-
-        @param last: only those up to this sequence.
+        Remove, after a start, what consumers have settled and the stream still has.
         """
-        return self._retaining.releaseUnneeded(last)
+        if self.config.retention is not RetentionPolicy.LIMITS:
+            self.upkeep.keepTrying(self._retaining.compare)

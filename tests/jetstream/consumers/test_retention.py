@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from twisted.internet.defer import ensureDeferred
 
 from natsbroker.jetstream.consumers import retention
 from natsbroker.jetstream.consumers.retention import ConsumerRetention
@@ -103,20 +104,18 @@ def test_limitOfOneTurn(monkeypatch: pytest.MonkeyPatch) -> None:
             isHolding=False,
         )
         stream.consumers.add(consumer)
-    _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(stream.last))
+    _, busiest = stage.busiest(stream, lambda: ensureDeferred(stream.interestLost()))
     assert stream.first == 61
     assert 0 < busiest <= 3
 
 
 def test_noConsumers() -> None:
-    """Without consumers nothing is looked at, up to the sequence that is given."""
+    """Without consumers nothing is looked at."""
     stage = Stage()
     stream = stage.stream(retention=RetentionPolicy.INTEREST)
     stage.wait(stream.log.append([(b"s.a", b"", b"x", 0)] * 90))
-    stage.wait(stream.releaseUnneeded(0))
-    assert (stream.first, stream.messages) == (1, 90)
-    _, busiest = stage.busiest(stream, lambda: stream.releaseUnneeded(80))
-    assert (stream.first, stream.messages) == (81, 10)
+    _, busiest = stage.busiest(stream, lambda: ensureDeferred(stream.interestLost()))
+    assert (stream.first, stream.messages) == (91, 0)
     assert busiest == 0
 
 

@@ -1,0 +1,138 @@
+"""
+What a stream removes by its limits, and what is done again when its store could not do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks, succeed
+
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.contracts import KeptStream
+from natsbroker.jetstream.streams.aging import MessageAging
+from natsbroker.storage.retrying import StoreRetry
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+T = TypeVar("T")
+
+_PIECE = 64
+
+
+class StreamUpkeep:
+    """
+    Nothing that a stream must do is forgotten because its store fails: it is done when the store
+    works again. What a restart interrupts is found again when the stream is served next.
+
+    @ivar retry: waits for the store.
+    """
+
+    def __init__(self, stream: KeptStream) -> None:
+        account = stream.account
+        store = account.files if stream.isInFile else account.memory
+        self._stream = stream
+        self._aging = MessageAging(stream)
+        self.retry = StoreRetry(store, account.deadlines)
+        self._carried: set[Callable[[], Awaitable[Any]]] = set()
+        self._isClosed = False
+
+    def close(self) -> None:
+        """
+        Begin nothing any more.
+        """
+        self._isClosed = True
+        self._aging.stop()
+
+    # Again and again.
+
+    def carryOut(self, attempt: Callable[..., Awaitable[Any]], *args: Any) -> Deferred[Any]:
+        """
+        Do something, again if need be, until the store has done it.
+
+        @return: fires then, or at once if this is being done already; fails if the stream is closed
+            before.
+        """
+        if args:
+            attempt = partial(attempt, *args)
+        if attempt in self._carried:
+            return succeed(None)
+        self._carried.add(attempt)
+        doing = ensureDeferred(self.retry.untilDone(attempt, lambda: not self._isClosed))
+        return doing.addBoth(self._ended, attempt)
+
+    def _ended(self, result: Any, attempt: Callable[[], Awaitable[Any]]) -> Any:
+        self._carried.discard(attempt)
+        return result
+
+    def keepTrying(self, attempt: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """
+        As L{carryOut}, for what nobody waits for.
+        """
+        self._stream.account.run(self.carryOut(attempt, *args))
+
+    async def orLater(self, attempt: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """
+        Do something now. If that fails because of the store, it is done later as well.
+
+        @raise StoreError: for those who wait for it.
+        """
+        try:
+            return await attempt(*args)
+        except StoreError:
+            self.keepTrying(attempt, *args)
+            raise
+
+    # Limits.
+
+    def stored(self) -> None:
+        """
+        Messages are durable.
+        """
+        config, run = self._stream.config, self._stream.account.run
+        if 0 < config.max_bytes < self._stream.size:
+            run(self.orLater(self._shrink))
+        if config.max_age > 0 and not self._aging.isBusy:
+            run(self.orLater(self._aging.enforce))
+
+    def configured(self) -> Deferred[None]:
+        """
+        Enforce the limits of another configuration.
+        """
+        self._aging.stop()
+        return ensureDeferred(self.orLater(self.enforce))
+
+    @inlineCallbacks
+    def enforce(self) -> Generator[Deferred[Any], Any, None]:
+        """
+        Remove what is beyond C{max_bytes} or older than C{max_age}.
+        """
+        stream = self._stream
+        if 0 < stream.config.max_bytes < stream.size:
+            yield self._shrink()
+        if stream.config.max_age > 0 and stream.log.bounds().count:
+            yield self._aging.enforce()
+
+    def _shrink(self) -> Deferred[None]:
+        return self._stream.change(self._discardExcess())
+
+    @inlineCallbacks
+    def _discardExcess(self) -> Generator[Deferred[Any], Any, None]:
+        stream = self._stream
+        excess, keep = stream.size - stream.config.max_bytes, 0
+        sequence = max(stream.first, 1)
+        while excess > 0:
+            found = yield stream.read((), sequence, _PIECE)
+            if not found.records:
+                break
+            for record in found.records:
+                keep = record.sequence + 1
+                excess -= stream.sizeOf(record.subject, record.headers, record.payload)
+                if excess <= 0:
+                    break
+            sequence = keep
+        if keep:
+            yield stream.discardBefore(keep)
