@@ -64,11 +64,13 @@ class StoreRetry:
                 return await attempt()
             except _FINAL:
                 raise
-            except StoreError:
-                if not isWanted():
-                    raise
-            await self._resumption(pause)
-            pause = min(2 * pause, MOST)
+            except StoreError as error:
+                failed = error
+            if isWanted():
+                await self._resumption(pause)
+                pause = min(2 * pause, MOST)
+            if not isWanted():
+                raise failed
 
     def _resumption(self, seconds: float) -> Deferred[None]:
         waiting: Deferred[None] = Deferred(self._forget)

@@ -145,7 +145,8 @@ class ConsumerCore:
         """
         What was not settled up to here was not all delivered.
         """
-        self.passedOver = max(self.passedOver, self.pending.deliveredStream)
+        last = max(self.pending.deliveredStream, self.cursor.position - 1)
+        self.passedOver = max(self.passedOver, last)
 
     def settled(self, sequences: Collection[int]) -> None:
         """

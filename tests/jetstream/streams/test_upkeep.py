@@ -1,0 +1,301 @@
+"""
+What a stream must do, while its store fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred, fail
+
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.jetstream.streams.stream import Stream, consumerKeys
+from natsbroker.storage.memory import MemoryLog, MemoryStates
+from natsbroker.storage.retrying import MOST
+from tests.jetstream.api.support import ApiStage
+from tests.jetstream.streams.test_recovery import restarted
+from tests.jetstream.support import SECOND
+
+REMOVALS = ((MemoryLog, "delete"), (MemoryLog, "discardBefore"))
+WRITES = (*REMOVALS, (MemoryStates, "change"), (MemoryStates, "put"))
+READS = ((MemoryLog, "read"), (MemoryLog, "readMatching"))
+
+
+@contextmanager
+def failing(*methods: tuple[type, str]) -> Iterator[None]:
+    """A store of which some methods fail."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind, name in methods:
+            patch.setattr(kind, name, lambda *_, **__: fail(StoreFailed("the database is away")))
+        yield
+
+
+def staged(consumers: str = "c", **config: Any) -> ApiStage:
+    stage = ApiStage()
+    assert "error" not in stage.make(**config)
+    for name in consumers:
+        consume(stage, name)
+    return stage
+
+
+def consume(stage: ApiStage, name: str, **config: Any) -> None:
+    config = {"durable_name": name, "ack_policy": "explicit", **config}
+    answer = stage.ask(f"CONSUMER.CREATE.S.{name}", {"stream_name": "S", "config": config})
+    assert "error" not in answer
+
+
+def publish(stage: ApiStage, count: int = 5) -> Stream:
+    for number in range(count):
+        stage.publish(b"s.a", b"%d" % number)
+    return stage.jetstream.streams["S"]
+
+
+def acknowledge(stage: ApiStage, name: str = "c", count: int = 100) -> list[bytes]:
+    """Take messages, and acknowledge them."""
+    inbox = stage.inbox(b"_INBOX.pull")
+    body = json.dumps({"batch": count, "no_wait": True}).encode()
+    stage.send(f"$JS.API.CONSUMER.MSG.NEXT.S.{name}".encode(), body, b"_INBOX.pull")
+    stage.settle()
+    found = [each for each in inbox.got if each.reply]
+    for each in found:
+        stage.send(each.reply, b"+ACK")
+    stage.settle()
+    return [each.payload for each in found]
+
+
+def wait(stage: ApiStage) -> None:
+    """Let the longest pause between two attempts pass."""
+    for _ in range(round(2 * MOST)):
+        stage.clock.advance(0.5)
+        stage.settle()
+
+
+@pytest.mark.parametrize("retention", ["workqueue", "interest"])
+@pytest.mark.parametrize("broken", [REMOVALS, WRITES, (*REMOVALS, *READS)], ids=len)
+class TestSettled:
+    """Messages that every consumer has settled."""
+
+    def test_laterRemoved(self, retention: str, broken: Any) -> None:
+        """They are removed when the store can remove again; what was settled since goes too."""
+        stage = staged("ab" if retention == "interest" else "a", retention=retention)
+        stream = publish(stage)
+        consumers = list(stream.consumers)
+        inboxes = [stage.inbox(b"_INBOX.%b" % each.encode()) for each in consumers]
+        for each in consumers:
+            subject = f"$JS.API.CONSUMER.MSG.NEXT.S.{each}".encode()
+            stage.send(subject, b'{"batch":4}', b"_INBOX.%b" % each.encode())
+        stage.settle()
+        with failing(*broken):
+            for half in (slice(0, 2), slice(2, 4)):
+                for inbox in inboxes:
+                    for message in inbox.got[half]:
+                        stage.send(message.reply, b"+ACK")
+                stage.clock.advance(1.0)
+                stage.settle()
+        assert stream.messages == 5
+        wait(stage)
+        assert [each[0] for each in stage.stored(stream)] == [5]
+
+    def test_afterRestart(self, retention: str, broken: Any) -> None:
+        """A broker that starts before that finds them, and no others."""
+        stage = staged("ab" if retention == "interest" else "a", retention=retention)
+        stream = publish(stage)
+        with failing(*REMOVALS):
+            for each in list(stream.consumers):
+                assert len(acknowledge(stage, each, 3)) == 3
+            stage.clock.advance(1.0)
+            stage.settle()
+            restarted(stage)
+            stage.settle()
+            stream = stage.jetstream.streams["S"]
+            assert stream.messages == 5
+        wait(stage)
+        assert [each[0] for each in stage.stored(stream)] == [4, 5]
+        for each in list(stream.consumers):
+            assert acknowledge(stage, each) == [b"3", b"4"]
+        assert stream.messages == 0
+
+
+class TestCompared:
+    """A work queue after a start."""
+
+    def test_pending(self) -> None:
+        """What is pending, not delivered or nobody's stays."""
+        stage = staged("", retention="workqueue")
+        consume(stage, "c", filter_subject="s.a")
+        for subject in (b"s.b", b"s.a", b"s.a", b"s.b", b"s.a"):
+            stage.publish(subject, subject)
+        body = b'{"batch":2,"no_wait":true}'
+        stage.send(b"$JS.API.CONSUMER.MSG.NEXT.S.c", body, b"_INBOX.pull")
+        stage.settle()
+        stage.clock.advance(1)
+        restarted(stage)
+        wait(stage)
+        assert len(stage.stored(stage.jetstream.streams["S"])) == 5
+
+    @pytest.mark.parametrize("isReset", [False, True])
+    def test_passedOver(self, isReset: bool) -> None:
+        """What a consumer has passed over was confirmed by nobody, and stays."""
+        stage = staged("", retention="workqueue")
+        consume(stage, "c", filter_subject="" if isReset else "s.a")
+        for subject in (b"s.b", b"s.a", b"s.b"):
+            stage.publish(subject, subject)
+        if isReset:
+            stage.ask("CONSUMER.RESET.S.c", {"seq": 3})
+        else:
+            acknowledge(stage)
+            consume(stage, "c", filter_subject="s.>")
+        stage.publish(b"s.c", b"s.c")
+        assert acknowledge(stage)[-1] == b"s.c"
+        stage.clock.advance(1)
+        before = stage.stored(stage.jetstream.streams["S"])
+        assert [each[0] for each in before] == ([1, 2] if isReset else [1, 3])
+        restarted(stage)
+        wait(stage)
+        assert stage.stored(stage.jetstream.streams["S"]) == before
+
+    def test_inSlices(self) -> None:
+        """Little is looked at in one turn."""
+        stage = staged("", retention="workqueue")
+        stream = publish(stage, 0)
+        stage.wait(stream.log.append([(b"s.a", b"", b"", 0)] * 5000))
+        consume(stage, "c")
+        with failing(*REMOVALS):
+            while acknowledge(stage, count=1000):
+                pass
+            stage.clock.advance(1)
+            stream = restarted(stage).jetstream.streams["S"]
+            stage.settle()
+        retaining = stream._retaining
+        _, busiest = stage.busiest(stream, lambda: ensureDeferred(retaining.compare()))
+        assert stream.messages == 0
+        assert busiest <= 1000
+
+
+def maxBytes(stage: ApiStage) -> Callable[[], object]:
+    stream = stage.jetstream.streams["S"]
+    stage.publish(b"s.a", b"x" * 200)
+    return lambda: stream.size <= 300
+
+
+def maxAge(stage: ApiStage) -> Callable[[], object]:
+    stream = stage.jetstream.streams["S"]
+    stage.clock.advance(1)
+    stage.settle()
+    return lambda: stream.messages == 0
+
+
+def rollUp(stage: ApiStage) -> Callable[[], object]:
+    stream = stage.jetstream.streams["S"]
+    inbox = stage.inbox(b"_INBOX.rolled")
+    stage.send(b"s.a", b"all", b"_INBOX.rolled", Nats_Rollup="sub")
+    stage.settle()
+    assert not inbox.got
+    return lambda: stream.messages == 1 and len(inbox.got) == 1
+
+
+def lowerLimit(stage: ApiStage) -> Callable[[], object]:
+    stream = stage.jetstream.streams["S"]
+    answer = stage.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"], "max_bytes": 100})
+    assert "error" in answer
+    return lambda: stream.size <= 100
+
+
+def timeToLive(stage: ApiStage) -> Callable[[], object]:
+    stream = stage.jetstream.streams["S"]
+    stage.publish(b"s.b", b"x", Nats_TTL="1")
+    stage.clock.advance(1)
+    stage.settle()
+    return lambda: stream.messages == 5
+
+
+LIMITS: tuple[tuple[Callable[[ApiStage], Callable[[], object]], dict[str, Any]], ...] = (
+    (maxBytes, {"max_bytes": 300}),
+    (maxAge, {"max_age": SECOND}),
+    (rollUp, {"allow_rollup_hdrs": True}),
+    (lowerLimit, {}),
+    (timeToLive, {"allow_msg_ttl": True}),
+)
+
+
+@pytest.mark.parametrize(("do", "config"), LIMITS, ids=lambda each: getattr(each, "__name__", ""))
+def test_limits(do: Callable[[ApiStage], Callable[[], object]], config: dict[str, Any]) -> None:
+    """What limits remove is removed when the store can, though nothing happens meanwhile."""
+    stage = staged("", **config)
+    publish(stage)
+    with failing(*REMOVALS):
+        isDone = do(stage)
+        wait(stage)
+        assert not isDone()
+    wait(stage)
+    assert isDone()
+    assert not stage.jetstream.streams["S"].upkeep._carried
+
+
+class TestDeleted:
+    """Deletions that the store could not keep."""
+
+    def test_consumer(self) -> None:
+        """A consumer is deleted for good, and so is what only it needed."""
+        stage = staged("ab", retention="interest")
+        stream = publish(stage)
+        acknowledge(stage, "a")
+        with failing(*WRITES):
+            assert "error" in stage.ask("CONSUMER.DELETE.S.b")
+        assert stream.messages == 5
+        wait(stage)
+        assert stream.messages == 0
+        assert list(restarted(stage).jetstream.streams["S"].consumers) == ["a"]
+
+    def test_consumerMadeAgain(self) -> None:
+        """One that is made meanwhile stays."""
+        stage = staged("c")
+        with failing(*WRITES):
+            assert "error" in stage.ask("CONSUMER.DELETE.S.c")
+        consume(stage, "c")
+        wait(stage)
+        assert list(restarted(stage).jetstream.streams["S"].consumers) == ["c"]
+
+    def test_inactive(self) -> None:
+        """A consumer that has ended is not there after a restart."""
+        stage = staged("")
+        consume(stage, "c", inactive_threshold=SECOND)
+        with failing(*WRITES):
+            for _ in range(6):
+                stage.clock.advance(1)
+                stage.settle()
+            assert not stage.jetstream.streams["S"].consumers
+        wait(stage)
+        values = stage.wait(stage.jetstream.states.load())
+        assert not set(consumerKeys("S", "c")) & set(values)
+
+    @pytest.mark.parametrize("isMadeAgain", [False, True])
+    def test_stream(self, isMadeAgain: bool) -> None:
+        """A stream is deleted for good, but not one that is made meanwhile."""
+        stage = staged("")
+        publish(stage)
+        with failing(*WRITES):
+            assert "error" in stage.ask("STREAM.DELETE.S")
+        if isMadeAgain:
+            stage.make()
+            publish(stage, 1)
+        wait(stage)
+        streams = restarted(stage).jetstream.streams
+        assert [(name, each.messages) for name, each in streams.items()] == [
+            ("S", 1) for _ in range(isMadeAgain)
+        ]
+
+
+def test_closed() -> None:
+    """A stream that is closed tries nothing any more."""
+    stage = staged(retention="workqueue")
+    stream = publish(stage)
+    with failing(*REMOVALS):
+        acknowledge(stage)
+        stream.close()
+    wait(stage)
+    assert stream.messages == 5
