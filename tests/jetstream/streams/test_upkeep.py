@@ -13,6 +13,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
+from natsbroker.jetstream.streams.reading import SLICE
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
 from natsbroker.storage.memory import MemoryLog, MemoryStates
 from natsbroker.storage.retrying import MOST
@@ -173,7 +174,7 @@ class TestCompared:
         retaining = stream._retaining
         _, busiest = stage.busiest(stream, lambda: ensureDeferred(retaining.compare()))
         assert stream.messages == 0
-        assert busiest <= 1000
+        assert busiest <= SLICE
 
 
 def maxBytes(stage: ApiStage) -> Callable[[], object]:

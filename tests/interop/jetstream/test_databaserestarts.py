@@ -1,0 +1,28 @@
+"""
+A JetStream whose database is restarted under load.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.interop.jetstream.databaserestarts import restartDatabase
+
+pytestmark = pytest.mark.slow
+
+RESTARTS = "NATSBROKER_DATABASE_RESTARTS"
+"""The variable that sets how often the database is restarted."""
+
+
+def test_restarted(tmp_path: Path) -> None:
+    """Nothing that was acknowledged is lost, and nothing that was confirmed comes again, stays in a
+    work queue or an interest stream, or comes to a consumer that is made later. What a stream
+    takes from a source it takes once."""
+    restarts = int(os.environ.get(RESTARTS, "3"))
+    done = restartDatabase(tmp_path, restarts)
+    assert done.problems == []
+    assert all(len(done.stored[name]) > 20 * restarts for name in ("ORIGIN", "QUEUE", "INTEREST"))
+    assert all(done.confirmed.values())
