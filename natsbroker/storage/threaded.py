@@ -62,6 +62,7 @@ class ThreadedStore(Generic[Log]):
         self._logs: MutableMapping[str, Log] = {}
         self._byIdentity: MutableMapping[int, Log] = {}
         self._policies: dict[int, Policy] = {}
+        self._unenforced: dict[Log, None] = {}
         self._closed: StoreError | None = None
         self._closing: list[Deferred[None]] = []
         self._retry = self.retryFirst
@@ -130,11 +131,23 @@ class ThreadedStore(Generic[Log]):
         else:
             self._aging.forget(log)
 
+    def notEnforced(self, log: Log) -> None:
+        """
+        The limits of a log could not be enforced: they are when something can be written again.
+        """
+        self._unenforced[log] = None
+
+    def _enforceAgain(self) -> None:
+        logs, self._unenforced = self._unenforced, {}
+        for log in logs:
+            log.enforce()
+
     # For the thread that writes, called in the reactor's
 
     def _done(self, jobs: Sequence[Job], hasWritten: bool) -> None:
         if hasWritten:
             self.troubles.writesResumed()
+            self._enforceAgain()
         for job in jobs:
             job.fire()
 
@@ -151,20 +164,13 @@ class ThreadedStore(Generic[Log]):
     def _resumed(self) -> None:
         self._retry = self.retryFirst
         self.troubles.writesResumed()
+        self._enforceAgain()
 
     def stopped(self) -> None:
         self._pool.stop()
         closing, self._closing = self._closing, []
         for each in closing:
             each.callback(None)
-
-
-def _notEnforced(failure: Failure) -> None:
-    """
-    Limits were not enforced because nothing can be written; they are when something is again.
-    """
-    if not isinstance(failure.value, StoreError):
-        failure.raiseException()
 
 
 class OwnedLog(StoredLog):
@@ -213,21 +219,29 @@ class OwnedLog(StoredLog):
         self.policy.retention = retention
         self._owner.ageWanted(self, bool(retention.age) and self.closed is None)
         if retention != before:
-            self._enforce(sweep)
+            self.enforce(sweep)
 
-    def _enforce(self, sweep: bool = False) -> None:
+    def enforce(self, sweep: bool = False) -> None:
         """
-        Have the limits enforced. If that fails, they are with the next append.
+        Have the limits enforced.
+
+        @param sweep: whether to look at all subjects; after a failure that is done in any case.
         """
         enforcing = self._askWriter(lambda writer: writer.sweep() if sweep else None)
-        enforcing.addErrback(_notEnforced)
+        enforcing.addErrback(self._notEnforced)
+
+    def _notEnforced(self, failure: Failure) -> None:
+        if not isinstance(failure.value, StoreError):
+            failure.raiseException()
+        if self.closed is None:
+            self._owner.notEnforced(self)
 
     def enforceAge(self) -> None:
         cutoff = self._owner.now() - self.policy.retention.age
         if self._bounds.count and (self._oldest is None or self._oldest < cutoff):
             floor = self.policy.floor
             if floor is None or self._bounds.first < floor:
-                self._enforce()
+                self.enforce()
 
     def hold(self, name: str, floor: int) -> Deferred[None]:
         checkHold(self.policy.holds, name)

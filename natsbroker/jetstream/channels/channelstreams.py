@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -141,8 +142,18 @@ class ChannelStreams:
             changes.update(dict.fromkeys(consumerKeys(stream.name, consumer.name)))
         stream.close()
         account.streams.pop(stream.name, None)
-        account.run(stream.states.change(changes))
+        forget = partial(self._forget, stream, channel.name, changes)
+        account.run(stream.upkeep.retry.untilDone(forget))
         _advise(stream, "DELETED", "delete")
+
+    async def _forget(
+        self, stream: ChannelStream, channel: str, changes: Mapping[bytes, bytes | None]
+    ) -> None:
+        """
+        Delete what is kept about a stream, unless there is another one of its channel.
+        """
+        if channel not in self._streams:
+            await stream.states.change(changes)
 
     # JetStream.
 

@@ -29,7 +29,7 @@ from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
 from natsbroker.jetstream.streams.sourcepositions import SourcePositions
 from natsbroker.jetstream.streams.storageuse import retentionOf
-from natsbroker.jetstream.streams.upkeep import StreamUpkeep
+from natsbroker.jetstream.upkeep import StreamUpkeep
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.wire.text import encoded
 

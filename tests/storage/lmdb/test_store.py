@@ -7,6 +7,7 @@ full disks have files of their own.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -16,8 +17,9 @@ from typing import Any
 import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
-from natsbroker.interfaces.records import StoreLocked, UnknownFormat
+from natsbroker.interfaces.records import Retention, StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
+from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.store import openLMDB, refuseForeign
 from natsbroker.storage.records import crc32c
 from natsbroker.testing.contracts.stores import (
@@ -248,3 +250,29 @@ class UncachedReadersTests(ReadersContract, SynchronousTestCase):
     def makeStore(self) -> Any:
         """An empty store."""
         return self.wait(openLMDB(self.reactor, self.directory / "store", now=self.now))
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_limitsLater(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that could not be enforced are, without an append to their log."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("a"))
+    reactor.wait(log.append([(b"s", b"", b"x", 0)] * 10))
+
+    def refuse(*_: object) -> bool:
+        raise OSError(number, "no")
+
+    recorder = Recorder()
+    store.watch(recorder)
+    with monkeypatch.context() as context:
+        context.setattr(Environment, "prepareNext", refuse)
+        log.retain(Retention(count=3))
+        while not recorder.writing:
+            reactor.turn()
+    reactor.advance(2)
+    while log.bounds().count > 3:
+        store.states("s").put(b"k", b"v").addErrback(lambda failure: failure.trap(StoreFailed))
+        reactor.turn()
+    assert log.bounds().first == 8
+    reactor.wait(store.close())

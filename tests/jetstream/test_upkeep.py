@@ -4,9 +4,11 @@ What a stream must do, while its store fails.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,11 @@ from twisted.internet.defer import ensureDeferred, fail
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.streams.reading import SLICE
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
+from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.memory import MemoryLog, MemoryStates
 from natsbroker.storage.retrying import MOST
 from tests.jetstream.api.support import ApiStage
+from tests.jetstream.crash.place import Place
 from tests.jetstream.streams.test_recovery import restarted
 from tests.jetstream.support import SECOND
 
@@ -289,6 +293,38 @@ class TestDeleted:
         assert [(name, each.messages) for name, each in streams.items()] == [
             ("S", 1) for _ in range(isMadeAgain)
         ]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_onDisk(number: int, tmp_path: Path) -> None:
+    """On disk, what could not be removed is when the store was opened again, or has room."""
+    place = Place(tmp_path / "store")
+    try:
+        place.ask("STREAM.CREATE.S", name="S", subjects=["s"], retention="workqueue")
+        config = {"durable_name": "c", "ack_policy": "explicit"}
+        place.ask("CONSUMER.DURABLE.CREATE.S.c", stream_name="S", config=config)
+        answers: list[object] = []
+        for _ in range(9):
+            place.send(b"s", b"x", answers.append)
+        place.until(lambda: len(answers) == 9)
+        messages = place.fetch("S", "c", 9)
+        stream = place.jetstream.streams["S"]
+
+        def full(*_: object) -> bool:
+            raise OSError(number, "no")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Environment, "prepareNext", full)
+            patch.setattr(Environment, "promise", full)
+            for each in messages:
+                place.send(each.reply, b"+ACK", answers.append)
+            place.until(lambda: bool(place.watcher.writing))
+            assert stream.messages == 9
+        place.pass_(1.5)
+        place.until(lambda: place.watcher.writing[-1] == "resumed")
+        place.until(lambda: not stream.messages)
+    finally:
+        place.close()
 
 
 def test_closed() -> None:
