@@ -213,7 +213,9 @@ def restartDatabase(directory: Path, restarts: int) -> DatabaseRestarts:
             done = DatabaseRestarts(postgres, server)
             asyncio.run(done.run(restarts))
         finally:
-            server.stop()
+            # Without its database, a broker takes long to stop.
+            server.signal("KILL")
+            server.exitStatus()
     finally:
         postgres.remove()
     return done
