@@ -36,9 +36,9 @@ from natsbroker.jetstream.model.requests import (
 )
 from natsbroker.jetstream.model.sourceconsumers import shortHash
 from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+from natsbroker.jetstream.sources.sourcing import IDENTITY
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.recovery import consumerValue, deleteDamagedConsumer
-from natsbroker.jetstream.streams.sourcing import IDENTITY
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
 
 _RANDOM = SystemRandom()

@@ -21,15 +21,15 @@ from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.schedules.scheduler import MessageScheduler
+from natsbroker.jetstream.sources.intake import StreamIntake
+from natsbroker.jetstream.sources.sourcepositions import SourcePositions
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
-from natsbroker.jetstream.streams.intake import StreamIntake
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
-from natsbroker.jetstream.streams.sourcepositions import SourcePositions
 from natsbroker.jetstream.streams.storageuse import retentionOf
-from natsbroker.jetstream.upkeep import StreamUpkeep
+from natsbroker.jetstream.streams.upkeep import StreamUpkeep
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.wire.text import encoded
 

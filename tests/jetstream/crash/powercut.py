@@ -56,6 +56,7 @@ def verify(directory: Path, age: float, known: Known, isLast: bool) -> None:
         known.check(place)
         if isLast:
             known.checkDeliveries(place)
+            known.checkSources(place)
             known.check(place)
     finally:
         place.close()

@@ -359,6 +359,11 @@ class Known:
             place.result(place.jetstream.streams[name].settle())
             if key in _QUEUES and contentsOf(place, name):
                 raise Lost(f"{list(contentsOf(place, name))[:5]} are left behind in the work queue")
+
+    def checkSources(self, place: Place) -> None:
+        """
+        Compare what Q has taken, after L{checkDeliveries}, with what L has.
+        """
         left = contentsOf(place, "L").values() if self.isPrepared else ()
         if missing := {int(each.split()[0]) for each in left} - set(self.places):
             raise Lost(f"Q did not take {sorted(missing)[:5]}")

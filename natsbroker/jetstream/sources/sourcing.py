@@ -12,14 +12,14 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery, sourceHash, sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.sources.origins import OriginReader
+from natsbroker.jetstream.sources.sourcepositions import HEADER, positionKey
 from natsbroker.jetstream.streams.msgheaders import (
     MessageHeaders,
     withoutExpectations,
     withoutHeader,
 )
-from natsbroker.jetstream.streams.origins import OriginReader
 from natsbroker.jetstream.streams.publishanswers import ReadMessage
-from natsbroker.jetstream.streams.sourcepositions import HEADER, positionKey
 
 IDENTITY = b"Nats-Stream-Identity"
 _EMPTY = b"NATS/1.0\r\n\r\n"

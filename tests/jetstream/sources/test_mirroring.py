@@ -14,7 +14,7 @@ from twisted.logger import capturedLogs
 
 from natsbroker.interfaces.records import StoreFull
 from natsbroker.jetstream.model.limits import StorageBounds
-from natsbroker.jetstream.streams.mirroring import MirrorReader
+from natsbroker.jetstream.sources.mirroring import MirrorReader
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.wire.values import Message
 from tests.jetstream.api.support import ApiStage

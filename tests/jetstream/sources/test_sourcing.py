@@ -11,7 +11,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from natsbroker.jetstream.model.sourceconsumers import shortHash
 from natsbroker.jetstream.model.timestamps import formatTime
-from natsbroker.jetstream.streams.sourcing import withSource
+from natsbroker.jetstream.sources.sourcing import withSource
 from natsbroker.jetstream.streams.stream import Stream
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.support import filled

@@ -8,8 +8,8 @@ from typing import Any
 
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
-from natsbroker.jetstream.streams.mirroring import MirrorReader
-from natsbroker.jetstream.streams.sourcing import SourceReader
+from natsbroker.jetstream.sources.mirroring import MirrorReader
+from natsbroker.jetstream.sources.sourcing import SourceReader
 
 AT_ONCE = 16
 """The sources that are read at once."""

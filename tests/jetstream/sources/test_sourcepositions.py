@@ -12,12 +12,12 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
+from natsbroker.jetstream.sources.sourcepositions import LATE
 from natsbroker.jetstream.streams.publishanswers import ReadMessage
-from natsbroker.jetstream.streams.sourcepositions import LATE
 from natsbroker.jetstream.streams.stream import Stream, positionsKey
 from tests.jetstream.api.support import ApiStage
+from tests.jetstream.sources.test_sourcing import settleFor, sourced
 from tests.jetstream.streams.test_recovery import restarted
-from tests.jetstream.streams.test_sourcing import settleFor, sourced
 from tests.jetstream.support import SECOND, filled
 
 

@@ -11,8 +11,8 @@ from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
 from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.sources.origins import OriginReader
 from natsbroker.jetstream.streams.msgheaders import withoutExpectations
-from natsbroker.jetstream.streams.origins import OriginReader
 from natsbroker.jetstream.streams.publishanswers import ReadMessage
 
 _HEADERS = b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"

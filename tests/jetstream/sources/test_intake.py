@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from natsbroker.jetstream.model.streamconfig import External, StreamSource
-from natsbroker.jetstream.streams.intake import AT_ONCE, DELAY, StreamIntake
+from natsbroker.jetstream.sources.intake import AT_ONCE, DELAY, StreamIntake
 from tests.jetstream.api.support import ApiStage
-from tests.jetstream.streams.test_origins import Origin
+from tests.jetstream.sources.test_origins import Origin
 from tests.jetstream.support import SECOND, Stage
 
 
