@@ -436,14 +436,10 @@ class KeptStream(ExpiringStream, Protocol):
         """Bytes, as nats-server counts them."""
 
     def sizeOf(self, subject: bytes, headers: bytes, payload: bytes) -> int:
-        """
-        The size of one message.
-        """
+        """The size of one message."""
 
     def change(self, change: Deferred[Any]) -> Deferred[Any]:
-        """
-        Note that messages are being deleted.
-        """
+        """Note that messages are being deleted."""
 
 
 class RetainingStream(ReadingStream, Protocol):
@@ -452,9 +448,7 @@ class RetainingStream(ReadingStream, Protocol):
     """
 
     def discardBefore(self, sequence: int) -> Deferred[None]:
-        """
-        Remove the messages below a sequence.
-        """
+        """Remove the messages below a sequence."""
 
 
 class SharedAccount(Protocol):
@@ -467,14 +461,10 @@ class SharedAccount(Protocol):
         """The brokers of the cluster; C{None} for a broker that is in none."""
 
     async def refresh(self) -> None:
-        """
-        See which brokers there are.
-        """
+        """See which brokers there are."""
 
     async def configs(self) -> dict[str, StreamConfig]:
-        """
-        The configurations of all streams of the account, of all brokers.
-        """
+        """The configurations of all streams of the account, of all brokers."""
 
     async def lists(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
         """
@@ -485,26 +475,16 @@ class SharedAccount(Protocol):
         """
 
     async def usages(self) -> list[dict[str, Any]]:
-        """
-        What the account uses in each broker.
-        """
+        """What the account uses in each broker."""
 
     async def stepDown(self, stream: Any, placement: Placement | None) -> None:
-        """
-        Have another broker lead a stream.
-        """
+        """Have another broker lead a stream."""
 
     async def forgotten(self, name: str) -> None:
-        """
-        A stream is deleted: another broker may create one of its name.
-        """
+        """A stream is deleted: another broker may create one of its name."""
 
     def elected(self, stream: Any) -> None:
-        """
-        Report that this broker leads a stream.
-        """
+        """Report that this broker leads a stream."""
 
     def consumerElected(self, consumer: Any) -> None:
-        """
-        Report that this broker leads a consumer.
-        """
+        """Report that this broker leads a consumer."""

@@ -32,6 +32,10 @@ LATE = 10.0
 """Seconds after which positions are written that nothing depends on. So much of the stream is read
 when the broker starts again."""
 
+SOON = 0.2
+"""Seconds after which the start of a new source is written, with those of others: a stream may have
+thousands."""
+
 _log = Logger(namespace="natsbroker.jetstream")
 
 
@@ -145,7 +149,7 @@ class SourcePositions:
             found = await self._newestOf(key)
             self._known.setdefault(key, found or SourcePosition(since=self._sinceFor(source)))
             self._isWritten = False
-            self.save()
+            self._saveIn(SOON)
         return self._known[key]
 
     def _sinceFor(self, source: StreamSource) -> int:
@@ -267,8 +271,7 @@ class SourcePositions:
         if origin.key:
             self._known[origin.key] = SourcePosition(origin.sequence, origin.identity)
             self._isWritten = False
-            if self._timer is None:
-                self._timer = self._stream.account.deadlines.after(LATE, self.save)
+            self._saveIn(LATE)
 
     def failed(self, batch: StreamBatch) -> None:
         """
@@ -313,6 +316,12 @@ class SourcePositions:
         self._exposed = {**exposed, **self._exposed}
         if not failure.check(StoreError):
             _log.failure("The positions of sources are not written", failure)
+
+    def _saveIn(self, seconds: float) -> None:
+        deadlines = self._stream.account.deadlines
+        if self._timer is None or self._timer.when > deadlines.now() + seconds:
+            self._stopTimer()
+            self._timer = deadlines.after(seconds, self.save)
 
     def close(self) -> None:
         """

@@ -36,6 +36,7 @@ def main(directory: Path) -> None:
     place = Place(directory / "store")
     place.ask("STREAM.CREATE.L", name="L", subjects=["L.>"])
     place.ask("STREAM.CREATE.T", name="T", sources=[{"name": "L"}])
+    place.pass_(1)
     stored = [each["seq"] for each in _published(place, 3)]
     assert stored == [1, 2, 3]
     fill(directory / "filler")
