@@ -122,8 +122,10 @@ class DatabaseRestarts:
 
     async def _take(self, stream: str, name: str) -> None:
         client = await self._connect()
-        context = client.jetstream(timeout=1)
-        puller = await context.pull_subscribe("", name, stream)
+        context, puller = client.jetstream(timeout=1), None
+        while puller is None:
+            with contextlib.suppress(*_GONE):
+                puller = await context.pull_subscribe("", name, stream)
         while not self._isOver:
             await self._takeSome(puller, name)
         await client.close()

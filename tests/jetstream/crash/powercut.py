@@ -72,7 +72,7 @@ def cutPower(zygote: Zygote, where: Path, seed: str, more: int = 3, careless: st
     @raise Lost: if something is not as it must be.
     """
     random = Random(seed)
-    promises = Known()
+    promises = Known(True)
     disk, before, found, kept = (where / each for each in ("disk", "before", "found", "kept"))
     disk.mkdir()
     cuts = 0

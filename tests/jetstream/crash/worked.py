@@ -23,8 +23,12 @@ STREAMS: dict[str, dict[str, Any]] = {
     "W": {"subjects": ["W.>"], "retention": "workqueue"},
     "K": {"subjects": ["K.>"], "max_msgs_per_subject": 1},
     "B": {"subjects": ["B.>"], "max_bytes": 4000},
+}
+
+SOURCED: dict[str, dict[str, Any]] = {
     "Q": {"retention": "workqueue", "sources": [{"name": "L"}]},
 }
+"""Streams that take what others have, where nothing is damaged: they work by themselves."""
 
 MOST = 2
 """C{max_deliver} of the consumer that seldom acknowledges."""
@@ -34,6 +38,9 @@ CONSUMERS: dict[str, dict[str, Any]] = {
     "L.seldom": {"ack_wait": 10**9, "max_ack_pending": 10000, "max_deliver": MOST},
     "W.worker": {"ack_wait": 10**9, "max_ack_pending": 10000},
     "B.late": {"ack_wait": 10**9, "max_ack_pending": 10000},
+}
+
+SOURCED_CONSUMERS: dict[str, dict[str, Any]] = {
     "Q.worker": {"ack_wait": 10**9, "max_ack_pending": 10000},
 }
 
@@ -64,10 +71,15 @@ class Clients:
     Do one thing after the other, and wait for few of them.
     """
 
-    def __init__(self, place: Place, seed: str, number: int, say: Say) -> None:
+    def __init__(
+        self, place: Place, seed: str, number: int, say: Say, isSourced: bool = False
+    ) -> None:
         """
         @param number: of the first message.
+        @param isSourced: whether there are L{SOURCED} streams.
         """
+        self._streams = {**STREAMS, **(SOURCED if isSourced else {})}
+        self._consumers = {**CONSUMERS, **(SOURCED_CONSUMERS if isSourced else {})}
         self._place = place
         self._random = Random(seed)
         self._number = number
@@ -80,10 +92,10 @@ class Clients:
         Make the streams and consumers that stay.
         """
         place = self._place
-        for name, config in STREAMS.items():
+        for name, config in self._streams.items():
             if name not in place.jetstream.streams:
                 place.ask(f"STREAM.CREATE.{name}", name=name, **config)
-        for key, config in CONSUMERS.items():
+        for key, config in self._consumers.items():
             stream, name = key.split(".")
             if name not in place.jetstream.streams[stream].consumers:
                 config = {"durable_name": name, "ack_policy": "explicit", **config}
@@ -131,7 +143,7 @@ class Clients:
             self._place.settle()
 
     def _take(self) -> None:
-        key = self._random.choice(list(CONSUMERS))
+        key = self._random.choice(list(self._consumers))
         share = 0.2 if key == "L.seldom" else 0.8
         batch = self._random.choice((1, 10, 40))
         stream, name = key.split(".")
@@ -185,7 +197,7 @@ def work(directory: Path, seed: str, number: int, steps: int, say: Say) -> None:
     What a process does.
     """
     place = Place(directory, number)
-    clients = Clients(place, seed, number, say)
+    clients = Clients(place, seed, number, say, True)
     clients.prepare()
     for _ in range(steps):
         clients.step()
@@ -208,14 +220,19 @@ class Known:
     @ivar texts: what a stream or consumer may be described by; empty if it may not exist.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, isSourced: bool = False) -> None:
+        """
+        @param isSourced: as for L{Clients}.
+        """
         self.isPrepared = False
-        self.stored: dict[str, dict[int, int]] = {name: {} for name in STREAMS}
-        self.received: dict[str, Counter[int]] = {key: Counter() for key in CONSUMERS}
+        self._streams = [*STREAMS, *(SOURCED if isSourced else ())]
+        self._consumers = [*CONSUMERS, *(SOURCED_CONSUMERS if isSourced else ())]
+        self.stored: dict[str, dict[int, int]] = {name: {} for name in self._streams}
+        self.received: dict[str, Counter[int]] = {key: Counter() for key in self._consumers}
         self.certain: set[int] = set()
         self._now: Counter[int] = Counter()
-        self.acked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
-        self.mayBeAcked: dict[str, set[int]] = {key: set() for key in CONSUMERS}
+        self.acked: dict[str, set[int]] = {key: set() for key in self._consumers}
+        self.mayBeAcked: dict[str, set[int]] = {key: set() for key in self._consumers}
         self.deleted: set[int] = set()
         self.places: dict[int, int] = {}
         self.texts: dict[str, set[str]] = {}
@@ -277,11 +294,11 @@ class Known:
         @raise Lost: if something promised is not there.
         """
         streams = place.jetstream.streams
-        for name in STREAMS if self.isPrepared else ():
+        for name in self._streams if self.isPrepared else ():
             if name not in streams:
                 raise Lost(f"the stream {name} is forgotten")
             self._checkMessages(place, name)
-        for key in CONSUMERS if self.isPrepared else ():
+        for key in self._consumers if self.isPrepared else ():
             self._checkConsumer(place, key)
         for key, texts in self.texts.items():
             name, _, consumer = key.partition(".")
@@ -339,7 +356,7 @@ class Known:
         Take everything from the consumers: each message comes that was not acknowledged.
         """
         self._now.clear()
-        for key in CONSUMERS if self.isPrepared else ():
+        for key in self._consumers if self.isPrepared else ():
             name, consumer = key.split(".")
             came: Counter[int] = Counter()
             for _ in range(3):
