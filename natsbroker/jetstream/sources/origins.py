@@ -252,19 +252,22 @@ class OriginReader:
 
     def guarded(self, storing: Deferred[Any]) -> Deferred[Any]:
         """
-        Begin again if something cannot be stored.
+        Begin again if something cannot be stored. It is the store that has to be waited for, and
+        not the origin.
         """
         return storing.addErrback(self._notStored)
 
     def _notStored(self, failure: Failure) -> None:
-        if not failure.check(StoreError):
-            _log.failure(
-                "Reading for stream {name} from {origin} failed",
-                failure,
-                name=self.stream.name,
-                origin=self.source.name,
-            )
         self.sequence = 0
+        if failure.check(StoreError):
+            self._schedule(PAUSE)
+            return
+        _log.failure(
+            "Reading for stream {name} from {origin} failed",
+            failure,
+            name=self.stream.name,
+            origin=self.source.name,
+        )
         self.failed()
 
     # The request.

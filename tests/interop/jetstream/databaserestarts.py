@@ -155,10 +155,12 @@ class DatabaseRestarts:
     async def _drain(self, context: Any) -> None:
         for stream, name in _CONSUMERS:
             puller = await context.pull_subscribe("", name, stream)
-            deadline = time.monotonic() + 2 * PATIENCE
+            deadline = time.monotonic() + 4 * PATIENCE
             while not await self._isDrained(context, puller, stream, name):
                 if time.monotonic() > deadline:
-                    self.problems.append(f"{name} does not come to the end")
+                    found = await context.stream_info(stream)
+                    waiting = len(self.seen[name]), found.state, found.sources
+                    self.problems.append(f"{name} does not come to the end: {waiting}")
                     break
         for stream, name in _CONSUMERS:
             origin = "ORIGIN" if stream == "SOURCED" else stream

@@ -126,10 +126,10 @@ def test_nothingLeft(flavour: Flavour, tmp_path: Path) -> None:
             await jetstream.publish("p", b"own")
         while (await jetstream.stream_info("AGED")).state.messages:
             await asyncio.sleep(0.05)
-        for name, source in (("AGAIN", "o.>"), ("OTHER", "o.2")):
+        for name, subject in (("AGAIN", "o.>"), ("OTHER", "o.2")):
             await jetstream.purge_stream(name)
             await jetstream.update_stream(name=name, **config[name])
-            sources = [StreamSource("O", filter_subject=source)]
+            sources = [StreamSource("O", filter_subject=subject)]
             await jetstream.update_stream(name=name, sources=sources, **config[name])
 
     async def after(client: Any, jetstream: Any) -> None:

@@ -384,11 +384,13 @@ def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
     failing.clear()
     assert target(stage).last == 6
     stage.wait(target(stage).remove(range(1, 7)))
-    settleFor(stage, 60)
-    assert target(stage).last == 6
+    stage.publish(b"s.a", b"7")
+    settleFor(stage, 3)
+    assert [each[2] for each in stage.stored(target(stage))] == [b"7"]
+    stage.wait(target(stage).remove([7]))
     restarted(stage)
     settleFor(stage, 30)
-    assert target(stage).last == 6
+    assert target(stage).last == 7
 
 
 def test_failedWrite(monkeypatch: pytest.MonkeyPatch) -> None:
