@@ -25,6 +25,7 @@ from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.connections.poller import SocketPoller
+from natsbroker.connections.turns import Turns
 from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
 from natsbroker.links.services import Links
 from natsbroker.server.composition import BrokerParts, Replacements, withOperators
@@ -183,6 +184,10 @@ class Broker(MultiService):
     def describe(self) -> Mapping[str, Any]:
         return serverIdentity(self.clientContext.info, self.settings.server_tags)
 
+    @property
+    def turns(self) -> Turns:
+        return self._parts.turns
+
     def addFilter(self, account: str, publishFilter: IPublishFilter) -> Callable[[], None]:
         return self.accounts[account].delivery.addFilter(publishFilter)
 
@@ -307,6 +312,7 @@ class Broker(MultiService):
 
     async def _stop(self) -> None:
         self._parts.observers.notify(ShutdownStarted())
+        self.turns.stop()
         await self.listeners.close()
         await self.links.stopListening()
         jetstream = self._parts.services.pop("jetstream", None)

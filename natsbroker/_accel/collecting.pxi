@@ -10,7 +10,9 @@ cdef class Collector:
     cdef bytes subject, reply
     cdef list bodies
     cdef Py_ssize_t header
-    cdef object origin, tag
+    cdef object origin, tag, steps
+    cdef int64_t cost
+    cdef bint isIdle
     cdef object __weakref__
 
     isBatcher = True
@@ -20,6 +22,9 @@ cdef class Collector:
         self.batch = batch
         self.failed = failed
         self.runs = []
+        self.steps = getattr(subscriber, "steps", None)
+        self.cost = 0 if self.steps is None else self.steps.cost
+        self.isIdle = False
 
     def deliver(self, message, tag):
         cdef bytes subject = message.subject
@@ -44,6 +49,12 @@ cdef class Collector:
         object origin,
         object tag,
     ) except -1:
+        cdef Expected expected
+        if self.cost:
+            if not self.runs:
+                self.isIdle = self.steps.isIdle
+            if self.isIdle or (header and not readExpected(body, header, &expected)):
+                self.batch.work += self.cost
         if (
             self.bodies is None or tag is not self.tag or origin is not self.origin
             or header != self.header

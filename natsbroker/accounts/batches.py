@@ -40,11 +40,13 @@ class Batcher:
         self.subscriber = subscriber
         self._batch = batch
         self._failed = failed
+        self._cost: int = getattr(subscriber, "cost", 0)
         self._messages: list[tuple[Message, Any]] = []
 
     def deliver(self, message: Message, tag: Any) -> None:
         if not self._messages:
             self._batch.atEnd(self.flush)
+        self._batch.work += self._cost
         self._messages.append((message, tag))
 
     def subscriptionEnded(self, tag: Any) -> None:

@@ -21,6 +21,8 @@ class Collector:
     @cvar isBatcher: tells the compiled lane that it may deliver here by itself.
     @ivar subscriber: its C{deliverRuns} gets what came, with the tags.
     @ivar batch: at whose end it is called.
+    @ivar steps: those of the subscriber, if it has some: their C{cost} is that of a message with
+        headers, or of each one if they are C{isIdle}. The lane knows headers that cost nothing.
     @ivar failed: called with a sentence while an exception is handled that it raised.
     """
 
@@ -31,8 +33,14 @@ class Collector:
     failed: Callable[[str], None]
     _runs: list[tuple[Run, Any]] = field(default_factory=list, init=False)
 
+    def __post_init__(self) -> None:
+        self.steps: Any = getattr(self.subscriber, "steps", None)
+
     def deliver(self, message: Message, tag: Any) -> None:
         runs = self._runs
+        steps = self.steps
+        if steps is not None and (message.headerLength or steps.isIdle):
+            self.batch.work += steps.cost
         if runs:
             run, last = runs[-1]
             if (

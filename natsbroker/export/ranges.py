@@ -159,9 +159,6 @@ class ExportAnswer:
             columns = await page(self._log, cursor, stop, size)
         return _withoutPrefix(columns, 0 if HEADERS in self._omitted else self._headerPrefix)
 
-    def failed(self) -> None:
-        self._request.refuse(Reason.FAILED)
-
 
 class DigestAnswer:
     """
@@ -237,9 +234,6 @@ class DigestAnswer:
         answer = {"blocks": self._blocks, "next": self._cursor}
         self._request.answer({**answer, "first": bounds.first, "last": bounds.last})
         return True
-
-    def failed(self) -> None:
-        self._request.refuse(Reason.FAILED)
 
 
 def _sizeOf(columns: Columns) -> int:

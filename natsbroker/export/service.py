@@ -17,17 +17,17 @@ there is none. Their user needs the permission for JetStream's own request as we
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.export.budget import Budget, SteppedTask
 from natsbroker.export.holds import HoldTable
 from natsbroker.export.logs import ILogConsumer, ILogDirectory
 from natsbroker.export.ranges import DigestAnswer, ExportAnswer
@@ -39,9 +39,10 @@ from natsbroker.interfaces import (
     IStreamLog,
     ISubscriber,
     ISubscription,
+    ITurns,
 )
 from natsbroker.interfaces.records import StoreError
-from natsbroker.storage.stores import monotonicOf, wallClockOf
+from natsbroker.storage.stores import wallClockOf
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message
@@ -55,6 +56,12 @@ _NAMES = 1000
 
 _LONGEST = 366 * 86400
 """The longest time that a hold may last without being renewed, in seconds."""
+
+MOST = 256
+"""The most exports and digests that may wait."""
+
+MOST_EACH = 32
+"""The most of one connection that may wait."""
 
 
 class _LogRequest(NamedTuple):
@@ -70,12 +77,13 @@ class _LogRequest(NamedTuple):
 class ExportService:
     _bus: IMessageBus
     _reactor: IReactorTime
-    _worked: Callable[[], float] = time.process_time
+    _turns: ITurns
     _now: Callable[[], int] = time.time_ns
     _maxPayload: Callable[[], int] = lambda: 1 << 20
     _catalogue: ILogDirectory | None = field(default=None, init=False)
     _holds: HoldTable | None = field(default=None, init=False)
-    _budget: Budget | None = field(default=None, init=False)
+    _reading: DeferredLock = field(default_factory=DeferredLock, init=False)
+    _counts: Counter[object] = field(default_factory=Counter, init=False)
     _subscriptions: list[ISubscription] = field(default_factory=list, init=False)
     _running: set[Deferred[None]] = field(default_factory=set, init=False)
 
@@ -86,7 +94,6 @@ class ExportService:
         self._holds = HoldTable(catalogue, self._reactor, self._now)
         await self._holds.load()
         self._catalogue = catalogue
-        self._budget = Budget(self._reactor, self._worked)
         pattern = f"{PREFIX}.{catalogue.kind}.*.{catalogue.realm}".encode()
         self._subscriptions = [
             self._bus.serve(pattern, self),
@@ -100,9 +107,6 @@ class ExportService:
             each.cancel()
         for running in list(self._running):
             running.cancel()
-        budget, self._budget = self._budget, None
-        if budget is not None:
-            budget.stop()
         holds, self._holds = self._holds, None
         if holds is not None:
             holds.stop()
@@ -172,16 +176,35 @@ class ExportService:
 
     async def _export(self, asked: _LogRequest) -> None:
         given = asked.log, asked.fields, asked.request
-        self._begun(ExportAnswer(*given, self._maxPayload(), asked.headerPrefix), asked)
+        answer = ExportAnswer(*given, self._maxPayload(), asked.headerPrefix)
+        await self._answer(answer, asked.request.origin)
 
     async def _digest(self, asked: _LogRequest) -> None:
         given = asked.log, asked.fields, asked.request
-        self._begun(DigestAnswer(*given, asked.headerPrefix), asked)
+        await self._answer(DigestAnswer(*given, asked.headerPrefix), asked.request.origin)
 
-    def _begun(self, task: SteppedTask, asked: _LogRequest) -> None:
-        if self._budget is None:
-            raise RuntimeError("the service is not running")
-        self._budget.add(task, asked.request.origin)
+    async def _answer(self, answer: ExportAnswer | DigestAnswer, origin: object) -> None:
+        """
+        Take the steps of an answer, each in a slice. One step at a time reads, so that what is read
+        for others does not fill memory.
+        """
+        counts = self._counts
+        if counts.total() >= MOST or counts[origin] >= MOST_EACH:
+            raise Refusal(Reason.TOO_MANY)
+        counts[origin] += 1
+        try:
+            isDone = False
+            while not isDone:
+                await self._turns.turn()
+                await self._reading.acquire()
+                try:
+                    isDone = await answer.step()
+                finally:
+                    self._reading.release()
+        finally:
+            counts[origin] -= 1
+            if not counts[origin]:
+                del counts[origin]
 
     async def _hold(self, asked: _LogRequest, before: int | None = None) -> None:
         log, hold = self._held(asked)
@@ -218,7 +241,7 @@ class ExportService:
         return asked.log, name
 
     def _run(self, coroutine: Coroutine[Any, Any, None], request: ApiRequest) -> None:
-        running = ensureDeferred(coroutine)
+        running = self._turns.begin(coroutine, request.origin)
         self._running.add(running)
         running.addBoth(self._ran, running, request)
 
@@ -272,8 +295,6 @@ def exportServiceFor(
     """
     @param maxPayload: of the server that C{bus} leads to; by default this broker's.
     """
-    reactor = host.reactor
-    # What jobs take is counted in the processor's time, so that a busy machine does not slow them.
-    worked = time.process_time if reactor.seconds is time.time else monotonicOf(reactor)
+    reactor, turns = host.reactor, host.turns.of(bus.account)
     largest = maxPayload or (lambda: int(host.settings.max_payload))
-    return ExportService(bus, reactor, worked, wallClockOf(reactor), largest)
+    return ExportService(bus, reactor, turns, wallClockOf(reactor), largest)

@@ -77,6 +77,7 @@ from natsbroker.interfaces.services import (
     IReadiness,
     IReloadable,
     IRouterPlugin,
+    ITurns,
 )
 from natsbroker.interfaces.storage import (
     ICountedLog,
@@ -153,6 +154,7 @@ __all__ = [
     "ISubscriber",
     "ISubscription",
     "ITracedSubscriber",
+    "ITurns",
     "IViewableStore",
     "Kind",
     "LeaseCensus",

@@ -31,6 +31,10 @@ class IBrokerHost(Interface):
 
     settings = Attribute("The settings in force, a L{natsbroker.config.model.Settings}.")
 
+    turns = Attribute(
+        "When long work goes on: its C{of}, called with the name of an account, gives an L{ITurns}."
+    )
+
     monitoring = Attribute(
         "The monitoring pages, a L{natsbroker.monitoring.model.MonitoringModel}."
     )
@@ -67,6 +71,43 @@ class IBrokerHost(Interface):
         Register an observer of advisories.
 
         @return: a callable without arguments that removes it.
+        """
+
+
+class ITurns(Interface):
+    """
+    When the long work of an account goes on. The broker has one thread. What may keep it for more
+    than some hundred microseconds is done in slices: of all such work some slices are done each
+    time the reactor comes round, accounts in turn and then connections in turn.
+    """
+
+    isSpent = Attribute("Whether a slice would have to wait.")
+    waiting = Attribute("How many tasks of the account wait.")
+
+    def begin(work: Any, origin: Any = None, isWanted: Any = None) -> Deferred[Any]:
+        """
+        Run a coroutine, and what it awaits, as a task.
+
+        @param origin: of the request, as in L{natsbroker.wire.values.Message}; C{None} for the
+            broker's own work.
+        @param isWanted: called before each slice. If it returns false the task is cancelled.
+        """
+
+    def take(cost: int = 4096) -> Deferred[None]:
+        """
+        Wait for a slice. It begins at once if nobody waits and there is time.
+
+        @param cost: of the slice, in tenths of a microsecond.
+        """
+
+    def turn(cost: int = 4096) -> Deferred[None]:
+        """
+        Wait for a slice in a later turn of the reactor.
+        """
+
+    def spend(cost: int) -> None:
+        """
+        Count work that was more than a slice takes.
         """
 
 

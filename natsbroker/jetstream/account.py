@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from natsbroker.connections.turns import AccountTurns, turnsOn
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.batches.budget import BatchBudget
@@ -47,8 +49,11 @@ _log = Logger(namespace="natsbroker.jetstream")
 
 T = TypeVar("T")
 
-SLICE = 0.003
-"""Seconds of work in steps that are done in one turn of the reactor."""
+SLICE = 0.001
+"""Seconds of work in steps that are done in one slice."""
+
+MOST_REQUESTS = 10_000
+"""The requests of an account that may wait, as in nats-server."""
 
 
 class JetStreamAccount:
@@ -60,6 +65,7 @@ class JetStreamAccount:
     @ivar records: sends stored messages.
     @ivar files: the store of streams in files, and of all configurations and consumer states.
     @ivar memory: the store of streams in memory.
+    @ivar turns: when long work goes on.
     @ivar now: the wall clock, in nanoseconds since 1970.
     @ivar allowance: what the account may use; it may change.
     @ivar configuredLimits: the limits of all accounts together.
@@ -95,6 +101,7 @@ class JetStreamAccount:
         strict: bool = True,
         others: Mapping[str, JetStreamAccount] = MappingProxyType({}),
         batches: BatchBudget | None = None,
+        turns: AccountTurns | None = None,
     ) -> None:
         self.name = name
         self.bus = bus
@@ -102,6 +109,7 @@ class JetStreamAccount:
         self.files = files
         self.memory = memory
         self.deadlines = deadlines
+        self.turns = turns or turnsOn(deadlines.reactor).of(name)
         self.now = now
         self.server = server
         self.domain = domain
@@ -122,6 +130,7 @@ class JetStreamAccount:
         self.subjects = CollisionIndex()
         self.requests = 0
         self.failures = 0
+        self._dropped = 0
         self._random = Random()
         self._interest = SubjectInterest(bus)
         self._running: set[Deferred[Any]] = set()
@@ -203,10 +212,41 @@ class JetStreamAccount:
         """
         Run something that nobody waits for; its failure is logged.
         """
-        running = coroutine if isinstance(coroutine, Deferred) else ensureDeferred(coroutine)
+        # A task of its own: it is not over when the one is that runs now.
+        running = coroutine if isinstance(coroutine, Deferred) else self.turns.begin(coroutine)
         self._running.add(running)
         running.addBoth(self._done, running)
         return running
+
+    def mayAsk(self) -> bool:
+        """
+        Whether a request is taken. Too many wait already if not; an advisory says so once.
+        """
+        if self.turns.waiting < MOST_REQUESTS:
+            self._dropped = 0
+            return True
+        self._dropped += 1
+        if self._dropped == 1:
+            self.deadlines.after(0.0, self._adviseDropped)
+        return False
+
+    def _adviseDropped(self) -> None:
+        dropped, self._dropped = self._dropped, 0
+        fields = {"server": self.server, "dropped": dropped}
+        self.advise("ADVISORY.API.LIMIT_REACHED", "advisory.v1.api_limit_reached", **fields)
+        text = "JetStream API queue limit of account {name} reached, dropping {count} requests"
+        _log.warn(text, name=self.name, count=dropped)
+
+    def serve(
+        self, work: Coroutine[Any, Any, Any], message: Message, isRead: bool
+    ) -> Deferred[Any]:
+        """
+        Do what a request asks for, in the turns of its origin.
+
+        @param isRead: whether it changes nothing: then it ends when nobody waits for the answer.
+        """
+        isWanted = partial(self.bus.hasInterest, message.reply) if isRead else None
+        return self.run(self.turns.begin(work, message.origin, isWanted))
 
     def _done(self, result: object, running: Deferred[Any]) -> None:
         self._running.discard(running)
@@ -296,11 +336,12 @@ class JetStreamAccount:
 
     async def inSteps(self, steps: Steps[T]) -> T:
         """
-        Do some work, in several turns of the reactor if it is long.
+        Do some work, in several slices if it is long.
 
         @raise errors.JetStreamError: if it refuses something, or patterns have too many shapes.
         """
-        begun = self.deadlines.now()
+        worked = self.turns.worked
+        begun = worked()
         while True:
             try:
                 next(steps)
@@ -309,9 +350,9 @@ class JetStreamAccount:
                 return result
             except TooManyShapes as error:
                 raise errors.STREAM_INVALID_CONFIG(err=error) from error
-            if self.deadlines.now() - begun >= SLICE:
-                await self.deadlines.turn()
-                begun = self.deadlines.now()
+            if worked() - begun >= SLICE:
+                await self.turns.turn()
+                begun = worked()
 
     def close(self) -> None:
         """

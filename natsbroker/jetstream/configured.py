@@ -123,6 +123,7 @@ def jetStreamService(
             jetstream.max_batch_size,
             jetstream.max_batch_timeout,
         ),
+        host.turns,
     )
     host.observe(LeavingObserver(service))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
 from natsbroker.jetstream.batches.budget import BatchBudget
@@ -20,6 +21,7 @@ from natsbroker.jetstream.model.streamconfig import Placement, StorageType, Stre
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.steps import Steps
 from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.wire.values import Message
 
 T = TypeVar("T")
 
@@ -44,6 +46,10 @@ class ConsumerAccount(Protocol):
     @property
     def deadlines(self) -> Deadlines:
         """Timers, by a clock that is never set."""
+
+    @property
+    def turns(self) -> AccountTurns:
+        """When long work goes on."""
 
     @property
     def now(self) -> Callable[[], int]:
@@ -90,6 +96,18 @@ class ConsumerAccount(Protocol):
 
         @param queue: counts members of this queue group only; empty for any subscription.
         @return: called to end it.
+        """
+
+    def mayAsk(self) -> bool:
+        """
+        Whether a request is taken. Too many wait already if not; an advisory says so once.
+        """
+
+    def serve(self, work: Coroutine[Any, Any, Any], message: Message, isRead: bool) -> object:
+        """
+        Do what a request asks for, in the turns of its origin.
+
+        @param isRead: whether it changes nothing: then it ends when nobody waits for the answer.
         """
 
     def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
@@ -214,9 +232,12 @@ class DirectStream(ConsumerStream, Protocol):
         The first message at or after a sequence whose subject matches a pattern.
         """
 
-    def tallies(self, filters: Sequence[bytes]) -> Deferred[SubjectTallies]:
+    def eachTally(
+        self, filters: Sequence[bytes], note: Callable[[SubjectTallies], object]
+    ) -> Deferred[None]:
         """
-        The tally of each subject that matches one of the filters.
+        Read the tallies of the subjects that match one of the filters, some at a time, until
+        C{note} returns true.
         """
 
 

@@ -15,6 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from natsbroker.connections.turns import Turns, turnsOn
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IReadiness, IStreamStore
 from natsbroker.jetstream.account import JetStreamAccount
@@ -72,6 +73,7 @@ class JetStreamService(Service):
         locate: Callable[[str], object] = lambda account: None,
         channels: ChannelStreams | None = None,
         batches: BatchLimits = UNSET,
+        turns: Turns | None = None,
     ) -> None:
         """
         @param busOf: the bus of an account.
@@ -96,6 +98,7 @@ class JetStreamService(Service):
         self._strict = strict
         self._now = now
         self._deadlines = Deadlines(reactor, monotonic)
+        self._turns = turns or turnsOn(reactor)
         self._share = share
         self._exporter = exporter
         self._exports: dict[str, ILogConsumer] = {}
@@ -193,6 +196,7 @@ class JetStreamService(Service):
             self._strict,
             self.accounts,
             self._batches,
+            self._turns.of(name),
         )
         account.allowance = allowance
         if leadership is not None:

@@ -33,6 +33,7 @@ from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
+from natsbroker.connections.turns import turnsOn
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
@@ -144,6 +145,7 @@ class BrokerParts:
 
     def _makeAccounts(self) -> None:
         self._batch = hot.FlushBatch(lambda call: self._reactor.callLater(0, call), _log.failure)
+        self.turns = turnsOn(self._reactor, self._batch)
         router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
         self.accounts = AccountRegistry(
             AccountDependencies(self._batch, self._random, self._reactor, describe=self.describe),

@@ -90,6 +90,7 @@ def streamingService(
         monotonic,
         now,
         logConsumers=(pipeline, *logConsumers),
+        turns=host.turns,
     )
 
 

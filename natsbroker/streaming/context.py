@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces import IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channels, InactivityTimers
@@ -76,6 +77,7 @@ class StreamingContext:
         monotonic: Callable[[], float],
         now: Callable[[], int],
         newInbox: Callable[[], bytes],
+        turns: AccountTurns,
     ) -> None:
         self.bus = bus
         self.reactor = reactor
@@ -91,8 +93,8 @@ class StreamingContext:
         self.inactivity = InactivityTimers(self.deadlines, run, self.delete)
         self.channels = Channels(store, settings, self.inactivity.created)
         self.ledger = Ledger(store.states(ledgerSpace(settings.cluster_id)), self.deadlines)
-        self.delivery = ChannelDelivery(bus, self.deadlines, self.ledger, self.traffic, run)
-        self.redelivery = Redelivery(self.delivery, self.deadlines, self.ledger, run)
+        self.delivery = ChannelDelivery(bus, self.deadlines, turns, self.ledger, self.traffic, run)
+        self.redelivery = Redelivery(self.delivery, self.deadlines, turns, self.ledger, run)
 
     async def delete(self, channel: Channel) -> None:
         try:

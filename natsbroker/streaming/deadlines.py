@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from heapq import heapify, heappop, heappush
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
@@ -50,7 +48,7 @@ class Deadlines:
         @param monotonic: seconds, of a clock that nobody sets.
         """
         self.now = monotonic
-        self._reactor = reactor
+        self.reactor = reactor
         self._timer: IDelayedCall | None = None
         self._timerFor = 0.0
         self._heap: list[tuple[float, int, Deadline]] = []
@@ -67,14 +65,6 @@ class Deadlines:
         heappush(self._heap, (when, self._count, deadline))
         self._setTimer()
         return deadline
-
-    def turn(self) -> Deferred[None]:
-        """
-        @return: fires in a later turn of the reactor, so that others are served before.
-        """
-        turn: Deferred[None] = Deferred()
-        self.after(0.0, partial(turn.callback, None))
-        return turn
 
     def cancelled(self) -> None:
         self._cancelled += 1
@@ -107,7 +97,7 @@ class Deadlines:
                 return
             self._timer.cancel()
         self._timerFor = when
-        self._timer = self._reactor.callLater(max(when - self.now(), 0.0), self._passed)
+        self._timer = self.reactor.callLater(max(when - self.now(), 0.0), self._passed)
 
     def _passed(self) -> None:
         self._timer = None

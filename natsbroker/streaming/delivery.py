@@ -16,6 +16,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.deadlines import Deadlines
@@ -57,12 +58,14 @@ class ChannelDelivery:
         self,
         bus: IMessageBus,
         deadlines: Deadlines,
+        turns: AccountTurns,
         ledger: Ledger,
         traffic: TrafficCounters,
         run: Run,
     ) -> None:
         self._bus = bus
         self._deadlines = deadlines
+        self._turns = turns
         self._ledger = ledger
         self._traffic = traffic
         self._run = run
@@ -104,7 +107,7 @@ class ChannelDelivery:
                 if channel.tail.get(group.lastSent + 1) is not None:
                     break
                 if await self._sendPiece(group, channel.last):
-                    await self._deadlines.turn()
+                    await self._turns.turn()
         except StoreError as error:
             why = str(error)
             _log.error("Cannot read channel {name}: {why}", name=channel.name, why=why)

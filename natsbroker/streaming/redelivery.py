@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from twisted.logger import Logger
 
+from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import ChannelDelivery, Run
@@ -29,12 +30,21 @@ HANDOVER = 0.1
 #: Messages that are read from the store at once.
 PIECE = 256
 
+#: Messages that are sent again in one slice.
+SLICE = 32
+
 
 class Redelivery:
     def __init__(
-        self, delivery: ChannelDelivery, deadlines: Deadlines, ledger: Ledger, run: Run
+        self,
+        delivery: ChannelDelivery,
+        deadlines: Deadlines,
+        turns: AccountTurns,
+        ledger: Ledger,
+        run: Run,
     ) -> None:
         self._delivery = delivery
+        self._turns = turns
         self._deadlines = deadlines
         self._ledger = ledger
         self._run = run
@@ -53,7 +63,7 @@ class Redelivery:
         wait = TOGETHER
         try:
             due = _dueOf(member, self._deadlines.now() + 1e-9)
-            async for sequence, message in _found(member.group.channel, due):
+            async for sequence, message in self._found(member.group.channel, due):
                 if not self._again(member, sequence, message):
                     wait = member.ackWaitInSecs
         except StoreError as error:
@@ -62,6 +72,33 @@ class Redelivery:
         finally:
             member.isRedelivering = False
             self._watchNext(member, wait)
+
+    async def _found(
+        self, channel: Channel, sequences: Sequence[int]
+    ) -> AsyncIterator[tuple[int, StoredMessage | None]]:
+        """
+        The messages of some sequences, C{None} for each that is not there any more.
+
+        @raise StoreError: if it cannot be known whether one is there.
+        """
+        first = channel.bounds.first
+        read: dict[int, StoredMessage] = {}
+        known = range(0)
+        for place, sequence in enumerate(sequences):
+            if place % SLICE == 0:
+                await self._turns.take()
+            message = channel.tail.get(sequence) if sequence >= first else None
+            if message is None and sequence >= first:
+                if sequence not in known:
+                    limit = _span(sequences[place : place + PIECE])
+                    messages = await channel.read(sequence, limit)
+                    read = {each.sequence: each for each in messages}
+                    # Short of the limit nothing is known of what follows the last one: they were
+                    # many bytes, or there is no more.
+                    end = messages[-1].sequence if messages else sequence
+                    known = range(sequence, end + 1)
+                message = read.get(sequence)
+            yield sequence, message
 
     def _again(
         self, member: ChannelSubscription, sequence: int, message: StoredMessage | None
@@ -103,7 +140,9 @@ class Redelivery:
         Send all that a durable subscription has pending, whatever its maxInFlight; then new ones.
         """
         try:
-            async for sequence, message in _found(member.group.channel, sorted(member.pending)):
+            async for sequence, message in self._found(
+                member.group.channel, sorted(member.pending)
+            ):
                 if sequence not in member.pending or not member.isActive:
                     continue
                 if message is None:
@@ -123,7 +162,9 @@ class Redelivery:
         """
         due: dict[int, tuple[float, int]] = {}
         try:
-            async for sequence, message in _found(member.group.channel, sorted(member.pending)):
+            async for sequence, message in self._found(
+                member.group.channel, sorted(member.pending)
+            ):
                 if sequence in member.pending and message is None:
                     self._drop(member, sequence)
                 elif sequence in member.pending and message is not None:
@@ -166,32 +207,6 @@ def _dueOf(member: ChannelSubscription, limit: float) -> list[int]:
             break
         due.append(sequence)
     return due
-
-
-async def _found(
-    channel: Channel, sequences: Sequence[int]
-) -> AsyncIterator[tuple[int, StoredMessage | None]]:
-    """
-    The messages of some sequences, C{None} for each that is not there any more.
-
-    @raise StoreError: if it cannot be known whether one is there.
-    """
-    first = channel.bounds.first
-    read: dict[int, StoredMessage] = {}
-    known = range(0)
-    for place, sequence in enumerate(sequences):
-        message = channel.tail.get(sequence) if sequence >= first else None
-        if message is None and sequence >= first:
-            if sequence not in known:
-                limit = _span(sequences[place : place + PIECE])
-                messages = await channel.read(sequence, limit)
-                read = {each.sequence: each for each in messages}
-                # Short of the limit nothing is known of what follows the last one: they were many
-                # bytes, or there is no more.
-                end = messages[-1].sequence if messages else sequence
-                known = range(sequence, end + 1)
-            message = read.get(sequence)
-        yield sequence, message
 
 
 def _span(sequences: Sequence[int]) -> int:

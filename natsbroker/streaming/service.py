@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.accounts.requests import newInbox
+from natsbroker.connections.turns import Turns, turnsOn
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import (
     ILeasedStore,
@@ -64,6 +65,7 @@ class StreamingService(Service):
         now: Callable[[], int] = time.time_ns,
         newInbox: Callable[[], bytes] = newInbox,
         logConsumers: Sequence[ILogConsumer] = (),
+        turns: Turns | None = None,
     ) -> None:
         """
         @param openStore: opens the store; it belongs to the service.
@@ -79,7 +81,14 @@ class StreamingService(Service):
         self._begun: list[ILogConsumer] = []
         subjects = RequestSubjects(self.settings.cluster_id, self.settings.discover_prefix)
         self._makeContext = partial(
-            StreamingContext, bus, reactor, self.settings, subjects, now=now, newInbox=newInbox
+            StreamingContext,
+            bus,
+            reactor,
+            self.settings,
+            subjects,
+            now=now,
+            newInbox=newInbox,
+            turns=(turns or turnsOn(reactor)).of(bus.account),
         )
         self._openStore = openStore
         self.store: IStreamStore | None = None

@@ -10,6 +10,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
@@ -18,6 +19,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.connections.turns import turnsOn
 from natsbroker.export.logs import ILogDirectory
 from natsbroker.export.service import ExportService
 from natsbroker.interfaces import IOrigin, IStreamLog, ISubscriber
@@ -114,6 +116,21 @@ class Inbox:
         """Ignore it."""
 
 
+class TurnClock(Clock):
+    """
+    A clock that, as the reactor does, leaves what is asked for meanwhile to the next turn.
+    """
+
+    def advance(self, amount: float) -> None:
+        self.rightNow += amount
+        due = [each for each in self.calls if each.getTime() <= self.seconds()]
+        for each in sorted(due, key=DelayedCall.getTime):
+            if each.active():
+                self.calls.remove(each)
+                each.called = 1
+                each.func(*each.args, **each.kw)
+
+
 class Stage:
     """
     A service over some logs.
@@ -123,7 +140,7 @@ class Stage:
     """
 
     def __init__(self, maxPayload: int = 1 << 20) -> None:
-        self.clock = Clock()
+        self.clock = TurnClock()
         batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), AccountDependencies(batch, Random(1)))
         self.bus = self.account.busFor(Kind.CLIENT)
@@ -131,7 +148,6 @@ class Stage:
         self.shelf = Shelf(self.store)
         self.maxPayload = maxPayload
         self._inboxes = count(1)
-        self._ticks = 0.0
         self.service = self._makeService()
         result(self.service.begin(self.shelf))
 
@@ -139,15 +155,10 @@ class Stage:
         return ExportService(
             self.account.busFor(Kind.INTERNAL),
             self.clock,
-            self._monotonic,
+            turnsOn(self.clock).of("A"),
             self.now,
             lambda: self.maxPayload,
         )
-
-    def _monotonic(self) -> float:
-        """A clock by which each step takes a millisecond, so that there is a rest after it."""
-        self._ticks += 0.001
-        return self._ticks
 
     def now(self) -> int:
         """The wall clock."""

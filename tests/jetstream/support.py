@@ -151,17 +151,23 @@ class Stage:
     def busiest(self, stream: Stream, look: Callable[[], Deferred[T]]) -> tuple[T, int]:
         """The result of what looks into a stream, and the most that it does in one turn."""
         stream.log = counter = WorkCounter(stream.log)
-        deadlines: Any = self.jetstream.deadlines
+        turns: Any = self.jetstream.turns
+        take, turn = turns.take, turns.turn
         works = []
 
-        def turn() -> Deferred[None]:
+        def taken(*cost: int) -> Deferred[None]:
             works.append(counter.work)
             counter.work = 0
-            return Deadlines.turn(deadlines)
+            return take(*cost)
 
-        deadlines.turn = turn
+        def turned(*cost: int) -> Deferred[None]:
+            works.append(counter.work)
+            counter.work = 0
+            return turn(*cost)
+
+        turns.take, turns.turn = taken, turned
         found = self.wait(look())
-        del deadlines.turn
+        del turns.take, turns.turn
         stream.log = counter.log
         return found, max([*works, counter.work])
 

@@ -44,7 +44,7 @@ def test_export() -> None:
     stage.stream()
     stage.publish(b"s.a", b"1")
     stage.publish(b"s.b", b"2", Colour="red")
-    service = ExportService(stage.jetstream.bus, stage.clock, stage.clock.seconds, stage.now)
+    service = ExportService(stage.jetstream.bus, stage.clock, stage.jetstream.turns, stage.now)
     stage.wait(service.begin(StreamDirectory(stage.jetstream)))
 
     def ask(verb: str, **question: Any) -> bytes:

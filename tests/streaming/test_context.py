@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.task import Clock
 
+from natsbroker.connections.turns import turnsOn
 from natsbroker.streaming.context import Clients, StreamingContext
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.model import StreamingClient
@@ -28,6 +29,7 @@ def test_creationHasNoEffects() -> None:
         stage.clock.seconds,
         lambda: 0,
         lambda: b"_INBOX.x",
+        turnsOn(stage.clock).of("A"),
     )
     assert (len(context.clients), len(context.channels)) == (0, 0)
     assert (len(stage.account), stage.clock.getDelayedCalls()) == before

@@ -118,12 +118,3 @@ def test_stop() -> None:
     watch.deadlines.stop()
     assert watch.clock.getDelayedCalls() == []
     assert watch.advance(5) == []
-
-
-def test_turn() -> None:
-    """The next turn comes after what else is due now, and not before time passes."""
-    watch = Watch()
-    watch.after(0, "first")
-    watch.deadlines.turn().addCallback(lambda _: watch.made.append("turn"))
-    assert watch.made == []
-    assert watch.advance(0) == ["first", "turn"]

@@ -33,10 +33,10 @@ async def inTurns(account: JetStreamAccount, items: Sequence[T], most: int = 0) 
 
     @param most: the items of one turn, if not L{SHOWN}.
     """
-    for place, each in enumerate(items, 1):
-        yield each
+    for place, each in enumerate(items):
         if place % (most or SHOWN) == 0:
-            await account.deadlines.turn()
+            await (account.turns.turn() if place else account.turns.take())
+        yield each
 
 
 def findStream(account: JetStreamAccount, name: str) -> Stream:

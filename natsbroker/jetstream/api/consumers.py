@@ -252,10 +252,12 @@ CONSUMER_ROUTES = (
     ApiRoute("CONSUMER.CREATE.*.*", "consumer_create", _createNamed, isLong=True),
     ApiRoute("CONSUMER.CREATE.*.*.>", "consumer_create", _createNamed, isLong=True),
     ApiRoute("CONSUMER.DURABLE.CREATE.*.*", "consumer_create", _createDurable, isLong=True),
-    ApiRoute("CONSUMER.INFO.*.*", "consumer_info", _info),
+    ApiRoute("CONSUMER.INFO.*.*", "consumer_info", _info, isRead=True),
     ApiRoute("CONSUMER.DELETE.*.*", "consumer_delete", _delete),
-    ApiRoute("CONSUMER.NAMES.*", "consumer_names", _names, {**_NO_PAGE, "consumers": []}),
-    ApiRoute("CONSUMER.LIST.*", "consumer_list", _list, {**_NO_PAGE, "consumers": []}),
+    ApiRoute(
+        "CONSUMER.NAMES.*", "consumer_names", _names, {**_NO_PAGE, "consumers": []}, isRead=True
+    ),
+    ApiRoute("CONSUMER.LIST.*", "consumer_list", _list, {**_NO_PAGE, "consumers": []}, isRead=True),
     ApiRoute("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown", _stepDown),
     ApiRoute("CONSUMER.PAUSE.*.*", "consumer_pause", _pause, _PAUSE_MISSING),
     ApiRoute("CONSUMER.UNPIN.*.*", "consumer_unpin", _unpin),

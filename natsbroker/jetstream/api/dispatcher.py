@@ -77,6 +77,7 @@ class ApiRoute:
     @ivar isAudited: whether an API advisory is sent.
     @ivar isCounted: whether the account's figures have it.
     @ivar isLong: whether its body may be of any length, because it is read in steps.
+    @ivar isRead: whether it changes nothing, so that it may end when nobody waits for the answer.
     """
 
     subject: str
@@ -87,13 +88,18 @@ class ApiRoute:
     isAudited: bool = True
     isCounted: bool = True
     isLong: bool = False
+    isRead: bool = False
 
 
 @implementer(IBatchSubscriber)
 class ApiDispatcher:
     """
     Serves the API of one account.
+
+    @cvar cost: of a request, in the units of L{natsbroker.connections.backlog}.
     """
+
+    cost = 1000
 
     def __init__(
         self,
@@ -146,8 +152,8 @@ class ApiDispatcher:
     def _begin(self, message: Message, tag: Any) -> None:
         if self._held is not None:
             self._held.append((message, tag))
-        elif self._subscriptions and message.reply:
-            self._account.run(self._handle(message, tag))
+        elif self._subscriptions and message.reply and self._account.mayAsk():
+            self._account.serve(self._handle(message, tag), message, tag.isRead)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """

@@ -52,7 +52,8 @@ async def _snapshot(account: JetStreamAccount, request: Request) -> Mapping[str,
     archive = StreamArchive(stream, documents, last)
 
     def begin() -> None:
-        account.run(_send(stream, request, parsed, archive, state, start))
+        sending = _send(stream, request, parsed, archive, state, start)
+        account.run(account.turns.begin(sending, request.message.origin))
 
     account.deadlines.after(0, begin)  # The answer precedes the first chunk.
     return {"config": streamConfigJSON(stream.config), "state": state}

@@ -392,15 +392,15 @@ async def _silent(account: JetStreamAccount, request: Request) -> None:
 
 
 STREAM_ROUTES = (
-    ApiRoute("INFO", "account_info", _accountInfo),
+    ApiRoute("INFO", "account_info", _accountInfo, isRead=True),
     ApiRoute("STREAM.CREATE.*", "stream_create", _create, isLong=True),
     ApiRoute("STREAM.UPDATE.*", "stream_update", _update, isLong=True),
     ApiRoute("STREAM.DELETE.*", "stream_delete", _delete),
-    ApiRoute("STREAM.INFO.*", "stream_info", _info, _NO_PAGE),
-    ApiRoute("STREAM.NAMES", "stream_names", _names, {**_NO_PAGE, "streams": None}),
-    ApiRoute("STREAM.LIST", "stream_list", _list, {**_NO_PAGE, "streams": []}),
+    ApiRoute("STREAM.INFO.*", "stream_info", _info, _NO_PAGE, isRead=True),
+    ApiRoute("STREAM.NAMES", "stream_names", _names, {**_NO_PAGE, "streams": None}, isRead=True),
+    ApiRoute("STREAM.LIST", "stream_list", _list, {**_NO_PAGE, "streams": []}, isRead=True),
     ApiRoute("STREAM.PURGE.*", "stream_purge", _purge, {"purged": 0}),
-    ApiRoute("STREAM.MSG.GET.*", "stream_msg_get", _getMessage, isAudited=False),
+    ApiRoute("STREAM.MSG.GET.*", "stream_msg_get", _getMessage, isAudited=False, isRead=True),
     ApiRoute("STREAM.MSG.DELETE.*", "stream_msg_delete", _deleteMessage),
     ApiRoute("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown", _stepDown),
     ApiRoute("STREAM.PEER.REMOVE.*", "stream_remove_peer", _removePeer),

@@ -19,9 +19,15 @@ from natsbroker.jetstream.consumers.recordbuffer import sequencesOf
 from natsbroker.jetstream.model.consumerconfig import ReplayPolicy
 from natsbroker.jetstream.recordsender import Sent
 
-#: Messages, and bytes of them, that are delivered before other work has its turn.
-SLICE = 4096
-SLICE_BYTES = 4 << 20
+#: Messages, and bytes of them, that are delivered in one slice.
+SLICE = 1024
+SLICE_BYTES = 1 << 20
+
+#: Messages that are delivered at once although a slice would have to wait.
+FEW = 64
+
+#: What a slice costs besides what is put into outboxes; see L{natsbroker.connections.backlog}.
+_COST = 512
 
 #: Gaps between stored messages that a replay at the original pace does not keep, in nanoseconds.
 SHORTEST_GAP = 1_000_000
@@ -72,6 +78,7 @@ class ConsumerDeliverer:
         self.core = core
         self.isAtEnd = False
         self._isPumping = False
+        self._isWaiting = False
         self._held: deque[_Held] = deque()
         self._heldCount = 0
         self._sliceBytes = 0
@@ -143,8 +150,12 @@ class ConsumerDeliverer:
 
     def pump(self) -> None:
         """
-        Deliver what can be delivered. Long work is continued in the next turn of the reactor.
+        Deliver what can be delivered: some messages now, and more when it is this consumer's turn.
         """
+        if not self._isWaiting:
+            self._pump(FEW if self.core.account.turns.isSpent else SLICE)
+
+    def _pump(self, most: int) -> None:
         core = self.core
         if self._isPumping or not core.isServing:
             return
@@ -153,8 +164,8 @@ class ConsumerDeliverer:
         self._sliceBytes = delivered = 0
         held = self._heldCount
         try:
-            while delivered < SLICE and self._sliceBytes < SLICE_BYTES:
-                count = self._deliverRun(SLICE - delivered) or self._deliverNext()
+            while delivered < most and self._sliceBytes < SLICE_BYTES:
+                count = self._deliverRun(most - delivered) or self._deliverNext()
                 if not count:
                     break
                 delivered += count
@@ -164,10 +175,18 @@ class ConsumerDeliverer:
             self._finished()
         elif self._heldCount > held:
             self._releaseLater()  # A status, of a request that gets nothing.
-        if delivered >= SLICE or self._sliceBytes >= SLICE_BYTES:
-            core.timers.set(self.pump, core.monotonic())
+        if delivered >= most or self._sliceBytes >= SLICE_BYTES:
+            self._isWaiting = True
+            core.account.run(self._goOn())
         else:
             self.waits()
+
+    async def _goOn(self) -> None:
+        try:
+            await self.core.account.turns.turn(_COST)
+        finally:
+            self._isWaiting = False
+        self._pump(SLICE)
 
     def _finished(self) -> None:
         """

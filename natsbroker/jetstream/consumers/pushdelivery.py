@@ -83,9 +83,9 @@ class PushDeliverer(ConsumerDeliverer):
 
     # Delivery.
 
-    def pump(self) -> None:
+    def _pump(self, most: int) -> None:
         if not self._isHeld:
-            super().pump()
+            super()._pump(most)
 
     def _finished(self) -> None:
         super()._finished()

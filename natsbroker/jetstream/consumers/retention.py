@@ -68,7 +68,7 @@ class ConsumerRetention:
         while waiting:
             await self._stream.remove(await self.takeUnneeded(waiting, but))
             if waiting:
-                await self._stream.account.deadlines.turn()
+                await self._stream.account.turns.turn()
 
     async def takeUnneeded(self, waiting: deque[int], but: object = None) -> list[int]:
         """
@@ -131,7 +131,7 @@ class ConsumerRetention:
             # Each message is looked at for each consumer.
             limit = max(SLICE // max(len(stream.consumers), 1), 1)
             found = yield stream.read((), sequence, limit, 1 << 24)
-            yield stream.account.deadlines.turn()
+            yield stream.account.turns.turn()
             yield stream.remove(
                 [each.sequence for each in found.records if isUnneeded(each, stream.consumers)]
             )

@@ -100,6 +100,6 @@ class DueQueue:
                 due.append(heappop(self._queue))
             yield from self._handle(due, now)
             if len(due) == SLICE:
-                yield self._stream.account.deadlines.turn()
+                yield self._stream.account.turns.turn()
         self._isHandling = False
         self.schedule()

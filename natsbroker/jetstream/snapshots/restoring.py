@@ -105,7 +105,7 @@ class StreamRestore:
             if unwritten >= _UNWRITTEN:
                 unwritten = 0
                 await self._stored()
-            await self._account.deadlines.turn()
+            await self._account.turns.turn()
         await self._stored()
 
     async def finish(self) -> Stream:

@@ -200,8 +200,8 @@ class SnapshotSender:
         while True:
             await self._slot()
             while len(buffer) < self._chunk and not self._archive.isOver:
+                await self._account.turns.turn()
                 buffer += await self._archive.read()
-                await self._wait(0)
             if len(buffer) < self._chunk:
                 break
             self._index += 1

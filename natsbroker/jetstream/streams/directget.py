@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.interfaces import IBatchSubscriber, IShortcutLog, ISubscription
-from natsbroker.interfaces.records import Record, StoreError
+from natsbroker.interfaces.records import Record, StoreError, SubjectTallies
 from natsbroker.jetstream.contracts import DirectStream
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.statusrequests import (
@@ -25,6 +25,7 @@ from natsbroker.jetstream.model.statusrequests import (
 )
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
+from natsbroker.jetstream.streams.reading import SEARCH
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 from natsbroker.wire.values import Message
 
@@ -125,8 +126,12 @@ class DirectGetResponder:
             messages = self._step.take(messages)
         for message, skip in messages:
             if message.reply:
+                account = self._stream.account
                 looking = self._lookUp(message, skip)
-                self._stream.account.run(looking or self._answer(message, skip))
+                if looking is not None:
+                    account.run(looking)
+                elif account.mayAsk():
+                    account.serve(self._answer(message, skip), message, True)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
@@ -243,6 +248,7 @@ class DirectGetResponder:
         for sequence, known in messages:
             if answer.isFull:
                 break
+            await stream.account.turns.take(SEARCH)
             record = known or await stream.get(sequence)
             self._sendPart(reply, answer, [] if record is None else [record], False)
         upTo = b"Nats-UpTo-Sequence: %d\r\n" % found.end
@@ -391,6 +397,23 @@ class LastOfEach(NamedTuple):
     messages: list[tuple[int, Record | None]]
 
 
+async def _talliesOf(
+    stream: DirectStream, filters: tuple[bytes, ...], end: int
+) -> SubjectTallies:
+    """
+    The tallies of matching subjects that have a message at or before a sequence; of too many
+    subjects some more than L{MOST_SUBJECTS}.
+    """
+    found: SubjectTallies = {}
+
+    def note(tallies: SubjectTallies) -> bool:
+        found.update({key: each for key, each in tallies.items() if each.first <= end})
+        return len(found) > MOST_SUBJECTS
+
+    await stream.eachTally(filters, note)
+    return found
+
+
 async def _lastOfEach(
     stream: DirectStream, filters: tuple[bytes, ...], maxBytes: int
 ) -> LastOfEach | None:
@@ -400,7 +423,7 @@ async def _lastOfEach(
     @param maxBytes: read no further messages after the one that reaches this size.
     """
     end = stream.last
-    tallies = await stream.tallies(filters)
+    tallies = await _talliesOf(stream, filters, end)
     if len(tallies) > MOST_SUBJECTS:
         return None
     found: dict[bytes, tuple[int, Record | None]] = {}
@@ -408,6 +431,7 @@ async def _lastOfEach(
     for subject, tally in sorted(tallies.items(), key=lambda item: item[1].last):
         record = None
         if maxBytes > 0:
+            await stream.account.turns.take(SEARCH)
             record = await stream.get(tally.last)
             if record is None:
                 isBehind = True
@@ -430,8 +454,7 @@ async def _lastBefore(stream: DirectStream, filters: tuple[bytes, ...], end: int
     The sorted sequences of the last message of each matching subject at or before a sequence. Those
     of a subject that has later messages are found by reading.
     """
-    tallies = await stream.tallies(filters)
-    found = {key: each for key, each in tallies.items() if each.first <= end}
+    found = await _talliesOf(stream, filters, end)
     sequences = [each.last for each in found.values() if each.last <= end]
     open_ = {key: each.first for key, each in found.items() if each.last > end}
     if len(found) > MOST_SUBJECTS or not open_:

@@ -18,7 +18,12 @@ from natsbroker.wire.values import Run
 class PublishSteps:
     """
     The step of one stream. Without the compiled lane it takes nothing.
+
+    @cvar cost: of a message that is left to the readable path, in the units of
+        L{natsbroker.connections.backlog}.
     """
+
+    cost = 300
 
     def __init__(
         self, stream: PublishedStream, duplicates: DuplicateWindow, subjects: SubjectStates
@@ -45,6 +50,13 @@ class PublishSteps:
             duplicates.sequences if duplicates.window > 0 else None,
             self._subjects.known,
         )
+
+    @property
+    def isIdle(self) -> bool:
+        """
+        Whether it takes nothing.
+        """
+        return self._step is None
 
     def take(
         self, runs: list[tuple[Run, Any]], run: int, place: int, batch: StreamBatch | None

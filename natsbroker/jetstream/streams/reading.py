@@ -22,9 +22,18 @@ from natsbroker.subjects.searching import searchesFor
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-SLICE = 4096
-"""Records of one read when a stream is walked, and those that are looked at in one turn of the
-reactor: who reads on then waits for the next turn, so that a long walk keeps nobody waiting."""
+SLICE = 1024
+"""Records of one read when a stream is walked. Each read has a slice of its own, so that a long
+walk keeps nobody waiting."""
+
+RECORD = 4
+"""What a record that is looked at costs, in the units of L{natsbroker.connections.backlog}."""
+
+SEARCH = 300
+"""What it costs to ask a log once."""
+
+MOST_LOOKED = 4096
+"""The records that one read is taken to have looked at, at most: an index skips others."""
 
 GAP = 8192
 """The sequences without a message that are looked at in one turn."""
@@ -34,12 +43,12 @@ _HEADERS = attrgetter("headers")
 #: The bytes of the length that a header block of a stream in files follows.
 _LENGTH = 4
 
-SUBJECTS = 2000
-"""The subjects whose tallies are read in one turn of the reactor."""
+SUBJECTS = 500
+"""The subjects whose tallies are read in one slice."""
 
 
-#: The searches for subjects of one turn.
-_SEARCHES = 32
+TALLY = 16
+"""What the tally of a subject costs."""
 
 
 class SortedRuns:
@@ -89,7 +98,6 @@ class StreamRecords:
         self._tail = StreamTail()
         self._first = min(config.first_seq, 1)
         self.skippedAt = 0
-        self._looked = 0
         self._subjectCount: tuple[Any, int] | None = None
 
     @property
@@ -175,14 +183,14 @@ class StreamRecords:
         recent = self._tail.read(filters, sequence, limit)
         if recent is not None:
             return recent
-        yield self._takeTurn()
+        yield self.account.turns.take(SEARCH)
         if filters:
             found = yield self.log.readMatching(filters, sequence, limit, maxBytes)
         else:
             last = self.last
             records = yield self.log.read(sequence, limit, maxBytes)
             found = Matching(records, records[-1].sequence + 1 if records else last + 1)
-        self._looked += found.next - sequence
+        self._looked(found.next - sequence)
         return Matching(self._decodedAll(found.records), found.next)
 
     @inlineCallbacks
@@ -198,20 +206,17 @@ class StreamRecords:
         recent = self._tail.read(filters, sequence, limit)
         if recent is not None:
             return recent
-        yield self._takeTurn()
+        yield self.account.turns.take(SEARCH)
         records = hot.EncodedRecords(Record, _LENGTH if self.isInFile else 0)
         following = yield self.log.collect(records, filters, sequence, limit, maxBytes)
-        self._looked += following - sequence
+        self._looked(following - sequence)
         return Matching(records, following)
 
-    def _takeTurn(self) -> Deferred[None]:
+    def _looked(self, records: int) -> None:
         """
-        Wait for the next turn of the reactor if much was read in this one.
+        Count the records that a read has looked at.
         """
-        if self._looked < SLICE:
-            return succeed(None)
-        self._looked = 0
-        return self.account.deadlines.turn()
+        self.account.turns.spend(min(records, MOST_LOOKED) * RECORD)
 
     def get(self, sequence: int) -> Deferred[Record | None]:
         """
@@ -368,15 +373,6 @@ class StreamRecords:
         return total
 
     @inlineCallbacks
-    def tallies(self, filters: Sequence[bytes]) -> Generator[Deferred[Any], Any, SubjectTallies]:
-        """
-        The tally of each subject that matches one of the filters.
-        """
-        found: SubjectTallies = {}
-        yield self.eachTally(filters, found.update)
-        return found
-
-    @inlineCallbacks
     def eachTally(
         self, filters: Sequence[bytes], note: Callable[[SubjectTallies], object]
     ) -> Generator[Deferred[Any], Any, None]:
@@ -384,21 +380,22 @@ class StreamRecords:
         Read the tallies of the subjects that match one of the filters.
 
         @param note: called with some of them at a time; again with those that another filter
-            matches too.
+            matches too. It ends the search by returning true.
         """
-        for place, (pattern, isWanted) in enumerate(searchesFor(filters), 1):
-            page: SubjectTallies = yield self.log.subjects(pattern, b"", SUBJECTS)
-            while page:
-                isLast, last = len(page) < SUBJECTS, next(reversed(page))
+        turns = self.account.turns
+        for pattern, isWanted in searchesFor(filters):
+            after = b""
+            while True:
+                yield turns.take(SEARCH)
+                page: SubjectTallies = yield self.log.subjects(pattern, after, SUBJECTS)
+                turns.spend(len(page) * TALLY)
+                isLast, after = len(page) < SUBJECTS, next(reversed(page), b"")
                 if isWanted is not None:
                     page = {each: tally for each, tally in page.items() if isWanted(each)}
-                note(page)
+                if page and note(page):
+                    return
                 if isLast:
                     break
-                yield self.account.deadlines.turn()
-                page = yield self.log.subjects(pattern, last, SUBJECTS)
-            if place % _SEARCHES == 0:
-                yield self.account.deadlines.turn()
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:
@@ -458,7 +455,7 @@ class StreamRecords:
                         return
                     sequence = gap.stop
                     if sequence < stop:
-                        yield self.account.deadlines.turn()
+                        yield self.account.turns.turn()
                 sequence = max(sequence, stop + 1)
             sequence = found.next
 

@@ -12,7 +12,6 @@ from twisted.internet.defer import Deferred
 from natsbroker.jetstream.api import answering
 from natsbroker.jetstream.api.answering import findConsumer, findStream, shownState
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.streaming.deadlines import Deadlines
 from tests.jetstream.api.support import ApiStage
 
 
@@ -45,19 +44,19 @@ def test_lists(monkeypatch: pytest.MonkeyPatch) -> None:
         stage.make(name=name, subjects=[name])
         consumer = {"stream_name": "S", "config": {"name": name, "ack_policy": "explicit"}}
         stage.ask(f"CONSUMER.CREATE.S.{name}", consumer)
-    deadlines = stage.jetstream.deadlines
+    turn = stage.jetstream.turns.turn
     turns: list[None] = []
 
-    def turn() -> Deferred[None]:
+    def taken(*cost: int) -> Deferred[None]:
         turns.append(None)
-        return Deadlines.turn(deadlines)
+        return turn(*cost)
 
-    monkeypatch.setattr(deadlines, "turn", turn)
+    monkeypatch.setattr(stage.jetstream.turns, "turn", taken)
     config = replace(stage.jetstream.streams["S"].config, name="X")
     with stage.jetstream.change(config):
         streams = stage.ask("STREAM.LIST")["streams"]
     assert [each["config"]["name"] for each in streams] == list("STUVW")
-    assert len(turns) == 3
+    assert len(turns) == 2
     consumers = stage.ask("CONSUMER.LIST.S")["consumers"]
     assert [each["name"] for each in consumers] == list("STUVW")
-    assert len(turns) == 5
+    assert len(turns) == 4

@@ -17,7 +17,6 @@ from natsbroker.interfaces import IStateStore
 from natsbroker.jetstream.api import answering, streams
 from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.subjects.shapes import ShapeTable
 from tests.jetstream.api.support import ApiStage
 
@@ -54,14 +53,15 @@ def inTurns(stage: ApiStage) -> list[None]:
     """
     @return: grows with each turn of the reactor that requests wait for.
     """
-    deadlines: Any = stage.jetstream.deadlines
+    taking: Any = stage.jetstream.turns
+    turn = taking.turn
     turns: list[None] = []
 
-    def turn() -> Deferred[None]:
+    def taken(*cost: int) -> Deferred[None]:
         turns.append(None)
-        return Deadlines.turn(deadlines)
+        return turn(*cost)
 
-    deadlines.turn = turn
+    taking.turn = taken
     return turns
 
 
@@ -74,14 +74,14 @@ def test_manyStreams(monkeypatch: pytest.MonkeyPatch) -> None:
         stage.make(name=name, subjects=[f"{name}.*"], max_bytes=1000)
     turns = inTurns(stage)
     assert stage.ask("STREAM.NAMES", {"subject": "T.>"})["streams"] == ["T"]
-    assert len(turns) == 3
+    assert len(turns) == 2
     assert stage.ask("STREAM.NAMES")["total"] == 6
-    assert len(turns) == 3
+    assert len(turns) == 2
     stage.publish(b"U.a", b"some")
     usage = stage.ask("INFO")
     assert (usage["streams"], usage["reserved_storage"]) == (6, 6000)
     assert usage["storage"] == stage.jetstream.streams["U"].size
-    assert len(turns) == 5
+    assert len(turns) == 3
 
 
 def test_manyGaps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.connections.turns import turnsOn
 from natsbroker.interfaces import IStateStore, ISubscriber
 from natsbroker.interfaces.records import Matching, Record
 from natsbroker.jetstream.consumers.consumer import Consumer
@@ -93,6 +94,7 @@ class FakeAccount:
         self.bus = stage.account.busFor(Kind.INTERNAL)
         self.records = RecordSender(self.bus)
         self.deadlines = Deadlines(stage.clock, stage.clock.seconds)
+        self.turns = turnsOn(stage.clock).of("A")
         self.now: Callable[[], int] = stage.now
         self.advisories: list[tuple[str, dict[str, Any]]] = []
         self.failures: list[Any] = []

@@ -94,13 +94,13 @@ def test_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duequeue, "SLICE", 10)
     place = _Place()
     turns: list[int] = []
-    turn = place.stage.jetstream.deadlines.turn
+    turn = place.stage.jetstream.turns.turn
 
     def noted() -> Deferred[None]:
         turns.append(len(place.handled))
         return turn()
 
-    monkeypatch.setattr(place.stage.jetstream.deadlines, "turn", noted)
+    monkeypatch.setattr(place.stage.jetstream.turns, "turn", noted)
     for sequence in range(25):
         place.add(1, sequence)
     assert [len(each) for each in place.passes(1)] == [10, 10, 5]

@@ -420,8 +420,10 @@ def gotten(
         stream.account = SimpleNamespace(
             records=RecordSender(bus),
             send=send,
-            run=lambda each: each and ensureDeferred(each),
+            run=lambda each: each,
             inSteps=inSteps,
+            mayAsk=lambda: True,
+            serve=lambda work, *_: ensureDeferred(work),
         )
         responder: Any = DirectGetResponder(stream)
         responder._subscriptions = [None]

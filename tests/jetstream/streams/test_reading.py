@@ -21,7 +21,6 @@ from natsbroker.jetstream.streams import stream as streams
 from natsbroker.jetstream.streams.reading import GAP, SortedRuns
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.storage import memory
-from natsbroker.streaming.deadlines import Deadlines
 from tests.jetstream.support import ReplacingLog, Stage, WorkCounter, filled
 from tests.storage.encodings import encodedBlock
 from tests.support import COMPILED
@@ -144,18 +143,19 @@ def test_largeGap() -> None:
     stage.publish(b"s.b")
     pieces: list[range] = []
     turns: list[int] = []
-    deadlines: Any = stage.jetstream.deadlines
+    taking: Any = stage.jetstream.turns
+    turn = taking.turn
 
-    def turn() -> Deferred[None]:
+    def taken(*cost: int) -> Deferred[None]:
         turns.append(len(pieces))
-        return Deadlines.turn(deadlines)
+        return turn(*cost)
 
-    def take(gap: range) -> bool:
+    def look(gap: range) -> bool:
         pieces.append(gap)
         return len(pieces) < 5
 
-    deadlines.turn = turn
-    stage.wait(stream.eachGap(take))
+    taking.turn = taken
+    stage.wait(stream.eachGap(look))
     assert [len(each) for each in pieces] == [GAP] * 5
     assert (pieces[0].start, pieces[-1].stop) == (2, 2 + 5 * GAP)
     assert turns == [1, 2, 3, 4]
@@ -206,7 +206,6 @@ class TestWork:
             lambda stream: stream.lastPerSubject(()),
             lambda stream: stream.lastMatching(b"s.*"),
             lambda stream: stream.nextMatching(b"*.none", 1),
-            lambda stream: stream.tallies((b"s.*",)),
             lambda stream: stream.sequencesOf(b"s.*", 100),
             lambda stream: stream.keeping(7),
         ],

@@ -1,0 +1,297 @@
+"""
+Turns: who goes on with long work, and when.
+
+All work that is done in slices waits here for its next slice: answers of many messages, lists,
+searches, purges, snapshots, what is delivered again, what is due. The backlog of the flush batch
+serves some slices each time the reactor comes round, so sockets, timers and signals come first.
+Accounts take turns, and in each account its connections. Of one connection's work the oldest goes
+first, so that there is at most one half of an answer in memory for each; what lasts long steps back
+behind what has just begun.
+
+What fills the outbox of a receiver goes on when that has drained, or had its chance to. What nobody
+waits for any more ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.connections.backlog import SHARE
+from natsbroker.connections.peersession import Stall
+from natsbroker.interfaces import ITurns
+
+LONGEST = 0.003
+"""Seconds of the processor after which the slices of one turn end."""
+
+SLICE = SHARE // 8
+"""What a slice counts in the flush batch: less than a millisecond in most cases."""
+
+LEVEL = 64
+"""Slices after which a task steps back behind those of its connection that had fewer."""
+
+
+class WorkEnded(CancelledError):
+    """
+    The result of the work has no receiver any more.
+    """
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """
+    Long work, from its beginning to its end.
+
+    @ivar number: the order in which tasks began.
+    @ivar origin: who asked for it.
+    @ivar isWanted: asked before each slice; C{None} for work that goes on in any case.
+    @ivar slices: how many it has had.
+    """
+
+    number: int
+    origin: object
+    isWanted: Callable[[], bool] | None
+    slices: int = field(default=0, init=False)
+
+
+class _Waiter(NamedTuple):
+    level: int
+    number: int
+    order: int
+    task: Task
+    turn: Deferred[None]
+    cost: int
+
+
+_TASK: ContextVar[Task] = ContextVar("natsbroker task")
+"""The task that the running coroutine belongs to: coroutines that it waits for do too."""
+
+
+class Turns:
+    """
+    The turns of one process.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        batch: hot.FlushBatch,
+        worked: Callable[[], float],
+    ) -> None:
+        """
+        @param worked: seconds of work of the reactor's thread so far.
+        """
+        self._reactor = reactor
+        self._batch = batch
+        self.worked = worked
+        # By account, then by origin. The first one is next; one that was served is appended.
+        self._waiting: dict[str, dict[object, list[_Waiter]]] = {}
+        self._counts: Counter[str] = Counter()
+        self._queued = 0
+        self._tasks = 0
+        self._order = 0
+        self._isPlanned = False
+        self._isServing = False
+        self._isStopped = False
+
+    def of(self, account: str) -> AccountTurns:
+        return AccountTurns(self, account)
+
+    def count(self, account: str) -> int:
+        """
+        How many wait.
+        """
+        return self._counts[account]
+
+    def begin(
+        self,
+        work: Coroutine[Any, Any, Any],
+        origin: object = None,
+        isWanted: Callable[[], bool] | None = None,
+    ) -> Deferred[Any]:
+        """
+        Run a coroutine, and what it awaits, as a task.
+        """
+        self._tasks += 1
+        token = _TASK.set(Task(self._tasks, origin, isWanted))
+        try:
+            return ensureDeferred(work)
+        finally:
+            _TASK.reset(token)
+
+    @property
+    def isSpent(self) -> bool:
+        """
+        Whether a slice would have to wait.
+        """
+        return bool(self._waiting) or self._batch.work >= self._batch.round
+
+    def take(self, account: str, cost: int) -> Deferred[None]:
+        """
+        Wait for a slice. It begins at once if nobody waits and the round is not used up.
+
+        @param cost: of the slice, in the units of L{natsbroker.connections.backlog}.
+        @return: fails with L{WorkEnded} if the task is not wanted any more.
+        """
+        if self.isSpent or self._isStopped:
+            return self.turn(account, cost)
+        self.spend(cost)
+        return succeed(None)
+
+    def turn(self, account: str, cost: int) -> Deferred[None]:
+        """
+        Wait for a slice in a later turn of the reactor.
+        """
+        task = _TASK.get(None) or _BACKGROUND
+        turn: Deferred[None] = Deferred()
+        self._order += 1
+        waiter = _Waiter(task.slices // LEVEL, task.number, self._order, task, turn, cost)
+        self._counts[account] += 1
+        outbox = self._batch.congested if self._isServing else None
+        if outbox is not None:
+            Stall(self._reactor, outbox, partial(self._add, account, waiter))
+        else:
+            self._add(account, waiter)
+        return turn
+
+    def spend(self, cost: int) -> None:
+        """
+        Count work that was more than a slice takes.
+        """
+        self._batch.work += cost
+
+    def stop(self) -> None:
+        """
+        End all work: what waits, and what asks for a slice later.
+        """
+        self._isStopped = True
+        waiting, self._waiting = self._waiting, {}
+        self._queued = 0
+        for owners in waiting.values():
+            for waiters in owners.values():
+                for each in waiters:
+                    each.turn.cancel()
+
+    def _add(self, account: str, waiter: _Waiter) -> None:
+        if self._isStopped:
+            waiter.turn.cancel()
+            return
+        owners = self._waiting.setdefault(account, {})
+        heappush(owners.setdefault(waiter.task.origin, []), waiter)
+        self._queued += 1
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._waiting and not self._isPlanned:
+            self._isPlanned = True
+            self._batch.backlog.add(self._serve)
+
+    def _next(self) -> tuple[str, _Waiter]:
+        account = next(iter(self._waiting))
+        owners = self._waiting.pop(account)
+        origin = next(iter(owners))
+        waiters = owners.pop(origin)
+        waiter = heappop(waiters)
+        self._queued -= 1
+        if waiters:
+            owners[origin] = waiters
+        if owners:
+            self._waiting[account] = owners
+        return account, waiter
+
+    def _serve(self) -> None:
+        self._isPlanned = False
+        batch, worked = self._batch, self.worked
+        end = worked() + LONGEST
+        batch.enter()
+        self._isServing = True
+        try:
+            # Who waits again meanwhile waits for a later turn.
+            for _ in range(self._queued):
+                self._resume(*self._next())
+                if batch.work >= batch.round or worked() >= end:
+                    break
+        finally:
+            self._isServing = False
+            self._plan()
+            batch.leave()
+
+    def _resume(self, account: str, waiter: _Waiter) -> None:
+        batch = self._batch
+        self._counts[account] -= 1
+        if not self._counts[account]:
+            del self._counts[account]
+        task, turn = waiter.task, waiter.turn
+        if turn.called:
+            return
+        task.slices += 1
+        # What an earlier slice has filled is not this one's concern.
+        batch.congested = None
+        self.spend(waiter.cost)
+        if task.isWanted is not None and not task.isWanted():
+            turn.errback(WorkEnded())
+        else:
+            turn.callback(None)
+        batch.congested = None
+
+
+_BACKGROUND = Task(0, None, None)
+"""What no task asks for: the broker's own work."""
+
+
+@implementer(ITurns)
+class AccountTurns:
+    """
+    The turns of one account; see L{Turns}.
+    """
+
+    def __init__(self, turns: Turns, account: str) -> None:
+        self._turns = turns
+        self._account = account
+        self.worked = turns.worked
+
+    @property
+    def waiting(self) -> int:
+        return self._turns.count(self._account)
+
+    def begin(
+        self,
+        work: Coroutine[Any, Any, Any],
+        origin: object = None,
+        isWanted: Callable[[], bool] | None = None,
+    ) -> Deferred[Any]:
+        return self._turns.begin(work, origin, isWanted)
+
+    def take(self, cost: int = SLICE) -> Deferred[None]:
+        return self._turns.take(self._account, cost)
+
+    def turn(self, cost: int = SLICE) -> Deferred[None]:
+        return self._turns.turn(self._account, cost)
+
+    @property
+    def isSpent(self) -> bool:
+        return self._turns.isSpent
+
+    def spend(self, cost: int) -> None:
+        self._turns.spend(cost)
+
+
+def turnsOn(reactor: IReactorTime, batch: hot.FlushBatch | None = None) -> Turns:
+    """
+    @param batch: of the broker; a service that is in none has one of its own.
+    """
+    batch = batch or hot.FlushBatch(lambda call: reactor.callLater(0, call))
+    # A clock of tests is that of the work too: then the same input gives the same turns.
+    isReal = reactor.seconds is time.time
+    return Turns(reactor, batch, time.thread_time if isReal else reactor.seconds)

@@ -1,0 +1,234 @@
+"""Tests for L{natsbroker.connections.turns}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.connections.backlog import SHARE
+from natsbroker.connections.turns import LEVEL, LONGEST, SLICE, Turns, WorkEnded
+
+
+class World:
+    """
+    Turns whose slices take as long as the test says.
+
+    @ivar done: the names of the slices in their order, with a bar after each turn of the reactor.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.calls: list[Callable[[], None]] = []
+        self.batch = hot.FlushBatch(self.calls.append)
+        self.turns = Turns(self.clock, self.batch, lambda: self.worked)
+        self.worked = 0.0
+        self.seconds = 0.0
+        self.done: list[str] = []
+        self.outcomes: dict[str, Any] = {}
+
+    async def _work(self, name: str, account: str, slices: int, cost: int) -> str:
+        for _ in range(slices):
+            await self.turns.of(account).turn(cost)
+            self.done.append(name)
+            self.worked += self.seconds
+        return "done"
+
+    def begin(
+        self,
+        name: str,
+        slices: int = 1,
+        account: str = "A",
+        origin: object = None,
+        isWanted: Callable[[], bool] | None = None,
+        cost: int = SLICE,
+    ) -> Deferred[Any]:
+        """A task of some slices."""
+        work: Coroutine[Any, Any, Any] = self._work(name, account, slices, cost)
+        running = self.turns.begin(work, origin, isWanted)
+        running.addBoth(lambda result: self.outcomes.__setitem__(name, result))
+        return running
+
+    def turn(self) -> str:
+        """What one turn of the reactor does."""
+        calls, self.calls[:] = list(self.calls), []
+        before = len(self.done)
+        for each in calls:
+            each()
+        return "".join(self.done[before:])
+
+    def run(self) -> str:
+        """What is done until nothing is left, turn by turn."""
+        found = []
+        while self.calls:
+            found.append(self.turn())
+        return "|".join(found)
+
+
+def test_takeAtOnce() -> None:
+    """With nothing else to do a slice begins at once, and none after the round is used up."""
+    world = World()
+    taken = [world.turns.of("A").take() for _ in range(SHARE // SLICE + 1)]
+    assert [each.called for each in taken] == [True] * (SHARE // SLICE) + [False]
+    assert world.turns.of("A").isSpent
+    assert world.turns.of("A").waiting == 1
+    world.turn()
+    assert taken[-1].called
+    assert world.turns.of("A").waiting == 0
+
+
+def test_behindOthers() -> None:
+    """Who asks while others wait waits behind them."""
+    world = World()
+    first = world.turns.of("A").turn()
+    second = world.turns.of("B").take()
+    assert (first.called, second.called) == (False, False)
+    world.turn()
+    assert (first.called, second.called) == (True, True)
+
+
+def test_fair() -> None:
+    """Accounts take turns, whatever number of tasks each has; so do the connections of each."""
+    world = World()
+    world.seconds = LONGEST
+    one, other = object(), object()
+    for _ in range(3):
+        world.begin("a", 1, "A", one)
+    world.begin("b", 1, "A", other)
+    world.begin("c", 2, "B")
+    assert world.run() == "a|c|b|c|a|a"
+
+
+def test_oldestFirst() -> None:
+    """What one connection has asked first is done first, so that there is one half answer of it."""
+    world = World()
+    world.seconds = LONGEST
+    for name in "abc":
+        world.begin(name, 2, origin=world)
+    assert world.run() == "a|a|b|b|c|c"
+
+
+def test_longWorkStepsBack() -> None:
+    """What lasts long does not keep what the same connection asks later waiting."""
+    world = World()
+    world.begin("a", 2 * LEVEL, origin=world)
+    world.begin("b", 1, origin=world)
+    done = world.run().replace("|", "")
+    assert done.index("b") == LEVEL
+    assert done.count("a") == 2 * LEVEL
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cost", "most"), [(LONGEST, 0, 1), (LONGEST / 3, 0, 3), (0.0, SLICE, 8)]
+)
+def test_oneTurn(seconds: float, cost: int, most: int) -> None:
+    """A turn ends by its time of the processor, or by the work that is counted."""
+    world = World()
+    world.seconds = seconds
+    for place in range(20):
+        world.begin("x", account=f"{place}", cost=cost)
+    assert {len(each) for each in world.run().split("|")[:-1]} == {most}
+
+
+def test_reactorBetween() -> None:
+    """A task that is alone has one slice in a turn of the reactor."""
+    world = World()
+    world.begin("x", 3)
+    assert world.run() == "x|x|x"
+
+
+def test_unwanted() -> None:
+    """What nobody waits for ends when its turn comes."""
+    world = World()
+    isWanted = [True]
+    world.begin("x", 3, isWanted=lambda: isWanted[0])
+    assert world.turn() == "x"
+    isWanted[0] = False
+    assert world.run() == ""
+    assert world.outcomes["x"].check(WorkEnded)
+    assert world.turns.count("A") == 0
+
+
+def test_cancelled() -> None:
+    """A task that is cancelled while it waits leaves its place."""
+    world = World()
+    running = world.begin("x")
+    world.begin("y")
+    running.cancel()
+    assert world.run() == "y"
+    assert world.outcomes["x"].check(CancelledError)
+    assert world.turns.count("A") == 0
+
+
+def test_own() -> None:
+    """What a task begins as another one does not end with it."""
+    world = World()
+
+    async def outer() -> None:
+        world.begin("inner", 2)
+        await world.turns.of("A").turn()
+
+    world.turns.begin(outer(), world, lambda: False).addErrback(lambda why: why.trap(WorkEnded))
+    assert world.run() == "inner|inner"
+
+
+def test_stop() -> None:
+    """After the end nothing is done, neither what waits nor what is asked for later."""
+    world = World()
+    world.begin("x", 3)
+    world.turns.stop()
+    world.begin("y")
+    assert world.run() == ""
+    assert all(world.outcomes[name].check(CancelledError) for name in "xy")
+    assert world.turns.of("A").take().addErrback(lambda why: why.trap(CancelledError)).called
+
+
+class Owner:
+    """The owner of an outbox."""
+
+    def outboxOverflowed(self) -> None:
+        """It does not."""
+
+    def outboxFailed(self) -> None:
+        """It does not."""
+
+
+def test_receiverLags() -> None:
+    """What fills the outbox of a receiver goes on when that has drained; others do not wait."""
+    world = World()
+    outbox: Any = hot.Outbox(world.batch, Owner(), lambda data: None, 64 << 20)
+    outbox.pause()
+
+    async def fill() -> None:
+        for _ in range(3):
+            await world.turns.of("A").turn()
+            outbox.write(b"x" * (2 << 20))
+            world.done.append("f")
+
+    world.turns.begin(fill())
+    world.begin("x", 3, "B")
+    assert world.run() == "fx|x|x"
+    outbox.resume()
+    assert world.run() == "f|f"
+
+
+def test_receiverHadItsChance() -> None:
+    """A receiver that does not drain in time is not waited for any longer."""
+    world = World()
+    outbox: Any = hot.Outbox(world.batch, Owner(), lambda data: None, 64 << 20)
+    outbox.pause()
+
+    async def fill() -> None:
+        for _ in range(5):
+            await world.turns.of("A").turn()
+            outbox.write(b"x" * (2 << 20))
+            world.done.append("f")
+
+    world.turns.begin(fill())
+    assert world.run() == "f"
+    world.clock.advance(1)
+    assert world.run() == "f|f|f|f"
