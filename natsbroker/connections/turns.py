@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,11 +67,15 @@ class Task:
 
 
 class _Waiter(NamedTuple):
+    """
+    @ivar turn: of a task that has begun; else what begins it.
+    """
+
     level: int
     number: int
     order: int
     task: Task
-    turn: Deferred[None]
+    turn: Deferred[None] | Callable[[], object]
     cost: int
 
 
@@ -114,19 +119,43 @@ class Turns:
         """
         return self._counts[account]
 
-    def begin(
-        self,
-        work: Coroutine[Any, Any, Any],
-        origin: object = None,
-        isWanted: Callable[[], bool] | None = None,
-    ) -> Deferred[Any]:
+    def begin(self, work: Coroutine[Any, Any, Any], origin: object = None) -> Deferred[Any]:
         """
         Run a coroutine, and what it awaits, as a task.
         """
-        self._tasks += 1
-        token = _TASK.set(Task(self._tasks, origin, isWanted))
-        try:
+        with self._as(self._newTask(origin, None)):
             return ensureDeferred(work)
+
+    def queue(
+        self,
+        account: str,
+        begin: Callable[[], object],
+        origin: object,
+        isWanted: Callable[[], bool] | None,
+        cost: int,
+    ) -> None:
+        """
+        Begin a task in its turn, which is now if a slice need not wait. Until then it takes little
+        memory.
+        """
+        task = self._newTask(origin, isWanted)
+        if self.isSpent:
+            self._order += 1
+            self._counts[account] += 1
+            self._add(account, _Waiter(0, task.number, self._order, task, begin, cost))
+            return
+        with self._as(task):
+            begin()
+
+    def _newTask(self, origin: object, isWanted: Callable[[], bool] | None) -> Task:
+        self._tasks += 1
+        return Task(self._tasks, origin, isWanted)
+
+    @contextmanager
+    def _as(self, task: Task) -> Iterator[None]:
+        token = _TASK.set(task)
+        try:
+            yield
         finally:
             _TASK.reset(token)
 
@@ -181,11 +210,11 @@ class Turns:
         for owners in waiting.values():
             for waiters in owners.values():
                 for each in waiters:
-                    each.turn.cancel()
+                    _giveUp(each.turn)
 
     def _add(self, account: str, waiter: _Waiter) -> None:
         if self._isStopped:
-            waiter.turn.cancel()
+            _giveUp(waiter.turn)
             return
         owners = self._waiting.setdefault(account, {})
         heappush(owners.setdefault(waiter.task.origin, []), waiter)
@@ -233,17 +262,30 @@ class Turns:
         if not self._counts[account]:
             del self._counts[account]
         task, turn = waiter.task, waiter.turn
-        if turn.called:
+        if isinstance(turn, Deferred) and turn.called:
             return
         task.slices += 1
         # What an earlier slice has filled is not this one's concern.
         batch.congested = None
         self.spend(waiter.cost)
-        if task.isWanted is not None and not task.isWanted():
-            turn.errback(WorkEnded())
-        else:
-            turn.callback(None)
+        isWanted = task.isWanted is None or task.isWanted()
+        if isinstance(turn, Deferred):
+            if isWanted:
+                turn.callback(None)
+            else:
+                turn.errback(WorkEnded())
+        elif isWanted:
+            with self._as(task):
+                batch.contain(turn)
         batch.congested = None
+
+
+def _giveUp(turn: Deferred[None] | Callable[[], object]) -> None:
+    """
+    Give a turn up.
+    """
+    if isinstance(turn, Deferred):
+        turn.cancel()
 
 
 _BACKGROUND = Task(0, None, None)
@@ -265,13 +307,17 @@ class AccountTurns:
     def waiting(self) -> int:
         return self._turns.count(self._account)
 
-    def begin(
+    def begin(self, work: Coroutine[Any, Any, Any], origin: object = None) -> Deferred[Any]:
+        return self._turns.begin(work, origin)
+
+    def queue(
         self,
-        work: Coroutine[Any, Any, Any],
+        begin: Callable[[], object],
         origin: object = None,
         isWanted: Callable[[], bool] | None = None,
-    ) -> Deferred[Any]:
-        return self._turns.begin(work, origin, isWanted)
+        cost: int = SLICE,
+    ) -> None:
+        self._turns.queue(self._account, begin, origin, isWanted, cost)
 
     def take(self, cost: int = SLICE) -> Deferred[None]:
         return self._turns.take(self._account, cost)

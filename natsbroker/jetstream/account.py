@@ -11,7 +11,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -212,13 +212,13 @@ class JetStreamAccount:
         """
         Run something that nobody waits for; its failure is logged.
         """
-        # A task of its own: it is not over when the one is that runs now.
+        # A coroutine is a task of its own: it is not over when the one is that runs now.
         running = coroutine if isinstance(coroutine, Deferred) else self.turns.begin(coroutine)
         self._running.add(running)
         running.addBoth(self._done, running)
         return running
 
-    def mayAsk(self) -> bool:
+    def _mayAsk(self) -> bool:
         """
         Whether a request is taken. Too many wait already if not; an advisory says so once.
         """
@@ -238,15 +238,28 @@ class JetStreamAccount:
         _log.warn(text, name=self.name, count=dropped)
 
     def serve(
-        self, work: Coroutine[Any, Any, Any], message: Message, isRead: bool
-    ) -> Deferred[Any]:
+        self,
+        serve: Callable[..., Coroutine[Any, Any, Any]],
+        message: Message,
+        tag: Any,
+        isRead: bool,
+        cost: int,
+    ) -> None:
         """
-        Do what a request asks for, in the turns of its origin.
+        Do what a request asks for, in the turns of its origin. If too many wait it is dropped.
 
-        @param isRead: whether it changes nothing: then it ends when nobody waits for the answer.
+        @param isRead: whether it changes nothing: then it ends when the answer has no receiver.
+        @param cost: of its beginning, in the units of L{natsbroker.connections.backlog}.
         """
-        isWanted = partial(self.bus.hasInterest, message.reply) if isRead else None
-        return self.run(self.turns.begin(work, message.origin, isWanted))
+        if self._mayAsk():
+            isWanted = partial(self.bus.hasInterest, message.reply) if isRead else None
+            begin = partial(self._begin, serve, message, tag)
+            self.turns.queue(begin, message.origin, isWanted, cost)
+
+    def _begin(
+        self, serve: Callable[..., Coroutine[Any, Any, Any]], message: Message, tag: Any
+    ) -> None:
+        self.run(ensureDeferred(serve(message, tag)))
 
     def _done(self, result: object, running: Deferred[Any]) -> None:
         self._running.discard(running)

@@ -98,16 +98,19 @@ class ConsumerAccount(Protocol):
         @return: called to end it.
         """
 
-    def mayAsk(self) -> bool:
+    def serve(
+        self,
+        serve: Callable[..., Coroutine[Any, Any, Any]],
+        message: Message,
+        tag: Any,
+        isRead: bool,
+        cost: int,
+    ) -> None:
         """
-        Whether a request is taken. Too many wait already if not; an advisory says so once.
-        """
+        Do what a request asks for, in the turns of its origin. If too many wait it is dropped.
 
-    def serve(self, work: Coroutine[Any, Any, Any], message: Message, isRead: bool) -> object:
-        """
-        Do what a request asks for, in the turns of its origin.
-
-        @param isRead: whether it changes nothing: then it ends when nobody waits for the answer.
+        @param isRead: whether it changes nothing: then it ends when the answer has no receiver.
+        @param cost: of its beginning, in the units of L{natsbroker.connections.backlog}.
         """
 
     def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
@@ -411,6 +414,30 @@ class PublishedStream(Protocol):
 
     def rollUp(self, first: int, rollups: Sequence[tuple[bytes, int]]) -> Deferred[None]:
         """Remove what messages replace."""
+
+
+class RollingStream(Protocol):
+    """
+    A stream whose messages may replace others.
+    """
+
+    @property
+    def account(self) -> StreamAccount:
+        """Whose stream it is."""
+
+    @property
+    def log(self) -> Any:
+        """The records."""
+
+    def purge(self, pattern: bytes = b"", before: int = 0, keep: int = 0) -> Deferred[int]:
+        """
+        Remove the messages below a sequence whose subject matches a pattern, if there is one.
+        """
+
+    def remove(self, sequences: Collection[int]) -> Deferred[Any]:
+        """
+        Remove single messages.
+        """
 
 
 class ReadingStream(PublishedStream, Protocol):

@@ -30,6 +30,9 @@ SLICE = 500_000
 """Nanoseconds of processor time that the broker asks for at a time. When a message wakes it up it
 works for less than that, and on a busy machine would wait for those who use milliseconds each."""
 
+FULL_COLLECTIONS = 100
+"""The collections of younger objects before one of all: a tenth of them is the default."""
+
 
 @dataclass(eq=False)
 class ServerProcess:
@@ -89,9 +92,7 @@ class ServerProcess:
             self._giveUp(Failure())
         else:
             waiting = broker.whenReady()
-            # Objects made by now live as long as the process; the garbage collector, which stops
-            # the broker while it works, need not visit them again.
-            waiting.addCallback(lambda _: gc.freeze())
+            waiting.addCallback(lambda _: _restCollector())
             waiting.addErrback(self._giveUp)
 
     def _giveUp(self, failure: Failure) -> None:
@@ -126,3 +127,13 @@ class ServerProcess:
             _log.failure("The broker did not stop properly")
             self.exitCode = 1
         self.reactor.stop()
+
+
+def _restCollector() -> None:
+    """
+    Have the garbage collector, which stops the broker while it works, visit long-lived objects
+    seldom. Those made by now live as long as the process.
+    """
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, FULL_COLLECTIONS)

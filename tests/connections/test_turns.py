@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from natsbroker import hot
@@ -44,14 +44,27 @@ class World:
         slices: int = 1,
         account: str = "A",
         origin: object = None,
-        isWanted: Callable[[], bool] | None = None,
         cost: int = SLICE,
     ) -> Deferred[Any]:
         """A task of some slices."""
         work: Coroutine[Any, Any, Any] = self._work(name, account, slices, cost)
-        running = self.turns.begin(work, origin, isWanted)
+        running = self.turns.begin(work, origin)
         running.addBoth(lambda result: self.outcomes.__setitem__(name, result))
         return running
+
+    def queue(
+        self,
+        name: str,
+        slices: int,
+        running: list[Deferred[Any]],
+        isWanted: Callable[[], bool],
+    ) -> None:
+        """A task that begins in its turn, and is in the list then."""
+
+        def begin() -> None:
+            running.append(ensureDeferred(self._work(name, "A", slices, SLICE)))
+
+        self.turns.of("A").queue(begin, self, isWanted)
 
     def turn(self) -> str:
         """What one turn of the reactor does."""
@@ -145,12 +158,28 @@ def test_unwanted() -> None:
     """What nobody waits for ends when its turn comes."""
     world = World()
     isWanted = [True]
-    world.begin("x", 3, isWanted=lambda: isWanted[0])
+    running: list[Deferred[Any]] = []
+    world.queue("x", 3, running, lambda: isWanted[0])
     assert world.turn() == "x"
     isWanted[0] = False
     assert world.run() == ""
-    assert world.outcomes["x"].check(WorkEnded)
+    (ended,) = running
+    ended.addErrback(lambda why: why.trap(WorkEnded))
     assert world.turns.count("A") == 0
+
+
+def test_beginsInItsTurn() -> None:
+    """A task that has to wait for its beginning begins behind those before it, or never."""
+    world = World()
+    running: list[Deferred[Any]] = []
+    isWanted = [True]
+    world.begin("a", 2, origin=world)
+    world.queue("b", 1, running, lambda: True)
+    world.queue("c", 1, running, lambda: isWanted[0])
+    assert (running, world.turns.count("A")) == ([], 3)
+    isWanted[0] = False
+    assert world.run().replace("|", "") == "aab"
+    assert len(running) == 1
 
 
 def test_cancelled() -> None:
@@ -172,7 +201,10 @@ def test_own() -> None:
         world.begin("inner", 2)
         await world.turns.of("A").turn()
 
-    world.turns.begin(outer(), world, lambda: False).addErrback(lambda why: why.trap(WorkEnded))
+    def begin() -> None:
+        ensureDeferred(outer()).addErrback(lambda why: why.trap(WorkEnded))
+
+    world.turns.of("A").queue(begin, world, lambda: False)
     assert world.run() == "inner|inner"
 
 

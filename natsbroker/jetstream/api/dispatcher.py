@@ -4,18 +4,19 @@ The requests of JetStream's API: from a subject to a handler, from its result to
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBatchSubscriber, IOrigin, ISubscription
 from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.api.ordering import RequestOrder
 from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import LONGEST
@@ -73,7 +74,7 @@ class ApiRoute:
     @ivar kind: of the answer, without C{io.nats.jetstream.api.v1.} and C{_response}.
     @ivar handler: gives the answer behind its type; C{None} for no answer.
     @ivar missing: what an answer with an error has behind the error.
-    @ivar isOrdered: whether requests for one stream are handled one after the other.
+    @ivar isOrdered: whether requests that change one stream are handled one after the other.
     @ivar isAudited: whether an API advisory is sent.
     @ivar isCounted: whether the account's figures have it.
     @ivar isLong: whether its body may be of any length, because it is read in steps.
@@ -114,7 +115,8 @@ class ApiDispatcher:
         self._router = router
         self._routes = routes
         self._subscriptions: list[ISubscription] = []
-        self._locks: dict[str, DeferredLock] = {}
+        # By stream; and by stream and origin, for the requests of one client alone.
+        self._orders: dict[object, RequestOrder] = {}
         self._held: list[tuple[Message, Any]] | None = None
 
     def hold(self) -> None:
@@ -152,8 +154,8 @@ class ApiDispatcher:
     def _begin(self, message: Message, tag: Any) -> None:
         if self._held is not None:
             self._held.append((message, tag))
-        elif self._subscriptions and message.reply and self._account.mayAsk():
-            self._account.serve(self._handle(message, tag), message, tag.isRead)
+        elif self._subscriptions and message.reply:
+            self._account.serve(self._handle, message, tag, tag.isRead, self.cost)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
@@ -161,6 +163,8 @@ class ApiDispatcher:
         """
 
     async def _handle(self, message: Message, route: ApiRoute) -> None:
+        if not self._subscriptions:
+            return
         names = _names(route.subject, message.subject)
         if self._router is None:
             await self._serve(message, route, names)
@@ -192,14 +196,27 @@ class ApiDispatcher:
         if not (route.isOrdered and names):
             await self._answer(request, route)
             return
-        lock = self._locks.setdefault(names[0], DeferredLock())
-        await lock.acquire()
+        # A request sees what its client has changed before, and waits for no search of others.
+        own = (names[0], message.origin)
+        if not route.isRead:
+            async with self._inOrder(own), self._inOrder(names[0]):
+                await self._answer(request, route)
+            return
+        if own in self._orders:
+            async with self._inOrder(own):
+                pass
+        await self._answer(request, route)
+
+    @asynccontextmanager
+    async def _inOrder(self, key: object) -> AsyncIterator[None]:
+        order = self._orders.setdefault(key, RequestOrder())
+        await order.acquire()
         try:
-            await self._answer(request, route)
+            yield
         finally:
-            lock.release()
-            if not lock.locked and not lock.waiting:
-                self._locks.pop(names[0], None)
+            order.release()
+            if order.isIdle:
+                self._orders.pop(key, None)
 
     async def _answer(self, request: Request, route: ApiRoute) -> None:
         kind = {"type": f"io.nats.jetstream.api.v1.{route.kind}_response"}

@@ -49,10 +49,10 @@ from natsbroker.steps import Steps, finish
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.shapes import TooManyShapes
 
-COMPARED = 2048
+COMPARED = 256
 """The streams whose subjects are compared in one turn of the reactor."""
 
-COUNTED = 512
+COUNTED = 64
 """The streams whose use is counted in one turn."""
 
 _ATTEMPTS = 3

@@ -36,6 +36,9 @@ PAUSE = 0.25
 RETRY = 2_000_000_000
 """Nanoseconds after which a message is published again that was not stored."""
 
+COST = 1500
+"""What it costs to publish the message of a schedule; see L{natsbroker.connections.backlog}."""
+
 _NOT_COPIED = (
     b"Nats-Schedule",
     b"Nats-Expected-",
@@ -132,6 +135,7 @@ class MessageScheduler:
         due = sorted(filter(self._isKnown, due), key=attrgetter("sequence"))
         try:
             for each in due:
+                yield self._stream.account.turns.take(COST)
                 yield from self._publish(each, now)
             self._stream.publisher.flush()
             yield self._stream.settle()

@@ -130,8 +130,8 @@ class DirectGetResponder:
                 looking = self._lookUp(message, skip)
                 if looking is not None:
                     account.run(looking)
-                elif account.mayAsk():
-                    account.serve(self._answer(message, skip), message, True)
+                else:
+                    account.serve(self._answer, message, skip, True, SEARCH)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """

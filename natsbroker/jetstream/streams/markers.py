@@ -17,12 +17,16 @@ from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import ExpiringStream
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.reading import SEARCH
 from natsbroker.wire.durations import nanosecondsText
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 _SECOND = 1_000_000_000
+
+_MARK = 500
+"""What a marker costs, in the units of L{natsbroker.connections.backlog}."""
 
 
 def isMarker(headers: bytes) -> bool:
@@ -72,6 +76,7 @@ class MessageEnds:
         left: dict[bytes, int] = {}
         for record in records:
             subject = record.subject
+            yield stream.account.turns.take(SEARCH)
             if subject not in left:
                 tally = (yield stream.log.subjects(subject)).get(subject)
                 left[subject] = 0 if tally is None else tally.count
@@ -97,6 +102,7 @@ class MessageEnds:
         headers = markerHeaders(stream.config.subject_delete_marker_ttl)
         for record in records:
             subject = record.subject
+            yield stream.account.turns.take(_MARK)
             stream.publisher.takeIf(subject, headers, b"", subject, record.sequence)
         stream.publisher.flush()
         yield stream.settle()

@@ -28,6 +28,7 @@ from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
+from natsbroker.jetstream.streams.rollups import rollUp
 from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.jetstream.streams.upkeep import StreamUpkeep
 from natsbroker.subjects.grammar import isSubset
@@ -302,18 +303,14 @@ class Stream(StreamRecords):
                 each.callback(None)
         return result
 
-    @inlineCallbacks
-    def rollUp(
-        self, first: int, rollups: Sequence[tuple[bytes, int]]
-    ) -> Generator[Deferred[Any], Any, None]:
+    def rollUp(self, first: int, rollups: Sequence[tuple[bytes, int]]) -> Deferred[None]:
         """
         Remove what messages replace. They are acknowledged after that: after a kill, nobody would
         know that something is still to be removed.
 
         @param rollups: subjects, empty for all, and the places of the messages behind C{first}.
         """
-        for subject, place in rollups:
-            yield self.purge(subject, first + place)
+        return rollUp(self, first, rollups)
 
     def settle(self) -> Deferred[None]:
         """

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from twisted.internet.defer import DeferredLock
 
+from natsbroker.jetstream.api.ordering import RequestOrder
 from natsbroker.jetstream.cluster.routing import _placementIn
 from natsbroker.jetstream.streams.stream import logName
 from tests.jetstream.cluster.support import ClusterStage, SharedStore
@@ -45,9 +45,9 @@ def test_lostWhileWaiting() -> None:
     stage = ClusterStage("n1", "n2")
     stage.make("S")
     dispatcher: Any = stage.services[stage.leader()]._dispatchers["A"]
-    lock = dispatcher._locks["S"] = DeferredLock()
+    lock = dispatcher._orders["S"] = RequestOrder()
     stage.wait(lock.acquire())
-    assert stage.answers("STREAM.INFO.S") == []
+    assert stage.answers("STREAM.PURGE.S") == []
     inbox = stage.inbox(b"_INBOX.api")
     dispatcher._router._cluster.lost(logName("A", "S"))
     lock.release()

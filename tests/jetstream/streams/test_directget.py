@@ -422,8 +422,7 @@ def gotten(
             send=send,
             run=lambda each: each,
             inSteps=inSteps,
-            mayAsk=lambda: True,
-            serve=lambda work, *_: ensureDeferred(work),
+            serve=lambda serve, message, tag, *_: ensureDeferred(serve(message, tag)),
         )
         responder: Any = DirectGetResponder(stream)
         responder._subscriptions = [None]

@@ -1,0 +1,73 @@
+"""Tests for L{natsbroker.jetstream.streams.rollups}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred, fail
+
+from natsbroker.interfaces.records import StoreFailed
+from tests.jetstream.support import Stage
+
+KINDS = ["", "sub", "all"]
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KINDS)), max_size=6), max_size=6
+    )
+)
+def test_replaced(batches: list[list[tuple[str, str]]]) -> None:
+    """A message replaces those before it, of the same batch or not, and none after it."""
+    stage = Stage()
+    stream = stage.stream(allow_rollup_hdrs=True)
+    expected: list[tuple[int, str]] = []
+    sequence = 0
+    for batch in batches:
+        for letter, kind in batch:
+            sequence += 1
+            stage.send(f"s.{letter}".encode(), **({"Nats_Rollup": kind} if kind else {}))
+            kept = [each for each in expected if kind == "sub" and each[1] != letter]
+            expected = [*(kept if kind else expected), (sequence, letter)]
+        stage.settle()
+    stored = [(number, subject.decode()[2:]) for number, subject, _ in stage.stored(stream)]
+    assert stored == expected
+
+
+def test_work() -> None:
+    """What replaces nothing costs no search of the stream, and what replaces one message little."""
+    stage = Stage()
+    stream: Any = stage.stream(allow_rollup_hdrs=True)
+    purges: list[bytes] = []
+    removals: list[int] = []
+    remove = stream.remove
+
+    def removed(sequences: list[int], *more: Any) -> Deferred[int]:
+        removals.append(len(sequences))
+        result: Deferred[int] = remove(sequences, *more)
+        return result
+
+    stream.remove = removed
+    stream.purge = lambda pattern, *more: purges.append(pattern)
+    for _ in range(2):
+        for number in range(300):
+            stage.send(b"s.%d" % number, Nats_Rollup="sub")
+        stage.settle()
+    assert (purges, removals) == ([], [0, 300])
+    assert stream.messages == 300
+
+
+def test_storeFails() -> None:
+    """If the log cannot be asked, nobody is told that the message is stored."""
+    stage = Stage()
+    stream: Any = stage.stream(allow_rollup_hdrs=True)
+    stream.log.subjects = lambda *more: fail(StoreFailed("no disk"))
+    with pytest.raises(StoreFailed):
+        stage.wait(stream.rollUp(1, [(b"s.a", 0), (b"s.b", 1)]))
+    inbox = stage.inbox(b"_INBOX.a")
+    stage.send(b"s.a", b"", b"_INBOX.a", Nats_Rollup="sub")
+    stage.settle()
+    assert inbox.got == []
