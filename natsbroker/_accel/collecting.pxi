@@ -11,7 +11,7 @@ cdef class Collector:
     cdef list bodies
     cdef Py_ssize_t header
     cdef object origin, tag, steps
-    cdef int64_t cost
+    cdef int64_t cost, tagCost
     cdef bint isIdle
     cdef object __weakref__
 
@@ -23,6 +23,7 @@ cdef class Collector:
         self.failed = failed
         self.runs = []
         self.steps = getattr(subscriber, "steps", None)
+        self.tagCost = 0
         self.cost = 0 if self.steps is None else self.steps.cost
         self.isIdle = False
 
@@ -65,6 +66,7 @@ cdef class Collector:
         ):
             if not self.runs:
                 self.batch.atEnd(self.flush)
+            self.tagCost = 0 if tag is None else getattr(tag, "cost", 0)
             self.subject = PyBytes_FromStringAndSize(subject, length)
             self.reply = PyBytes_FromStringAndSize(reply, replyLength)
             self.header = header
@@ -72,6 +74,8 @@ cdef class Collector:
             self.tag = tag
             self.bodies = []
             self.runs.append((Run(self.subject, self.reply, self.bodies, header, origin), tag))
+        if self.tagCost:
+            self.batch.work += self.tagCost
         self.bodies.append(PyBytes_FromStringAndSize(body, size))
         return 0
 

@@ -22,10 +22,10 @@ from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.relays import Relay, relaySubscription
 from natsbroker.accounts.tracing import AccountTracing
 from natsbroker.auth.responder import Describe
-from natsbroker.connections.backlog import SUBSCRIPTION
+from natsbroker.connections.backlog import SUBSCRIPTION, TRACED
 from natsbroker.interfaces import ISubjectRouter, ISubscription
 from natsbroker.subjects.mapping import MappingTable
-from natsbroker.wire.values import Kind
+from natsbroker.wire.values import Kind, Message
 
 classImplements(hot.Subscription, ISubscription)
 
@@ -126,9 +126,13 @@ class AccountCore:
                 given.describe,
                 lambda: self.clock.seconds(),
                 self.random,
-                lambda message: self.delivery.publish(Kind.INTERNAL, message),
+                self._sendTrace,
             )
         router.watchChanges(self.matcher.changed)
+
+    def _sendTrace(self, message: Message) -> None:
+        self._batch.work += TRACED + len(message.body)
+        self.delivery.publish(Kind.INTERNAL, message)
 
     def subscriptions(self) -> Iterator[hot.Subscription]:
         return iter(self._router)

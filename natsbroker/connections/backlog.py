@@ -47,6 +47,9 @@ LOOK_UP = 32
 #: An operation that is answered with an error and noted in the log.
 VIOLATION = 512
 
+#: A message whose way is traced, besides each byte of its events.
+TRACED = 1500
+
 #: A CONNECT: an authorizer is asked.
 LOGIN = 4096
 

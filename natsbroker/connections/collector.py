@@ -23,6 +23,7 @@ class Collector:
     @ivar batch: at whose end it is called.
     @ivar steps: those of the subscriber, if it has some: their C{cost} is that of a message with
         headers, or of each one if they are C{isIdle}. The lane knows headers that cost nothing.
+        What a tag has as C{cost} is counted for each message.
     @ivar failed: called with a sentence while an exception is handled that it raised.
     """
 
@@ -38,6 +39,8 @@ class Collector:
 
     def deliver(self, message: Message, tag: Any) -> None:
         runs = self._runs
+        if tag is not None:
+            self.batch.work += getattr(tag, "cost", 0)
         steps = self.steps
         if steps is not None and (message.headerLength or steps.isIdle):
             self.batch.work += steps.cost

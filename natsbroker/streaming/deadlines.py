@@ -17,6 +17,9 @@ _log = Logger()
 #: Clocks are sums of floating point numbers: this much too early is in time.
 _EPSILON = 1e-9
 
+#: Calls that are made in one turn of the reactor.
+MOST = 256
+
 #: The heap is cleared of cancelled deadlines when there are more of them than this and than half.
 _MANY = 64
 
@@ -110,7 +113,7 @@ class Deadlines:
 
     def _due(self, limit: float) -> list[Deadline]:
         due = []
-        while self._heap and self._heap[0][0] <= limit:
+        while self._heap and self._heap[0][0] <= limit and len(due) < MOST:
             deadline = heappop(self._heap)[2]
             if deadline.active:
                 due.append(deadline)

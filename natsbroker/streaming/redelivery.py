@@ -62,6 +62,7 @@ class Redelivery:
     async def _redeliver(self, member: ChannelSubscription) -> None:
         wait = TOGETHER
         try:
+            await self._turns.take()
             due = _dueOf(member, self._deadlines.now() + 1e-9)
             async for sequence, message in self._found(member.group.channel, due):
                 if not self._again(member, sequence, message):

@@ -9,7 +9,7 @@ stored together. A reply subject that the requester may not subscribe to is igno
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -27,7 +27,13 @@ from natsbroker.wire.values import Message, Run
 
 _log = Logger(namespace="natsbroker.streaming")
 
-Request = Callable[[Message], object]
+COST = 1500
+"""What a request costs, in the units of L{natsbroker.connections.backlog}."""
+
+
+class RequestHandler(NamedTuple):
+    handle: Callable[[Message], object]
+    cost: int = COST
 
 
 @implementer(IRunSubscriber)
@@ -35,7 +41,7 @@ class Dispatcher:
     """
     The one subscriber to all subjects of the service: being one, it receives everything in order.
     The tag of a bus subscription names the handler: C{None} for published messages, a
-    L{ChannelSubscription} for its acknowledgements, a function for requests.
+    L{ChannelSubscription} for its acknowledgements, a L{RequestHandler} for requests.
     """
 
     def __init__(self, context: StreamingContext) -> None:
@@ -46,14 +52,14 @@ class Dispatcher:
         self.subscribe = SubscribeHandler(context, self.close, self)
         self.connect = ConnectHandler(context, self.close.dismiss)
         subjects = context.subjects
-        self._handlers: dict[bytes, Request | None] = {
+        self._handlers: dict[bytes, RequestHandler | None] = {
             subjects.publish + b".>": None,
-            subjects.discover: self.connect.connect,
-            subjects.pings: self.connect.ping,
-            subjects.subscribe: self.subscribe.subscribe,
-            subjects.unsubscribe: self.close.unsubscribe,
-            subjects.subClose: self.close.closeSubscription,
-            subjects.close: self.close.close,
+            subjects.discover: RequestHandler(self.connect.connect),
+            subjects.pings: RequestHandler(self.connect.ping),
+            subjects.subscribe: RequestHandler(self.subscribe.subscribe),
+            subjects.unsubscribe: RequestHandler(self.close.unsubscribe),
+            subjects.subClose: RequestHandler(self.close.closeSubscription),
+            subjects.close: RequestHandler(self.close.close),
         }
         self._subscriptions: list[ISubscription] = []
         # The origin of the last message, and its grant.
@@ -92,7 +98,7 @@ class Dispatcher:
                     self.acks.take(run, tag)
                 else:
                     self._flush()
-                    _serve(tag, run)
+                    _serve(tag.handle, run)
             except Exception:
                 _log.failure("Messages on {subject} failed", subject=run.subject)
         self._flush()
@@ -123,7 +129,7 @@ class Dispatcher:
         """
 
 
-def _serve(serve: Request, requests: Run) -> None:
+def _serve(serve: Callable[[Message], object], requests: Run) -> None:
     for message in requests:
         try:
             serve(message)

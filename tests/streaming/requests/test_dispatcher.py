@@ -9,6 +9,7 @@ from zope.interface.verify import verifyObject
 from natsbroker.interfaces import IRunSubscriber
 from natsbroker.streaming import protocol
 from natsbroker.streaming.names import RequestSubjects
+from natsbroker.streaming.requests.dispatcher import RequestHandler
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message, Run
@@ -69,7 +70,7 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
 
     body = client.pubMsg("foo", b"x").SerializeToString()
     good = Run(b"s", b"", [body, body], origin=client.origin)
-    dispatcher.deliverRuns([(good, fail), (good, None)])
+    dispatcher.deliverRuns([(good, RequestHandler(fail)), (good, None)])
     assert len(flushLoggedErrors(ZeroDivisionError)) == 2
     assert stage.model.channel("foo").msgs == 2
 
