@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -123,8 +122,11 @@ class Turns:
         """
         Run a coroutine, and what it awaits, as a task.
         """
-        with self._as(self._newTask(origin, None)):
+        token = _TASK.set(self._newTask(origin, None))
+        try:
             return ensureDeferred(work)
+        finally:
+            _TASK.reset(token)
 
     def queue(
         self,
@@ -144,20 +146,16 @@ class Turns:
             self._counts[account] += 1
             self._add(account, _Waiter(0, task.number, self._order, task, begin, cost))
             return
-        with self._as(task):
+        self.spend(cost)
+        token = _TASK.set(task)
+        try:
             begin()
+        finally:
+            _TASK.reset(token)
 
     def _newTask(self, origin: object, isWanted: Callable[[], bool] | None) -> Task:
         self._tasks += 1
         return Task(self._tasks, origin, isWanted)
-
-    @contextmanager
-    def _as(self, task: Task) -> Iterator[None]:
-        token = _TASK.set(task)
-        try:
-            yield
-        finally:
-            _TASK.reset(token)
 
     @property
     def isSpent(self) -> bool:
@@ -275,8 +273,9 @@ class Turns:
             else:
                 turn.errback(WorkEnded())
         elif isWanted:
-            with self._as(task):
-                batch.contain(turn)
+            token = _TASK.set(task)
+            batch.contain(turn)
+            _TASK.reset(token)
         batch.congested = None
 
 

@@ -136,7 +136,7 @@ class ExportService:
             fields = RequestFields(payload, ("pattern", "after"))
             request.answer(_names(catalogue, fields, request))
             return
-        known, serve = _VERBS.get(verb, ((), None))
+        known, serve = VERBS.get(verb, ((), None))
         if serve is None or not name:
             raise Refusal(Reason.NO_REQUEST, verb=verb)
         if not request.mayPublishAny(catalogue.readSubjects(name)):
@@ -258,7 +258,7 @@ class ExportService:
             request.refuse(Reason.FAILED)
 
 
-_VERBS: dict[str, tuple[tuple[str, ...], Callable[..., Coroutine[Any, Any, None]] | None]] = {
+VERBS: dict[str, tuple[tuple[str, ...], Callable[..., Coroutine[Any, Any, None]] | None]] = {
     "INFO": ((), ExportService._info),
     "FIND": (("time",), ExportService._find),
     "EXPORT": (ExportAnswer.FIELDS, ExportService._export),

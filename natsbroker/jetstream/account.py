@@ -254,6 +254,8 @@ class JetStreamAccount:
         if self._mayAsk():
             isWanted = partial(self.bus.hasInterest, message.reply) if isRead else None
             begin = partial(self._begin, serve, message, tag)
+            # To read the body of a request takes about two tenths of a microsecond for each byte.
+            cost += 2 * len(message.body)
             self.turns.queue(begin, message.origin, isWanted, cost)
 
     def _begin(

@@ -108,9 +108,6 @@ class ConsumerAccount(Protocol):
     ) -> None:
         """
         Do what a request asks for, in the turns of its origin. If too many wait it is dropped.
-
-        @param isRead: whether it changes nothing: then it ends when the answer has no receiver.
-        @param cost: of its beginning, in the units of L{natsbroker.connections.backlog}.
         """
 
     def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
@@ -402,6 +399,11 @@ class PublishedStream(Protocol):
     def drop(self, sequences: Collection[int]) -> None:
         """Remove single messages, again if need be."""
 
+    def purge(self, pattern: bytes = b"", before: int = 0) -> Deferred[int]:
+        """
+        Remove the messages below a sequence whose subject matches a pattern, if there is one.
+        """
+
     def quiet(self) -> Deferred[None]:
         """
         Wait for deletions that are under way.
@@ -414,30 +416,6 @@ class PublishedStream(Protocol):
 
     def rollUp(self, first: int, rollups: Sequence[tuple[bytes, int]]) -> Deferred[None]:
         """Remove what messages replace."""
-
-
-class RollingStream(Protocol):
-    """
-    A stream whose messages may replace others.
-    """
-
-    @property
-    def account(self) -> StreamAccount:
-        """Whose stream it is."""
-
-    @property
-    def log(self) -> Any:
-        """The records."""
-
-    def purge(self, pattern: bytes = b"", before: int = 0, keep: int = 0) -> Deferred[int]:
-        """
-        Remove the messages below a sequence whose subject matches a pattern, if there is one.
-        """
-
-    def remove(self, sequences: Collection[int]) -> Deferred[Any]:
-        """
-        Remove single messages.
-        """
 
 
 class ReadingStream(PublishedStream, Protocol):

@@ -112,7 +112,7 @@ class Deadlines:
         self._setTimer()
 
     def _due(self, limit: float) -> list[Deadline]:
-        due = []
+        due: list[Deadline] = []
         while self._heap and self._heap[0][0] <= limit and len(due) < MOST:
             deadline = heappop(self._heap)[2]
             if deadline.active:

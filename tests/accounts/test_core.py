@@ -7,14 +7,17 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from twisted.internet.task import Clock
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.accounts.tracing import CLIENT, TracePeer
+from natsbroker.connections.backlog import TRACED
 from natsbroker.errors import BrokerError
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.mapping import MappingTable
-from natsbroker.wire.values import Kind
+from natsbroker.wire.values import Kind, Message
 from tests.accounts.market import Market
 from tests.support import Router, WatchRecorder
 
@@ -113,3 +116,19 @@ def test_noClock() -> None:
         clock.seconds()
     with pytest.raises(RuntimeError, match="without a clock"):
         clock.callLater(1.0, lambda: None)
+
+
+def test_costOfTraces() -> None:
+    """Each trace is counted with the bytes of its events."""
+    batch = hot.FlushBatch(lambda call: None)
+    given = AccountDependencies(batch, Random(1), Clock(), describe=lambda: {"name": "s"})
+    account = Account("A", Router(), given)
+    bus = account.busFor(Kind.CLIENT)
+    headers = b"NATS/1.0\r\nNats-Trace-Dest: dest\r\n\r\n"
+    traced = account.tracing.begin(  # type: ignore[union-attr]
+        Message(b"s", headers, b"", len(headers)), TracePeer(CLIENT, 1, ""), lambda dest: True
+    )
+    assert traced is not None and traced.trace is not None
+    before = batch.work
+    bus.publishTraced(traced)
+    assert TRACED + 100 < batch.work - before < TRACED + 1000

@@ -4,6 +4,7 @@ Tests for L{natsbroker.connections.collector} and its compiled twin.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -109,3 +110,39 @@ def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
 def fields(each: Message, tag: str) -> tuple[Any, ...]:
     """The content of a message, with its payload at the end."""
     return (each.subject, each.reply, each.headerLength, each.origin, tag, each.payload)
+
+
+@onEach
+def test_cost(names: Names) -> None:
+    """What goes the readable path is counted when it comes: its publisher is read slowly."""
+    recorder: Any = RunRecorder()
+    recorder.steps = SimpleNamespace(cost=300, isIdle=False)
+    batch = names.FlushBatch(lambda call: None)
+    collector = names.Collector(recorder, batch, print)
+    headers = b"NATS/1.0\r\nNats-Schedule: @hourly\r\n\r\n"
+
+    def cost(tag: object, body: bytes, headerLength: int = 0) -> int:
+        before = batch.work
+        collector.deliver(Message(b"s", body, b"", headerLength), tag)
+        return int(batch.work - before)
+
+    assert cost(None, b"x") == 0
+    assert cost(None, headers, len(headers)) == 300
+    assert cost(SimpleNamespace(cost=40), b"x") == 40
+    batch.flush()
+    recorder.steps.isIdle = True
+    assert cost(None, b"x") == 300
+
+
+@needsCompiled
+def test_knownHeaders() -> None:
+    """Headers that the compiled step understands cost nothing."""
+    recorder: Any = RunRecorder()
+    recorder.steps = SimpleNamespace(cost=300, isIdle=False)
+    compiled: Any = COMPILED
+    batch = compiled.FlushBatch(lambda call: None)
+    headers = b"NATS/1.0\r\nNats-Msg-Id: 1\r\nX: y\r\n\r\n"
+    compiled.Collector(recorder, batch, print).deliver(
+        Message(b"s", headers, b"", len(headers)), None
+    )
+    assert batch.work == 0

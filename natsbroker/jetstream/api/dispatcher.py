@@ -4,8 +4,7 @@ The requests of JetStream's API: from a subject to a handler, from its result to
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -155,7 +154,7 @@ class ApiDispatcher:
         if self._held is not None:
             self._held.append((message, tag))
         elif self._subscriptions and message.reply:
-            self._account.serve(self._handle, message, tag, tag.isRead, self.cost)
+            self._account.serve(self._handle, message, tag, tag.isRead, 0)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
@@ -199,20 +198,18 @@ class ApiDispatcher:
         # A request sees what its client has changed before, and waits for no search of others.
         own = (names[0], message.origin)
         if not route.isRead:
-            async with self._inOrder(own), self._inOrder(names[0]):
-                await self._answer(request, route)
+            answer = partial(self._answer, request, route)
+            await self._inOrder(own, partial(self._inOrder, names[0], answer))
             return
         if own in self._orders:
-            async with self._inOrder(own):
-                pass
+            await self._inOrder(own, _nothing)
         await self._answer(request, route)
 
-    @asynccontextmanager
-    async def _inOrder(self, key: object) -> AsyncIterator[None]:
+    async def _inOrder(self, key: object, work: Callable[[], Awaitable[None]]) -> None:
         order = self._orders.setdefault(key, RequestOrder())
         await order.acquire()
         try:
-            yield
+            await work()
         finally:
             order.release()
             if order.isIdle:
@@ -279,6 +276,12 @@ class ApiDispatcher:
             fields["request"] = decoded(request.body)
         fields["response"] = body.decode()
         account.advise("ADVISORY.API", "advisory.v1.api_audit", **fields)
+
+
+async def _nothing() -> None:
+    """
+    What is done by a request that only waits for those before it.
+    """
 
 
 def clientOf(message: Message) -> dict[str, Any]:

@@ -397,9 +397,7 @@ class LastOfEach(NamedTuple):
     messages: list[tuple[int, Record | None]]
 
 
-async def _talliesOf(
-    stream: DirectStream, filters: tuple[bytes, ...], end: int
-) -> SubjectTallies:
+async def _talliesOf(stream: DirectStream, filters: tuple[bytes, ...], end: int) -> SubjectTallies:
     """
     The tallies of matching subjects that have a message at or before a sequence; of too many
     subjects some more than L{MOST_SUBJECTS}.

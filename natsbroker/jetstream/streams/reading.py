@@ -26,7 +26,7 @@ SLICE = 1024
 """Records of one read when a stream is walked. Each read has a slice of its own, so that a long
 walk keeps nobody waiting."""
 
-RECORD = 4
+RECORD = 8
 """What a record that is looked at costs, in the units of L{natsbroker.connections.backlog}."""
 
 SEARCH = 300
@@ -180,8 +180,12 @@ class StreamRecords:
 
         @param filters: patterns; empty for every message.
         """
+        if filters:
+            yield self.account.turns.take(SEARCH)
         recent = self._tail.read(filters, sequence, limit)
         if recent is not None:
+            if filters:
+                self._looked(recent.next - sequence)
             return recent
         yield self.account.turns.take(SEARCH)
         if filters:
@@ -203,8 +207,12 @@ class StreamRecords:
         if hot.EncodedRecords is None or not IShortcutLog.providedBy(self.log):
             found: Matching = yield self.read(filters, sequence, limit, maxBytes)
             return found
+        if filters:
+            yield self.account.turns.take(SEARCH)
         recent = self._tail.read(filters, sequence, limit)
         if recent is not None:
+            if filters:
+                self._looked(recent.next - sequence)
             return recent
         yield self.account.turns.take(SEARCH)
         records = hot.EncodedRecords(Record, _LENGTH if self.isInFile else 0)

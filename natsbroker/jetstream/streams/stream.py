@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks
 
 from natsbroker.interfaces import IStateStore, ISubscription
 from natsbroker.interfaces.records import Record
+from natsbroker.jetstream.batches.rollups import rollUp
 from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.consumers.table import ConsumerTable
@@ -28,7 +29,6 @@ from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.publish import StreamPublisher
 from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
-from natsbroker.jetstream.streams.rollups import rollUp
 from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.jetstream.streams.upkeep import StreamUpkeep
 from natsbroker.subjects.grammar import isSubset

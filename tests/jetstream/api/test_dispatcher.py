@@ -6,6 +6,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from natsbroker.jetstream import account
+from natsbroker.jetstream.api.ordering import RequestOrder
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Message
+from tests.export.support import Connection
 from tests.jetstream.api.support import ApiStage
 
 
@@ -75,3 +82,44 @@ def test_held() -> None:
     stage.settle()
     assert len(inbox.payloads) == 1
     assert stage.ask("STREAM.NAMES") is not None
+
+
+def test_readsWaitForOwnChanges() -> None:
+    """A request that reads sees what its client changed before, and waits for no other client."""
+    stage = ApiStage()
+    stage.make()
+    dispatcher = stage.api
+    mine, other = Connection(Grant()), Connection(Grant())
+    order = dispatcher._orders["S"] = RequestOrder()
+    order.acquire()
+    inboxes = {name: stage.inbox(f"_INBOX.{name}".encode()) for name in ("purge", "own", "other")}
+    for name, verb, origin in (
+        ("purge", "STREAM.PURGE.S", mine),
+        ("own", "STREAM.INFO.S", mine),
+        ("other", "STREAM.INFO.S", other),
+    ):
+        subject = f"$JS.API.{verb}".encode()
+        stage.bus.publish(Message(subject, b"", f"_INBOX.{name}".encode(), origin=origin))
+    stage.settle()
+    assert [name for name, inbox in inboxes.items() if inbox.got] == ["other"]
+    order.release()
+    stage.settle()
+    assert all(len(each.got) == 1 for each in inboxes.values())
+    assert dispatcher._orders == {}
+
+
+def test_tooMany(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests beyond the most that may wait are dropped, and one advisory says how many."""
+    monkeypatch.setattr(account, "MOST_REQUESTS", 20)
+    stage = ApiStage()
+    stage.make()
+    advisories = stage.inbox(b"$JS.EVENT.ADVISORY.API.LIMIT_REACHED")
+    inbox = stage.inbox(b"_INBOX.many")
+    for _ in range(100):
+        stage.send(b"$JS.API.STREAM.NAMES", b'{"subject":"' + b"x" * 20_000 + b'"}', b"_INBOX.many")
+    stage.settle()
+    (advisory,) = [json.loads(each) for each in advisories.payloads]
+    assert advisory["type"] == "io.nats.jetstream.advisory.v1.api_limit_reached"
+    assert advisory["dropped"] + len(inbox.got) == 100
+    assert advisory["dropped"] > 0
+    assert stage.ask("STREAM.NAMES")["total"] == 1

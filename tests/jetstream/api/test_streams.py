@@ -59,7 +59,8 @@ def inTurns(stage: ApiStage) -> list[None]:
 
     def taken(*cost: int) -> Deferred[None]:
         turns.append(None)
-        return turn(*cost)
+        waiting: Deferred[None] = turn(*cost)
+        return waiting
 
     taking.turn = taken
     return turns
@@ -370,7 +371,7 @@ def test_checkedBesideOthers() -> None:
     """A long check that ends after another stream took its subjects finds that."""
     stage = ApiStage()
     ticks = count()
-    stage.jetstream.deadlines = Deadlines(stage.clock, lambda: stage.clock.seconds() + next(ticks))
+    stage.jetstream.turns.worked = lambda: float(next(ticks))
     subjects = [f"a.{each}" for each in range(3000)]
     inbox = stage.inbox(b"_INBOX.long")
     body = json.dumps({"name": "L", "subjects": subjects}).encode()

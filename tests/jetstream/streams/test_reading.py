@@ -148,7 +148,8 @@ def test_largeGap() -> None:
 
     def taken(*cost: int) -> Deferred[None]:
         turns.append(len(pieces))
-        return turn(*cost)
+        waiting: Deferred[None] = turn(*cost)
+        return waiting
 
     def look(gap: range) -> bool:
         pieces.append(gap)

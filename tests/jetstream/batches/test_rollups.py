@@ -1,4 +1,4 @@
-"""Tests for L{natsbroker.jetstream.streams.rollups}."""
+"""Tests for L{natsbroker.jetstream.batches.rollups}."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_replaced(batches: list[list[tuple[str, str]]]) -> None:
     for batch in batches:
         for letter, kind in batch:
             sequence += 1
-            stage.send(f"s.{letter}".encode(), **({"Nats_Rollup": kind} if kind else {}))
+            headers = {"Nats_Rollup": kind} if kind else {}
+            stage.send(f"s.{letter}".encode(), b"", b"", **headers)
             kept = [each for each in expected if kind == "sub" and each[1] != letter]
             expected = [*(kept if kind else expected), (sequence, letter)]
         stage.settle()
@@ -61,7 +62,7 @@ def test_work() -> None:
 
 
 def test_storeFails() -> None:
-    """If the log cannot be asked, nobody is told that the message is stored."""
+    """If the log cannot be asked, the publisher gets no acknowledgement."""
     stage = Stage()
     stream: Any = stage.stream(allow_rollup_hdrs=True)
     stream.log.subjects = lambda *more: fail(StoreFailed("no disk"))

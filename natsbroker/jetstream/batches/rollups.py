@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, FirstError, gatherResults, inlineCallbacks
 
 from natsbroker.interfaces.records import SubjectTallies
-from natsbroker.jetstream.contracts import RollingStream
+from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.streams.reading import SEARCH
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ TOGETHER = 32
 
 @inlineCallbacks
 def rollUp(
-    stream: RollingStream, first: int, rollups: Sequence[tuple[bytes, int]]
+    stream: PublishedStream, first: int, rollups: Sequence[tuple[bytes, int]]
 ) -> Generator[Deferred[Any], Any, None]:
     """
     Remove what messages replace. Most replace nothing, or one message: these are removed together.

@@ -1,0 +1,198 @@
+"""
+A broker in memory that is attacked: turn by turn, with the processor's time of each.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.base import DelayedCall
+from twisted.internet.testing import StringTransport
+
+from natsbroker.streaming import protocol
+from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+
+CONFIG = """
+http: "127.0.0.1:8222"
+jetstream { backend: memory }
+streaming { cluster_id: c, store: memory }
+"""
+
+MESSAGES = 3000
+"""The messages of the stream that is attacked, each of a subject of its own."""
+
+CHUNK = 65536
+"""What a broker reads at once."""
+
+_CONNECT = {"verbose": False, "headers": True, "no_responders": True}
+
+
+class Attacked:
+    """
+    A broker with a stream that is attacked, another one, a consumer and a channel.
+
+    @ivar longest: seconds of the processor that the longest turn took.
+    @ivar victim: a client that does nothing but what the test asks.
+    """
+
+    def __init__(self) -> None:
+        self._memory = MemoryBroker(configText=CONFIG)
+        self.reactor = self._memory.reactor
+        # What is measured is what a broker measures: the clock stands still.
+        broker: Any = self._memory.broker
+        broker.turns.worked = time.thread_time
+        jetstream = broker.getServiceNamed("jetstream")
+        for account in jetstream.accounts.values():
+            account.turns.worked = time.thread_time
+        self.longest = 0.0
+        self.victim = self.client()
+        self.victim.send(b"SUB _R.> 1\r\n")
+        config = {"subjects": ["s.>"], "allow_direct": True, "allow_msg_schedules": True}
+        for name, more in (("S", config), ("T", {"subjects": ["t"]})):
+            asked = {"name": name, "storage": "memory", **more}
+            self.ask(f"$JS.API.STREAM.CREATE.{name}", asked)
+        self.victim.send(b"".join(b"PUB s.%d.x 1\r\nx\r\n" % number for number in range(MESSAGES)))
+        consumer = {"durable_name": "C", "ack_policy": "explicit"}
+        self.ask("$JS.API.CONSUMER.DURABLE.CREATE.S.C", {"stream_name": "S", "config": consumer})
+        self.ask("$JS.API.STREAM.INFO.S")
+        self.joinChannel()
+        self.attackers: list[MemoryConnection] = []
+
+    def client(self) -> MemoryConnection:
+        return self._memory.connect(_CONNECT)
+
+    def ask(self, subject: str, body: Any = b"") -> bytes:
+        """The answer to a request of the victim, which does not have to wait."""
+        payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.victim.send(b"PUB %b _R.a %d\r\n%b\r\n" % (subject.encode(), len(payload), payload))
+        return self.victim.receive()
+
+    def joinChannel(self) -> None:
+        """Have a client of NATS Streaming, and messages in a channel."""
+        self.victim.send(b"SUB hb 2\r\n")
+        request = protocol.ConnectRequest(clientID="v", heartbeatInbox="hb", connID=b"v")
+        self.ask("_STAN.discover.c", request.SerializeToString())
+        for number in range(300):
+            message = protocol.PubMsg(clientID="v", guid=f"{number}", subject="ch", data=b"x")
+            payload = message.SerializeToString()
+            self.victim.send(b"PUB _STAN.pub.c.ch %d\r\n%b\r\n" % (len(payload), payload))
+        self.victim.receive()
+
+    # Time.
+
+    def turn(self, *calls: Callable[[], object]) -> float:
+        """
+        Let one turn of the reactor happen.
+
+        @param calls: made in it, as what sockets bring is.
+        @return: the seconds of the processor that it took.
+        """
+        reactor = self.reactor
+        begun = time.thread_time()
+        for call in calls:
+            call()
+        due = [each for each in reactor.calls if each.getTime() <= reactor.seconds()]
+        for each in sorted(due, key=DelayedCall.getTime):
+            if each.active():
+                reactor.calls.remove(each)
+                each.called = 1
+                each.func(*each.args, **each.kw)
+        took = time.thread_time() - begun
+        self.longest = max(self.longest, took)
+        return took
+
+    def until(self, isDone: Callable[[], object], *calls: Callable[[], object]) -> float:
+        """
+        @return: the seconds of the processor until something is done that a call brings about.
+        """
+        took = self.turn(*calls)
+        for _ in range(2000):
+            if isDone():
+                return took
+            took += self.turn()
+        raise AssertionError("this never happens")
+
+    def attack(self, data: bytes, inbox: bytes = b"", turns: int = 30) -> None:
+        """
+        Send something as a client that takes nothing of what comes.
+
+        @param inbox: what it subscribes to.
+        @param turns: that pass, as far as there is anything to do.
+        """
+        attacker = self.client()
+        if inbox:
+            attacker.send(b"SUB %b 1\r\n" % inbox)
+        attacker.taking = False
+        self.attackers.append(attacker)
+        gc.collect()
+        gc.disable()
+        for place in range(0, len(data), CHUNK):
+            piece = data[place : place + CHUNK]
+            self.turn(lambda piece=piece: attacker.send(piece))  # type: ignore[misc]
+        for _ in range(turns):
+            self.turn()
+
+    # What others see.
+
+    def pinged(self) -> float:
+        """The seconds of the processor until the victim has its PONG."""
+        self.victim.transport.take()
+        return self._answered(b"PING\r\n", b"PONG")
+
+    def published(self, subject: str) -> float:
+        """The seconds until a message of the victim is acknowledged."""
+        return self._answered(b"PUB %b _R.p 1\r\nx\r\n" % subject.encode(), b'"seq":')
+
+    def _answered(self, request: bytes, answer: bytes) -> float:
+        found = bytearray()
+
+        def isDone() -> bool:
+            found.extend(self.victim.transport.take())
+            return answer in found
+
+        return self.until(isDone, lambda: self.victim.send(request))
+
+    def loggedIn(self) -> float:
+        """The seconds until a new client is let in."""
+        joined = self._memory.connect()
+        line = b"CONNECT %b\r\nPING\r\n" % json.dumps(_CONNECT).encode()
+        return self.until(lambda: b"PONG" in joined.transport.take(), lambda: joined.send(line))
+
+    def healthy(self) -> float:
+        """The seconds until C{/healthz} is answered."""
+        factory = self.reactor.tcpServers[-1][1]
+        page: Any = factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 50000))
+        transport = StringTransport()
+        page.makeConnection(transport)
+        request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        took = self.until(
+            lambda: b'{"status":"ok"}' in transport.value().replace(b" ", b""),
+            lambda: page.dataReceived(request),
+        )
+        page.connectionLost(None)
+        return took
+
+    def stopped(self) -> float:
+        """The seconds until the broker has stopped."""
+        begun = time.thread_time()
+        gc.enable()
+        self._memory.stop()
+        return time.thread_time() - begun
+
+
+def requests(subject: str, body: bytes, reply: bytes, count: int = 100) -> bytes:
+    """Some requests in a row; C{#} in the subject is the number of each."""
+    return b"".join(
+        b"PUB %b %b %d\r\n%b\r\n"
+        % (subject.replace("#", str(number)).encode(), reply, len(body), body)
+        for number in range(count)
+    )
+
+
+def encoded(*bodies: Any) -> Sequence[bytes]:
+    return [each if isinstance(each, bytes) else json.dumps(each).encode() for each in bodies]

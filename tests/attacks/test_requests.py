@@ -1,0 +1,174 @@
+"""
+Each kind of request that the broker answers, a hundred at once, with the largest legal input and an
+illegal one, while another client pings, publishes and logs in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from natsbroker.export.service import VERBS
+from natsbroker.jetstream.service import ROUTES
+from natsbroker.streaming import protocol
+from natsbroker.streaming.names import RequestSubjects
+from tests.attacks.stage import MESSAGES, Attacked, encoded, requests
+
+PING = 0.06
+"""Seconds of the processor that another client's PING waits, at most. On a quiet machine it is less
+than 0.01; beside other tests, which share the processor's caches, the same work costs more."""
+
+OTHER, SAME = 0.1, 0.2
+"""The same for its publish to another stream, and to the stream that is attacked."""
+
+STOP = 0.5
+"""The same for C{/healthz}, and until the broker has stopped."""
+
+LISTED = 1000
+"""The entries of lists in configurations."""
+
+_MANY = [f"s.{number}.x" for number in range(MESSAGES)]
+_PATTERNS = [f"*.*.y{number}" for number in range(1000)]
+_SUBJECTS = [f"n.{number}.x" for number in range(LISTED)]
+_FILTERED = {
+    "name": "new",
+    "ack_policy": "explicit",
+    "filter_subjects": _MANY[:LISTED],
+}
+_LONG = b'{"a":' + b"[" * 400 + b"]" * 400 + b"}"
+_WRONG = b'{"no":'
+_EMPTY: dict[str, Any] = {}
+_CONSUMER = {"stream_name": "S", "config": _FILTERED}
+
+API: dict[str, tuple[str, Any, Any]] = {
+    "INFO": ("INFO", b"", b"x" * 5000),
+    "STREAM.CREATE.*": (
+        "STREAM.CREATE.N#",
+        {"name": "N", "subjects": _SUBJECTS, "metadata": {f"k{n}": "v" for n in range(500)}},
+        _LONG,
+    ),
+    "STREAM.UPDATE.*": ("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>", *_SUBJECTS]}, _WRONG),
+    "STREAM.DELETE.*": ("STREAM.DELETE.S", b"", b"x"),
+    "STREAM.INFO.*": ("STREAM.INFO.S", {"subjects_filter": ">", "deleted_details": True}, _WRONG),
+    "STREAM.NAMES": ("STREAM.NAMES", {"subject": "s.>"}, _WRONG),
+    "STREAM.LIST": ("STREAM.LIST", {"subject": ">"}, _WRONG),
+    "STREAM.PURGE.*": ("STREAM.PURGE.S", {"filter": "s.*.nope"}, _LONG),
+    "STREAM.MSG.GET.*": ("STREAM.MSG.GET.S", {"seq": 1, "next_by_subj": "s.*.nope"}, _WRONG),
+    "STREAM.MSG.DELETE.*": ("STREAM.MSG.DELETE.S", {"seq": 5}, {"seq": -1}),
+    "STREAM.LEADER.STEPDOWN.*": ("STREAM.LEADER.STEPDOWN.S", b"", _WRONG),
+    "STREAM.PEER.REMOVE.*": ("STREAM.PEER.REMOVE.S", {"peer": "x" * 5000}, _WRONG),
+    "STREAM.CREATE": ("STREAM.CREATE", {"name": "N"}, _LONG),
+    "META.>": ("META.LEADER.STEPDOWN", b"", _WRONG),
+    "SERVER.>": ("SERVER.REMOVE", {"peer": "x"}, _WRONG),
+    "ACCOUNT.>": ("ACCOUNT.PURGE.A", b"", _WRONG),
+    "STREAM.SNAPSHOT.*": ("STREAM.SNAPSHOT.S", {"deliver_subject": "_I.s"}, _WRONG),
+    "STREAM.RESTORE.*": ("STREAM.RESTORE.R#", {"config": {"name": "R"}}, _WRONG),
+    "CONSUMER.CREATE.*": ("CONSUMER.CREATE.S", _CONSUMER, _LONG),
+    "CONSUMER.CREATE.*.*": ("CONSUMER.CREATE.S.new", _CONSUMER, _LONG),
+    "CONSUMER.CREATE.*.*.>": (
+        "CONSUMER.CREATE.S.new.s.*.x",
+        {"stream_name": "S", "config": {"name": "new", "filter_subject": "s.*.x"}},
+        _LONG,
+    ),
+    "CONSUMER.DURABLE.CREATE.*.*": (
+        "CONSUMER.DURABLE.CREATE.S.d#",
+        {"stream_name": "S", "config": {"durable_name": "d0", "filter_subjects": ["s.*.x"]}},
+        _LONG,
+    ),
+    "CONSUMER.INFO.*.*": ("CONSUMER.INFO.S.C", b"", b"x"),
+    "CONSUMER.DELETE.*.*": ("CONSUMER.DELETE.S.C", b"", b"x"),
+    "CONSUMER.NAMES.*": ("CONSUMER.NAMES.S", {"offset": 0}, _WRONG),
+    "CONSUMER.LIST.*": ("CONSUMER.LIST.S", {"offset": 0}, _WRONG),
+    "CONSUMER.LEADER.STEPDOWN.*.*": ("CONSUMER.LEADER.STEPDOWN.S.C", b"", _WRONG),
+    "CONSUMER.PAUSE.*.*": (
+        "CONSUMER.PAUSE.S.C",
+        {"pause_until": "2099-01-01T00:00:00Z"},
+        _WRONG,
+    ),
+    "CONSUMER.UNPIN.*.*": ("CONSUMER.UNPIN.S.C", {"group": "g"}, _WRONG),
+    "CONSUMER.RESET.*.*": ("CONSUMER.RESET.S.C", {"seq": 1}, _WRONG),
+}
+"""By the subject of each route: a request's subject, its largest legal body, and an illegal one."""
+
+DIRECT: dict[str, Any] = {
+    "by subject": ("DIRECT.GET.S.s.5.x", b""),
+    "by sequence": ("DIRECT.GET.S", {"seq": 5}),
+    "next": ("DIRECT.GET.S", {"seq": 1, "next_by_subj": "s.*.nope"}),
+    "last of a pattern": ("DIRECT.GET.S", {"last_by_subj": "s.*.x"}),
+    "all": ("DIRECT.GET.S", {"batch": 10**9, "seq": 1, "max_bytes": 10**9}),
+    "last of all": ("DIRECT.GET.S", {"multi_last": [">"], "batch": 1}),
+    "last of many": ("DIRECT.GET.S", {"multi_last": _MANY, "batch": 1}),
+    "last of many patterns": ("DIRECT.GET.S", {"multi_last": _PATTERNS, "batch": 1}),
+    "illegal": ("DIRECT.GET.S", _LONG),
+}
+
+PULLS: dict[str, Any] = {
+    "many": ("CONSUMER.MSG.NEXT.S.C", {"batch": 10**6, "expires": 10**12}),
+    "illegal": ("CONSUMER.MSG.NEXT.S.C", {"batch": -1}),
+}
+
+EXPORTS: dict[str, tuple[Any, Any]] = {
+    "INFO": (_EMPTY, _LONG),
+    "FIND": ({"time": 0}, _LONG),
+    "EXPORT": ({"start": 1, "subjects": _MANY[:LISTED]}, {"start": -1}),
+    "DIGEST": ({"start": 1, "stop": MESSAGES}, {"start": -1}),
+    "HOLD": ({"name": "h", "floor": 1, "seconds": 10}, {"name": ""}),
+    "RENEW": ({"name": "h", "seconds": 10}, {"name": ""}),
+    "RELEASE": ({"name": "h"}, {"name": ""}),
+}
+
+_CHANNEL = protocol.SubscriptionRequest(
+    clientID="v", subject="ch", maxInFlight=1000, ackWaitInSecs=1, inbox="_I.q", startPosition=4
+)
+STAN: dict[str, Any] = {
+    "discover": protocol.ConnectRequest(clientID="a", heartbeatInbox="_I.h", connID=b"a"),
+    "pings": protocol.Ping(connID=b"v"),
+    "publish": protocol.PubMsg(clientID="v", guid="g", subject="ch", data=b"x" * 500),
+    "subscribe": _CHANNEL,
+    "unsubscribe": protocol.UnsubscribeRequest(clientID="v", subject="ch", inbox="_I.none"),
+    "subClose": protocol.UnsubscribeRequest(clientID="v", subject="ch", inbox="_I.none"),
+    "close": protocol.CloseRequest(clientID="v"),
+}
+
+
+def _rows() -> Iterator[Any]:
+    for route, (subject, legal, illegal) in API.items():
+        for name, body in zip(("legal", "illegal"), encoded(legal, illegal), strict=True):
+            yield pytest.param("$JS.API." + subject, body, id=f"api-{route}-{name}")
+    for kind, found in (("direct", DIRECT), ("pull", PULLS)):
+        for name, (subject, asked) in found.items():
+            yield pytest.param("$JS.API." + subject, encoded(asked)[0], id=f"{kind}-{name}")
+    for verb, bodies in EXPORTS.items():
+        for name, body in zip(("legal", "illegal"), encoded(*bodies), strict=True):
+            yield pytest.param(f"$NB.API.STREAM.{verb}._.S", body, id=f"export-{verb}-{name}")
+            yield pytest.param(f"$NB.API.CHANNEL.{verb}.c.ch", body, id=f"channel-{verb}-{name}")
+    for name, request in STAN.items():
+        subject = getattr(RequestSubjects("c"), name).decode()
+        subject += ".ch" if name == "publish" else ""
+        yield pytest.param(subject, request.SerializeToString(), id=f"stan-{name}-legal")
+        yield pytest.param(subject, b"\xff" * 5000, id=f"stan-{name}-illegal")
+
+
+def test_everyRequest() -> None:
+    """A new kind of request has a row here."""
+    assert set(API) == {each.subject for each in ROUTES}
+    assert set(EXPORTS) == set(VERBS)
+    assert set(STAN) == set(vars(RequestSubjects("c")))
+
+
+@pytest.mark.realtime
+@pytest.mark.parametrize(("subject", "body"), list(_rows()))
+def test_hundred(subject: str, body: bytes) -> None:
+    """No other client waits for a hundred requests, and the broker stops in their midst."""
+    stage = Attacked()
+    stage.attack(requests(subject, body, b"_I.q"), b"_I.>")
+    isDeleted = subject.endswith("STREAM.DELETE.S")
+    assert stage.pinged() < PING
+    assert stage.published("t") < OTHER
+    assert isDeleted or stage.published("s.new") < SAME
+    assert stage.loggedIn() < OTHER
+    assert stage.healthy() < STOP
+    assert stage.longest < PING
+    assert stage.stopped() < STOP
