@@ -235,10 +235,7 @@ class DirectStream(ConsumerStream, Protocol):
     def eachTally(
         self, filters: Sequence[bytes], note: Callable[[SubjectTallies], object]
     ) -> Deferred[None]:
-        """
-        Read the tallies of the subjects that match one of the filters, some at a time, until
-        C{note} returns true.
-        """
+        """As L{PublishedStream.eachTally}."""
 
 
 class ExpiringStream(DirectStream, Protocol):

@@ -220,12 +220,12 @@ class TestEnd:
         stage.ask("HOLD.test-cluster.orders.eu", held)
         stage.log("long", [b"x"] * 20_000)
         inbox = stage.send("EXPORT.test-cluster.long", {"start": 1})
-        waiting = stage.send("EXPORT.test-cluster.orders.eu", {"start": 1})
-        before = len(inbox.got)
+        waiting = stage.send("EXPORT.test-cluster.long", {"start": 1})
+        before = len(inbox.got), len(waiting.got)
         result(stage.service.end())
         stage.settle()
-        assert (len(inbox.got), waiting.got) == (before, [])
-        assert before < 5
+        assert (len(inbox.got), len(waiting.got)) == before
+        assert max(before) < 5
         assert stage.clock.getDelayedCalls() == []
         assert stage.send("NAMES.test-cluster").got == []
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces.records import StoreFailed
+from natsbroker.streaming.redelivery import SLICE
 from natsbroker.streaming.settings import Streaming
+from tests.export.support import TurnClock
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Client, Listener, Stage
 
@@ -221,3 +223,22 @@ class TestQueues:
         stage.advance(2)
         seen.update(last.sequences)
         assert seen == set(range(1, count + 1))
+
+
+def test_slices() -> None:
+    """What is due for many subscriptions at once is sent again some at a time, and all of it."""
+    stage = Stage(clock=TurnClock())
+    client = stage.client()
+    for _ in range(40):
+        client.subscribe("foo", isAcking=False, ackWaitInSecs=1)
+    for number in range(100):
+        client.publish("foo", b"%d" % number)
+    stage.settle()
+    sent = stage.service.context.traffic
+    before, most = sent.outMessages, 0
+    stage.clock.advance(1)
+    while sent.outMessages - before < 4000:
+        last = sent.outMessages
+        stage.clock.advance(0)
+        most = max(most, sent.outMessages - last)
+    assert most <= 10 * SLICE
