@@ -152,7 +152,8 @@ class Stage:
         """The result of what looks into a stream, and the most that it does in one turn."""
         stream.log = counter = WorkCounter(stream.log)
         turns: Any = self.jetstream.turns
-        take, turn = turns.take, turns.turn
+        take: Callable[..., Deferred[None]] = turns.take
+        turn: Callable[..., Deferred[None]] = turns.turn
         works = []
 
         def taken(*cost: int) -> Deferred[None]:

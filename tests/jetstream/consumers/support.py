@@ -134,6 +134,16 @@ class FakeAccount:
             if each == subject:
                 changed(isThere)
 
+    def serve(
+        self,
+        serve: Callable[..., Coroutine[Any, Any, Any]],
+        message: Message,
+        tag: Any,
+        isRead: bool,
+        cost: int,
+    ) -> None:
+        self.run(serve(message, tag))
+
     def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
         return ensureDeferred(coroutine).addErrback(self.failures.append)
 
