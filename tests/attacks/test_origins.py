@@ -328,7 +328,7 @@ HEARING = {
     "auth/peerrequests.py": "the answers of other servers",
     "clients/subscriptions.py": "clients",
     "jetstream/channels/channelstream.py": "publishes to a channel, which are refused",
-    "jetstream/streams/origins.py": "the messages of another stream",
+    "jetstream/sources/origins.py": "the messages of another stream",
     "jetstream/streams/stream.py": "publishes: a stream stores all that comes",
     "routes/interest.py": "links",
     "streaming/channelwriter.py": "heartbeats",
