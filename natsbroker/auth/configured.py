@@ -10,7 +10,7 @@ path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twisted.internet.defer import Deferred
@@ -37,6 +37,10 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 
 #: The credentials in CONNECT. The nkey is one too where there are users with nkeys.
 _CREDENTIALS = ("user", "pass", "auth_token")
+
+
+GUEST = "nats-guest"
+"""The name of clients without credentials where only the system account has users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +188,7 @@ def _permitted(identity: UserEntry, request: ConnectRequest) -> Grant:
 
 def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthorizer:
     """
-    @raise ValueError: if the settings leave open who may connect (CVE-2023-47090), or a permission
-        is no subject.
+    @raise ValueError: if a permission is no subject.
     """
     return SettingsAuthorizer(checks, loginsIn(settings))
 
@@ -205,26 +208,18 @@ def loginsIn(settings: Settings) -> Logins:
     token = None
     if authorization.token:
         token = UserEntry(authorization.token, grantFrom(User(""), settings))
-    _checkClear(settings, [*users.values(), *keys.values()])
+    guest = settings.no_auth_user
+    if settings.isOpenBesideSystem:
+        guest = GUEST
+        users[guest] = _identity(User(guest, guest), settings)
     return Logins(
         users,
         token,
-        settings.no_auth_user,
+        guest,
         settings.tls is not None and settings.tls.verify_and_map,
         keys,
         single,
     )
-
-
-def _checkClear(settings: Settings, identities: Iterable[UserEntry]) -> None:
-    authorization = settings.authorization
-    members = {each.grant.account for each in identities}
-    told = authorization.defined or authorization.token or settings.no_auth_user
-    if members == {settings.system_account} and not told:
-        raise ValueError(
-            f"only the system account {settings.system_account} has users, which leaves open who "
-            "everybody else is"
-        )
 
 
 def _identity(user: User, settings: Settings) -> UserEntry:

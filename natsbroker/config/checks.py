@@ -1,7 +1,6 @@
 """
 Checks of settings as a whole, after the command line is applied; derived defaults are filled in.
-docs/reference/configuration.md lists what is stricter than in nats-server, on purpose; users of the
-system account alone are an error because of CVE-2023-47090.
+docs/reference/configuration.md lists what is stricter than in nats-server, on purpose.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from natsbroker.auth.operator.reading import checkOperators
-from natsbroker.config.addresses import isLoopback
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.config.errors import REACHED_PAGES
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.settings import advertiseProblems
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 from natsbroker.wire.nkeys import Role, isKey
 
-LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0
 
 
@@ -113,32 +111,19 @@ class _Checker:
         elif "system_account" in self._root and name not in settings.accounts:
             message = "error resolving system account: account missing"
             self._error(message, "system_account")
-        alone = set(settings.accounts) == {name} and settings.accounts[name].users
-        if alone and not settings.no_auth_user and not settings.authorization.defined:
-            message = (
-                f'only the system account "{name}" has users, which leaves open who everybody '
-                'else is; add "authorization {}" with users, or an account with users and '
-                '"no_auth_user"'
-            )
-            self._error(message, "accounts")
 
     def monitoring(self) -> Monitoring:
         monitoring = self._settings.monitoring
-        if monitoring.http_port and monitoring.https_port:
-            ports = f"HTTP ({monitoring.http_port}) and HTTPs ({monitoring.https_port})"
-            self._error(f"can't specify both {ports} ports", "https_port")
         if monitoring.https_port and self._settings.tls is None:
             self._error("TLS cert and key required for HTTPS", "https_port")
-        host = monitoring.http_host
-        if not host:
-            host = self._settings.host
-            if not (monitoring.insecure_monitor or isLoopback(host)):
-                host = LOOPBACK
-        elif not (monitoring.insecure_monitor or isLoopback(host)):
-            name = "http" if "http" in self._root else "https"
-            message = f'other machines reach {host}; say "insecure_monitor: true" if that is meant'
-            self._error(message, name)
-        return replace(monitoring, http_host=host)
+        isOn = monitoring.http_port or monitoring.https_port
+        host = monitoring.http_host or (self._settings.host if isOn else Monitoring().http_host)
+        monitoring = replace(monitoring, http_host=host)
+        if monitoring.insecure_monitor is False and monitoring.isReached:
+            names = ("http", "https", "http_port", "https_port")
+            name = next((each for each in names if each in self._root), "insecure_monitor")
+            self._error(REACHED_PAGES.format(monitoring.http_host), name)
+        return monitoring
 
 
 def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:

@@ -29,6 +29,11 @@ class Position:
 OPEN = "is empty: everybody would be let in"
 """The error of an empty user, password or token, as from an empty variable."""
 
+REACHED_PAGES = (
+    "other machines reach the monitoring pages on {}, which have no login; "
+    'bind them to an address with "http", or say "insecure_monitor: true" if that is meant'
+)
+
 NOWHERE = Position()
 """The position of settings that do not come from a file."""
 

@@ -4,7 +4,8 @@ docs/reference/configuration.md has the meaning of each key.
 
 Durations are floats in seconds, sizes are ints in bytes, and a port of C{-1} asks for a random
 one. The defaults are those of nats-server 2.15 (C{server/const.go} and what C{/varz} of a server
-without a configuration shows), except the monitoring host, which is loopback.
+without a configuration shows), except the monitoring host of settings that no file was read for,
+which is loopback.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from natsbroker.auth.settings import (
     SubjectPermission,
     User,
 )
+from natsbroker.config.addresses import isLoopback
 from natsbroker.config.tls import TLSSettings
 from natsbroker.subjects.permissions import ResponsePermission
 
@@ -138,11 +140,33 @@ class Logging:
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
+    """
+    @ivar insecure_monitor: whether other machines may reach the pages; C{None} warns of it.
+    @ivar monitor_origins: of web pages that may read them; C{*} stands for all.
+    """
+
     http_host: str = "127.0.0.1"
     http_port: int = 0
     https_port: int = 0
     http_base_path: str = "/"
-    insecure_monitor: bool = False
+    insecure_monitor: bool | None = None
+    monitor_origins: tuple[str, ...] = ()
+
+    @property
+    def isReached(self) -> bool:
+        """
+        Whether pages are where other machines may reach them.
+        """
+        return bool(self.http_port or self.https_port) and not isLoopback(self.http_host)
+
+    @property
+    def portProblem(self) -> str:
+        """
+        Why the pages cannot be served; empty if they can. nats-server finds it at its start.
+        """
+        if not (self.http_port and self.https_port):
+            return ""
+        return f"can't specify both HTTP ({self.http_port}) and HTTPs ({self.https_port}) ports"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +289,27 @@ class Settings:
         if self.cluster is not None:
             return self.cluster.name
         return "" if self.gateway is None else self.gateway.name
+
+    @property
+    def isOpenBesideSystem(self) -> bool:
+        """
+        Whether only the system account has users, and nothing says who everybody else is: they are
+        guests of the global account, as in nats-server. An C{authorization} block, even an empty
+        one, closes the broker to them (CVE-2023-47090).
+        """
+        authorization = self.authorization
+        isSaid = authorization.defined or authorization.token or self.no_auth_user
+        if (
+            isSaid
+            or self.operator.isOn
+            or not self.accounts.keys()
+            <= {
+                self.system_account,
+                GLOBAL_ACCOUNT,
+            }
+        ):
+            return False
+        return {user.account for user in self.users()} == {self.system_account}
 
     def at(self, key: str) -> str:
         place = self.places.get(key)

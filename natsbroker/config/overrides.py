@@ -80,17 +80,6 @@ def _monitoring(name: str) -> Change:
     return lambda settings, value: changed(settings, f"monitoring.{name}", checkPort(value))
 
 
-def _host(settings: Settings, value: Any) -> Settings:
-    """
-    The pages are where C{--addr} says, too, unless the file names another address for them: with
-    that flag, the operator has chosen who reaches it.
-    """
-    if value and not settings.monitoring.http_host:
-        monitoring = replace(settings.monitoring, http_host=value, insecure_monitor=True)
-        settings = replace(settings, monitoring=monitoring)
-    return replace(settings, host=value or Settings().host)
-
-
 def _clusterListener(settings: Settings, url: Any) -> Settings:
     from natsbroker.routes.settings import Cluster
 
@@ -130,7 +119,7 @@ def _split(urls: str) -> tuple[str, ...]:
 
 _CHANGES: dict[str, Change] = {
     "p": lambda settings, port: replace(settings, port=checkPort(port) or DEFAULT_PORT),
-    "a": _host,
+    "a": lambda settings, host: replace(settings, host=host or Settings().host),
     "n": lambda settings, name: replace(settings, server_name=unspaced(name)),
     "m": _monitoring("http_port"),
     "ms": _monitoring("https_port"),

@@ -97,7 +97,7 @@ def _problems(gateway: Gateway) -> Iterator[tuple[str, str]]:
     if gateway.name and not gateway.port:
         message = f'gateway "{gateway.name}" has no port specified (select -1 for random port)'
         yield "listen", message
-    yield from guardProblems(gateway, "a gateway")
+    yield from guardProblems(gateway, "gateway")
     yield from loginProblems(gateway.user, gateway.password, "gateways")
     yield from certificateProblems(gateway.tls, "gateways")
     after = gateway.interest.options.get("switch_after")

@@ -23,6 +23,10 @@ Problem = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
+    """
+    @ivar insecure_listen: whether it may be unguarded; C{None} warns of it.
+    """
+
     name: str = ""
     host: str = "0.0.0.0"
     port: int = 0
@@ -34,11 +38,19 @@ class ListenerSettings:
     connect_retries: int = 0
     connect_backoff: bool = False
     write_deadline: float = 0.0
-    insecure_listen: bool = False
+    insecure_listen: bool | None = None
 
     @property
     def isOn(self) -> bool:
         return bool(self.port)
+
+    @property
+    def isUnguarded(self) -> bool:
+        """
+        Whether other machines may reach the listener and need neither a login nor a certificate.
+        """
+        isKnown = bool(self.user) or self.tls is not None
+        return bool(self.port) and not (isKnown or isLoopback(self.host))
 
 
 def listenerKeys(
@@ -99,14 +111,15 @@ def isSpaced(name: str) -> bool:
     return len(name.split()) > 1 or name != name.strip()
 
 
+UNGUARDED = (
+    'other machines reach {}, and whoever does is a {}; add "authorization" or "tls", or say '
+    '"insecure_listen: true" if that is meant'
+)
+
+
 def guardProblems(settings: ListenerSettings, one: str) -> Iterator[Problem]:
-    known = bool(settings.user) or settings.tls is not None
-    if settings.port and not (known or settings.insecure_listen or isLoopback(settings.host)):
-        yield (
-            "listen",
-            f"other machines reach {settings.host}, and whoever does is {one}; add "
-            '"authorization" or "tls", or say "insecure_listen: true" if that is meant',
-        )
+    if settings.insecure_listen is False and settings.isUnguarded:
+        yield "listen", UNGUARDED.format(settings.host, one)
 
 
 def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:

@@ -21,7 +21,8 @@ _log = Logger()
 class HealthProblem:
     """
     @ivar error: a sentence without secrets.
-    @ivar type: C{CONNECTION}, C{BAD_REQUEST}, C{JETSTREAM}, C{ACCOUNT}, C{STREAM} or C{CONSUMER}.
+    @ivar type: C{CONNECTION}, C{BAD_REQUEST}, C{JETSTREAM}, C{ACCOUNT}, C{STREAM}, C{CONSUMER} or
+        C{WARNING}.
     @ivar account: the account concerned; as C{stream} and C{consumer}, empty for none.
     """
 
@@ -46,6 +47,7 @@ class HealthQuery:
     @ivar enabledOnly: check only whether streaming is enabled.
     @ivar metaOnly: check only the cluster's metadata.
     @ivar details: list all problems instead of the first.
+    @ivar strict: what a start warns of is a problem too.
     """
 
     enabledOnly: bool = False
@@ -55,6 +57,7 @@ class HealthQuery:
     stream: str = ""
     consumer: str = ""
     details: bool = False
+    strict: bool = False
 
     @classmethod
     def fromQuery(cls, query: Query) -> HealthQuery:
@@ -67,6 +70,7 @@ class HealthQuery:
             text(query, "stream"),
             text(query, "consumer"),
             flag(query, "details"),
+            flag(query, "strict") or query.get("strict") == "",
         )
 
     def problems(self) -> Iterable[HealthProblem]:
@@ -149,6 +153,27 @@ def pollingCheck(trouble: Callable[[], str]) -> HealthCheck:
 
 def storeCheck(trouble: Callable[[], str]) -> HealthCheck:
     return _check(trouble, "the streaming store takes no writes: {}", "STREAM")
+
+
+def storeChecks(store: Callable[[], Any]) -> Iterable[HealthCheck]:
+    """
+    @param store: gives the streaming service, or C{None}.
+    """
+    yield storeCheck(lambda: getattr(store(), "trouble", ""))
+    yield lossCheck(lambda: getattr(store(), "losses", ()))
+
+
+def riskCheck(risks: Callable[[], Iterable[tuple[str, str]]]) -> HealthCheck:
+    """
+    @param risks: gives keys of the settings in force and what a start warns of.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if wanted.strict:
+            for key, text in risks():
+                yield HealthProblem(f"{key}: {text}", "WARNING")
+
+    return check
 
 
 def lossCheck(losses: Callable[[], Sequence[str]]) -> HealthCheck:

@@ -94,6 +94,13 @@ class MonitoringModel:
         return self.state.settings.monitoring.http_base_path.rstrip("/")
 
     @property
+    def origins(self) -> Sequence[str]:
+        """
+        The origins of web pages that may read the pages.
+        """
+        return self.state.settings.monitoring.monitor_origins
+
+    @property
     def tags(self) -> Sequence[str]:
         """
         The tags of the server.

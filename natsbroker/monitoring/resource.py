@@ -1,6 +1,7 @@
 """
-The monitoring pages over HTTP, GET and HEAD, without JSONP and CORS. On a loopback address the Host
-header must be a loopback name: otherwise a web page could rebind its own name to the address.
+The monitoring pages over HTTP, GET and HEAD, without JSONP. On a loopback address the Host
+header must be a loopback name: otherwise a web page could rebind its own name to the address. Pages
+of other origins may read them only where C{monitor_origins} names these.
 """
 
 from __future__ import annotations
@@ -54,10 +55,20 @@ class _Pages(Resource):
 
     def render(self, request: Any) -> int:
         request.responseHeaders.removeHeader(b"Server")
+        self._allowOrigin(request)
         delivery = Deferred.fromCoroutine(self._answered(request))
         request.notifyFinish().addErrback(lambda reason: delivery.cancel())
         delivery.addErrback(_stopped, request)
         return NOT_DONE_YET
+
+    def _allowOrigin(self, request: Any) -> None:
+        allowed = self._model.origins
+        if not allowed:
+            return
+        request.setHeader(b"Vary", b"Origin")
+        origin = request.getHeader(b"Origin")
+        if origin is not None and ("*" in allowed or origin.decode("latin-1") in allowed):
+            request.setHeader(b"Access-Control-Allow-Origin", origin)
 
     def _answerTo(self, request: Any) -> Answer:
         if request.method not in METHODS:

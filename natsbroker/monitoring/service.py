@@ -38,6 +38,8 @@ class MonitoringService(Service):
         @param opened: listens at the settings' address already.
         """
         monitoring = settings.monitoring
+        if problem := monitoring.portProblem:
+            raise StartError(f"Can't start monitoring: {problem}")
         self.model = model
         self.scheme = "https" if monitoring.https_port else "http"
         self._reactor = reactor

@@ -74,7 +74,7 @@ def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
         message = "solicited routes require cluster capabilities, e.g. --cluster"
         yield "routes", message
     yield from urlProblems("routes", "route", cluster.routes, splitRoute)
-    yield from guardProblems(cluster, "a member")
+    yield from guardProblems(cluster, "member")
     yield from loginProblems(cluster.user, cluster.password, "routes")
     yield from certificateProblems(cluster.tls, "members")
     yield from negativeProblems(cluster, _COUNTED)

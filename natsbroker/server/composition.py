@@ -43,6 +43,7 @@ from natsbroker.server.observers import Observers
 from natsbroker.server.planners import limitsPlanner, sectionsPlanner, streamsPlanner, tlsPlanner
 from natsbroker.server.plugins import Plugins, nameOf
 from natsbroker.server.reload import Planner
+from natsbroker.server.risks import allRisks
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -443,9 +444,9 @@ class BrokerParts:
         from natsbroker.clients.connz import Namers
         from natsbroker.monitoring.healthz import (
             listeningCheck,
-            lossCheck,
             pollingCheck,
-            storeCheck,
+            riskCheck,
+            storeChecks,
         )
         from natsbroker.monitoring.model import MonitoringModel
         from natsbroker.monitoring.process import ProcessUsage
@@ -464,8 +465,8 @@ class BrokerParts:
             healthChecks=[
                 listeningCheck(self.listeners.closed),
                 pollingCheck(lambda: "" if self.poller is None else self.poller.trouble),
-                storeCheck(lambda: self._store.trouble if self._store else ""),
-                lossCheck(lambda: self._store.losses if self._store else ()),
+                *storeChecks(lambda: self._store),
+                riskCheck(lambda: allRisks(host.settings, self.clients.authorizer.required)),
             ],
             namers=Namers(self.authority.nameOf, described),
             kinds=self.links.kinds,

@@ -35,7 +35,8 @@ def infoFrom(
         host=advertised or host,
         port=advertisedPort or port,
         headers=not settings.no_header_support,
-        auth_required=authRequired,
+        # As in nats-server: otherwise clients would not send the login of a system user.
+        auth_required=authRequired or settings.isOpenBesideSystem,
         tls_required=tls is not None and not settings.allow_non_tls,
         tls_verify=tls is not None and tls.verify,
         tls_available=tls is not None and settings.allow_non_tls,

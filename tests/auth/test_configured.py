@@ -558,20 +558,31 @@ class TestSingles:
         assert not authorizerOf("port: 4222").required
 
 
-class TestAmbiguity:
-    """Settings that leave it open who may connect (CVE-2023-47090)."""
+class TestOnlySystemUsers:
+    """Settings in which only the system account has users."""
 
     SYSTEM = User("sys", "s", "$SYS")
 
     def settings(self, **more: object) -> Settings:
-        """Settings in which only the system account has users."""
         accounts = {"$SYS": AccountSettings("$SYS", (self.SYSTEM,))}
         return replace(Settings(accounts=accounts), **more)  # type: ignore[arg-type]
 
-    def test_ambiguousSettingsAreRefused(self) -> None:
-        """They are refused, also when no configuration reader looked at them."""
-        with pytest.raises(ValueError, match="only the system account"):
-            authorizerOf(self.settings())
+    def test_guests(self) -> None:
+        """Clients without a login are guests of the global account, and no others."""
+        made = authorizerOf(self.settings())
+        assert not made.required
+        grant = made.grantFor(ConnectRequest())
+        assert isinstance(grant, Grant) and grant.account == "$G"
+        named = made.grantFor(ConnectRequest(options={"user": "sys", "pass": "s"}))
+        assert isinstance(named, Grant) and named.account == "$SYS"
+        with pytest.raises(errors.Unauthorized):
+            made.grantFor(ConnectRequest(options={"user": "sys", "pass": "x"}))
+
+    def test_anotherAccount(self) -> None:
+        """With one more account, even without users, everybody needs a login."""
+        accounts = self.settings().accounts
+        made = authorizerOf(Settings(accounts={**accounts, "A": AccountSettings("A")}))
+        assert made.required
 
     def test_told(self) -> None:
         """With an authorization block they are clear: nobody else gets in."""

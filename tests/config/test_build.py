@@ -207,16 +207,15 @@ def test_everyTraceTraces(key: str) -> None:
 
 
 PAGES = [
-    ("http_port: 8222", Monitoring("127.0.0.1", 8222)),
-    ("host: '0.0.0.0', http_port: 8222", Monitoring("127.0.0.1", 8222)),
-    ("host: '192.0.2.1', http_port: 8222", Monitoring("127.0.0.1", 8222)),
+    ("http_port: 8222", Monitoring("0.0.0.0", 8222)),
+    ("host: '192.0.2.1', http_port: 8222", Monitoring("192.0.2.1", 8222)),
     ("host: '127.0.0.2', http_port: 8222", Monitoring("127.0.0.2", 8222)),
     (
         "host: '192.0.2.1', http_port: 8222, insecure_monitor: true",
         Monitoring("192.0.2.1", 8222, insecure_monitor=True),
     ),
-    ("monitor_port: -1", Monitoring("127.0.0.1", -1)),
-    ("http: 8222", Monitoring("127.0.0.1", 8222)),
+    ("monitor_port: -1", Monitoring("0.0.0.0", -1)),
+    ("http: 8222", Monitoring("0.0.0.0", 8222)),
     ("http: 'localhost:8222'", Monitoring("localhost", 8222)),
     ("http: '[::1]:8222', http_port: 5", Monitoring("::1", 5)),
     ("http_base_path: 'a/../b/'", Monitoring(http_base_path="/b")),
@@ -228,9 +227,12 @@ PAGES = [
         "host: '127.0.0.3', http: 1",
         Monitoring("127.0.0.3", 1),
     ),
+    ("host: '10.0.0.2', http: 1", Monitoring("10.0.0.2", 1)),
+    ("http: '0.0.0.0:8222'", Monitoring("0.0.0.0", 8222)),
+    ("monitor_origins: '*'", Monitoring(monitor_origins=("*",))),
     (
-        "host: '10.0.0.2', http: 1",
-        Monitoring("127.0.0.1", 1),
+        "monitor_origins: ['https://a.example:1']",
+        Monitoring(monitor_origins=("https://a.example:1",)),
     ),
     (
         "host: '10.0.0.2', http: 1, insecure_monitor: true",
@@ -241,7 +243,7 @@ PAGES = [
 
 @pytest.mark.parametrize(("text", "monitoring"), PAGES)
 def test_monitoring(text: str, monitoring: Monitoring) -> None:
-    """The pages are on loopback unless the file says that they need not be."""
+    """The pages are where clients connect, as in nats-server, unless the file names an address."""
     assert settingsOf(text).monitoring == monitoring
 
 
@@ -285,6 +287,10 @@ MISTAKES = [
         "lame_duck_grace_period: '2m'",
         "lame_duck_grace_period: lame duck grace period (2m0s) should be strictly lower than "
         "lame duck duration (2m0s)",
+    ),
+    (
+        "monitor_origins: 'a.example'",
+        'monitor_origins: "a.example" is no origin: it is "*" or like "https://example.com:8443"',
     ),
     ("lame_duck_duration: 60", "lame_duck_duration: expected a duration, got an integer"),
 ]

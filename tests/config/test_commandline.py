@@ -124,15 +124,15 @@ class TestRun:
     @pytest.mark.parametrize(
         ("line", "host"),
         [
-            ("-m 8222", "127.0.0.1"),
+            ("-m 8222", "0.0.0.0"),
             ("-m 8222 -a 127.0.0.2", "127.0.0.2"),
             ("-a 0.0.0.0 -m 8222", "0.0.0.0"),
             ("--addr 10.0.0.1 --http_port 8222", "10.0.0.1"),
-            ("-m 8222 -a=", "127.0.0.1"),
+            ("-m 8222 -a=", "0.0.0.0"),
         ],
     )
     def test_monitoringHost(self, line: str, host: str) -> None:
-        """The monitoring pages are where C{--addr} says; without it they are on loopback."""
+        """The monitoring pages are where clients connect."""
         monitoring = settingsOf(line).monitoring
         assert (monitoring.http_host, monitoring.http_port) == (host, 8222)
 
@@ -170,7 +170,6 @@ PROBLEMS = [
     ("--signal reload=1=2", "invalid signal parameters: [2]"),
     ("--signal reload=x", "invalid pid: x"),
     ("-p 70000", "--port: invalid port 70000"),
-    ("-m 1 -ms 2", "https_port: can't specify both HTTP (1) and HTTPs (2) ports"),
     ("-c users.conf --user a", "users.conf:1:1: authorization: --user does not go with users "
      "in the file"),
     ("--user a --pass b --auth c", "authorization: Cannot have a user/pass and token"),

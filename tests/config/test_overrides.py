@@ -238,7 +238,7 @@ def test_clusterURL(url: str, message: str) -> None:
 
 def test_clusterChecked() -> None:
     """What holds for the file holds for flags."""
-    with pytest.raises(ConfigError, match="insecure_listen"):
-        settingsOf("--cluster", "nats://0.0.0.0:6222")
+    with pytest.raises(ConfigError, match="cluster name cannot contain spaces"):
+        settingsOf("--cluster", "nats://0.0.0.0:6222", "--cluster_name", "a b")
     with pytest.raises(ConfigError, match="solicited routes require cluster"):
         settingsOf("--routes", "nats://a:1")

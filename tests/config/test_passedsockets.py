@@ -185,8 +185,8 @@ class TestAddresses:
 
     def test_checks(self) -> None:
         """The checks of a configuration are made of the address that the socket has."""
-        with pytest.raises(ConfigErrors, match=r"other machines reach 0\.0\.0\.0; say"):
-            at("http: 127.0.0.1:1", monitoring=listening("0.0.0.0"))
+        with pytest.raises(ConfigErrors, match=r"pages on 0\.0\.0\.0"):
+            at("http: 127.0.0.1:1, insecure_monitor: false", monitoring=listening("0.0.0.0"))
 
     @pytest.mark.parametrize("name", ["cluster", "gateway", "leafnodes", "websocket"])
     def test_missingBlock(self, name: str) -> None:

@@ -40,7 +40,7 @@ def test_everything() -> None:
         listen: "10.0.0.1:7222", advertise: "h:1"
         authorization { user: u, password: p, timeout: 3 }
         connect_retries: 4, connect_backoff: true, write_deadline: "4s"
-        reject_unknown: true, insecure_listen: false
+        reject_unknown: true, insecure_listen: true
         interest { switch_after: 7 }
         gateways: [
             { name: B, url: "nats://u:p@b:1" }
@@ -60,6 +60,7 @@ def test_everything() -> None:
         connect_backoff=True,
         write_deadline=4.0,
         reject_unknown_cluster=True,
+        insecure_listen=True,
         interest=InterestPolicy("", {"switch_after": 7}),
         gateways=(
             RemoteGateway("B", ("nats://u:p@b:1",)),
@@ -131,12 +132,12 @@ def test_nonsense(text: str, error: str) -> None:
 @pytest.mark.parametrize("text", ["listen: 7222", 'listen: "10.0.0.1:7222"', "port: -1"])
 def test_open(text: str) -> None:
     """A listener that other machines reach must not make a gateway of everybody."""
-    (error,) = errorsOf(f"name: A, {text}")
+    (error,) = errorsOf(f"name: A, {text}, insecure_listen: false")
     assert error.startswith("gateway.listen: other machines reach")
     for guard in (
         "insecure_listen: true",
-        "authorization { user: u, password: p }",
-        "tls { cert_file: cert.pem, key_file: key.pem }",
+        "insecure_listen: false, authorization { user: u, password: p }",
+        "insecure_listen: false, tls { cert_file: cert.pem, key_file: key.pem }",
     ):
         assert gatewayOf(f"{text}, {guard}").isOn
 

@@ -82,9 +82,9 @@ def test_isSpaced(name: str, expected: bool) -> None:
 
 
 def test_guard() -> None:
-    """A listener that other machines reach needs something that guards it, or the word for it."""
-    reached = Cluster(host="10.0.0.1", port=6222)
-    ((name, message),) = guardProblems(reached, "a friend")
+    """A listener that other machines reach needs something that guards it, where the file asks."""
+    reached = Cluster(host="10.0.0.1", port=6222, insecure_listen=False)
+    ((name, message),) = guardProblems(reached, "friend")
     assert name == "listen"
     assert message.startswith("other machines reach 10.0.0.1, and whoever does is a friend; add")
     for safe in (
@@ -93,8 +93,9 @@ def test_guard() -> None:
         replace(reached, user="u"),
         replace(reached, tls=TLSSettings()),
         replace(reached, insecure_listen=True),
+        replace(reached, insecure_listen=None),
     ):
-        assert list(guardProblems(safe, "a friend")) == []
+        assert list(guardProblems(safe, "friend")) == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from natsbroker.monitoring.healthz import (
@@ -13,7 +14,9 @@ from natsbroker.monitoring.healthz import (
     listeningCheck,
     lossCheck,
     pollingCheck,
+    riskCheck,
     storeCheck,
+    storeChecks,
 )
 from tests.conftest import FlushLoggedErrors
 
@@ -177,3 +180,32 @@ class TestLosses:
     def test_serverOnly(self) -> None:
         """It is no matter of the server alone."""
         assert list(lossCheck(lambda: ["a"])(HealthQuery(serverOnly=True))) == []
+
+
+def test_streaming() -> None:
+    """Without streaming, nothing is wrong with its store."""
+    assert [list(check(HealthQuery())) for check in storeChecks(lambda: None)] == [[], []]
+    store = SimpleNamespace(trouble="full", losses=["a"])
+    found = [list(check(HealthQuery())) for check in storeChecks(lambda: store)]
+    assert [len(each) for each in found] == [1, 1]
+
+
+class TestRisks:
+    """What a start warns of."""
+
+    def ask(self, **query: str) -> tuple[int, Any]:
+        return ask(Healthz([riskCheck(lambda: [("cluster.listen", "open")])]), **query)
+
+    def test_healthy(self) -> None:
+        """A probe that does not ask for it is answered that all is well."""
+        assert self.ask() == self.ask(strict="0") == (200, {"status": "ok"})
+
+    def test_strict(self) -> None:
+        """A strict probe fails, with or without a value of the parameter."""
+        document = {"status": "unavailable", "error": "cluster.listen: open"}
+        assert self.ask(strict="1") == self.ask(strict="") == (503, document)
+
+    def test_details(self) -> None:
+        """Warnings have a type of their own."""
+        _, document = self.ask(strict="1", details="1")
+        assert document["errors"] == [{"type": "WARNING", "error": "cluster.listen: open"}]

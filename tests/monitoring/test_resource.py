@@ -41,6 +41,7 @@ class Model:
     def __init__(self, host: str = "127.0.0.1", **answers: Any) -> None:
         self.clock = Clock()
         self.host = host
+        self.origins: tuple[str, ...] = ()
         self.answers = {f"/{name}": answer for name, answer in answers.items()}
         self.asked: list[tuple[str, dict[str, str]]] = []
 
@@ -254,6 +255,38 @@ class Counter:
             self.made += 1
             self._clock.rightNow += self._seconds
             yield b"x" * 1000
+
+
+class TestOrigins:
+    """Web pages of other origins."""
+
+    def ask(self, *allowed: str, origin: str = "https://a.example") -> Response:
+        model = Model(varz=Answer())
+        model.origins = allowed
+        port = Port(model)
+        transport = port.dial()
+        transport.send(
+            f"GET /varz HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\n\r\n".encode()
+        )
+        port.settle()
+        return parsed(transport.take())
+
+    def test_none(self) -> None:
+        """Unless the configuration names them, they are not allowed to read anything."""
+        headers = self.ask().headers
+        assert not {"access-control-allow-origin", "vary"} & {each.lower() for each in headers}
+
+    @pytest.mark.parametrize("allowed", ["*", "https://a.example"])
+    def test_named(self, allowed: str) -> None:
+        """Those that it names are, and caches keep the answers apart."""
+        headers = {name.lower(): value for name, value in self.ask("x", allowed).headers.items()}
+        assert headers["access-control-allow-origin"] == "https://a.example"
+        assert headers["vary"] == "Origin"
+
+    def test_unnamed(self) -> None:
+        """An origin that is not named is not allowed."""
+        headers = self.ask("https://b.example").headers
+        assert "access-control-allow-origin" not in {each.lower() for each in headers}
 
 
 class TestLongAnswers:

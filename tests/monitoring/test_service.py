@@ -11,6 +11,7 @@ import pytest
 from OpenSSL import SSL
 from twisted.internet.error import CannotListenError
 
+from natsbroker.config.model import Monitoring, Settings
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.monitoring.service import MonitoringService
 from natsbroker.monitoring.site import MonitorSite
@@ -31,15 +32,20 @@ class TestListening:
         """Without a port there are none."""
         assert not any(isinstance(each, MonitoringService) for each in Host().broker)
 
-    def test_loopback(self) -> None:
-        """By default they are on loopback; the line is nats-server's."""
+    def test_address(self) -> None:
+        """By default they are where clients connect; the line is nats-server's."""
         host = Host("http_port: 8222")
         with logLines() as lines:
             host.start()
         port, factory, _, interface = host.reactor.tcpServers[0]
-        assert (port, interface) == (8222, "127.0.0.1")
+        assert (port, interface) == (8222, "::")
         assert isinstance(factory, MonitorSite)
         assert "[INF] Starting http monitor on 0.0.0.0:8222" in lines
+
+    def test_bothPorts(self) -> None:
+        """Ports for HTTP and HTTPS together prevent a start, as in nats-server."""
+        with pytest.raises(StartError, match=r"Can't start monitoring: can't specify both HTTP"):
+            Host(Settings(monitoring=Monitoring(http_port=1, https_port=2)))
 
     def test_beforeClients(self) -> None:
         """They are there before the first client is let in."""
@@ -56,14 +62,14 @@ class TestListening:
         host = Host("http_port: 8222")
 
         def listenTCP(port: int, *arguments: Any, **more: Any) -> Any:
-            raise CannotListenError("127.0.0.1", port, OSError(98, "Address already in use"))
+            raise CannotListenError("0.0.0.0", port, OSError(98, "Address already in use"))
 
         host.reactor.listenTCP = listenTCP
         with pytest.raises(StartError) as error:
             host.start()
         assert str(error.value) == (
             "Can't start monitoring: can't listen to the monitor port: "
-            "listen tcp 127.0.0.1:8222: bind: address already in use"
+            "listen tcp 0.0.0.0:8222: bind: address already in use"
         )
 
     def test_stop(self) -> None:

@@ -44,7 +44,7 @@ def test_everything() -> None:
         permissions { import: { allow: "a.>", deny: [a.b] }, export: [c] }
         connect_retries: 4, connect_backoff: true, pool_size: 5, accounts: [A, B]
         ping_interval: "10s", ping_max: 3, write_deadline: "4s", compression: accept
-        dialect: modern, insecure_listen: false
+        dialect: modern, insecure_listen: true
         """
     )
     assert cluster == Cluster(
@@ -67,6 +67,7 @@ def test_everything() -> None:
         ping_interval=10.0,
         ping_max=3,
         write_deadline=4.0,
+        insecure_listen=True,
     )
 
 
@@ -154,12 +155,12 @@ def test_nonsense(text: str, error: str) -> None:
 @pytest.mark.parametrize("text", ["listen: 6222", 'listen: "10.0.0.1:6222"', "port: -1"])
 def test_open(text: str) -> None:
     """A listener that other machines reach must not make a member of everybody."""
-    (error,) = errorsOf(text)
+    (error,) = errorsOf(f"{text}, insecure_listen: false")
     assert error.startswith("cluster.listen: other machines reach")
     for guard in (
         "insecure_listen: true",
-        "authorization { user: u, password: p }",
-        "tls { cert_file: cert.pem, key_file: key.pem }",
+        "insecure_listen: false, authorization { user: u, password: p }",
+        "insecure_listen: false, tls { cert_file: cert.pem, key_file: key.pem }",
     ):
         assert clusterOf(f"{text}, {guard}").port
 

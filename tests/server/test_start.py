@@ -26,9 +26,7 @@ from natsbroker.server.start import (
     failureReason,
     listenDetail,
 )
-from tests.server.support import logLines, settingsOf
-
-NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
+from tests.server.support import logLines
 
 TAKEN = OSError(98, "Address already in use")
 
@@ -69,70 +67,6 @@ class TestStart:
         with logLines() as lines:
             announceStart(Settings(fast_lane=False), "ID", {})
         assert "lane=off (" in lines[-1]
-
-
-class TestRisks:
-    """What is allowed but not a good idea."""
-
-    PLAIN = "[WRN] Plaintext passwords detected, use nkeys or bcrypt"
-    LARGE = (
-        "[WRN] Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
-        "performance"
-    )
-    TEMPORARY = "[WRN] Temporary storage directory used, data could be lost on system reboot"
-
-    @pytest.mark.parametrize(
-        ("text", "warnings"),
-        [
-            ("port: 4222", []),
-            ("authorization { user: u, password: p }", [PLAIN]),
-            ("authorization { users: [{user: u, password: p}] }", [PLAIN]),
-            (f"authorization {{ user: u, password: '$2a$04${'x' * 53}' }}", []),
-            ("accounts { A { users: [{user: u, password: p}] } }", [PLAIN]),
-            ("authorization { token: t }", []),
-            (f"authorization {{ users: [{{nkey: {NKEY}}}] }}", []),
-            (f"accounts {{ A {{ users: [{{nkey: {NKEY}}}] }} }}", []),
-            (f"authorization {{ users: [{{nkey: {NKEY}}}, {{user: u, password: p}}] }}", [PLAIN]),
-            ("max_payload: 8MB", []),
-            ("max_payload: 9MB", [LARGE]),
-            ("jetstream: enabled", [TEMPORARY]),
-            ("jetstream: enabled, store_dir: x", []),
-            ("jetstream { store_dir: x }", []),
-            ("jetstream { backend_options { dir: x } }", []),
-            ("jetstream { backend: memory }", []),
-            ("jetstream { enabled: false }", []),
-        ],
-    )
-    def test_told(self, text: str, warnings: list[str]) -> None:
-        """It is reported in nats-server's words."""
-        with logLines() as lines:
-            announceStart(settingsOf(text), "ID", {})
-        assert [line for line in lines if "[WRN]" in line] == warnings
-
-
-class TestSeparateStreams:
-    """JetStream of its own in a member of a cluster."""
-
-    @pytest.mark.parametrize(
-        ("text", "isWarned"),
-        [
-            ("cluster { listen: '127.0.0.1:1' }, jetstream: enabled", True),
-            ("cluster { listen: '127.0.0.1:1' }, jetstream { store_dir: x }", True),
-            ("cluster { listen: '127.0.0.1:1' }, jetstream { backend: memory }", True),
-            ("cluster { listen: '127.0.0.1:1' }", False),
-            ("jetstream: enabled", False),
-            (
-                "cluster { listen: '127.0.0.1:1' }, jetstream "
-                "{ backend: postgres, backend_options { source: 'dbname=x' } }",
-                False,
-            ),
-        ],
-    )
-    def test_warning(self, text: str, isWarned: bool) -> None:
-        """The log says at the start that members may store everything twice."""
-        with logLines() as lines:
-            announceStart(settingsOf(text), "ID", {})
-        assert any("not shared with its cluster" in line for line in lines) == isWarned
 
 
 class TestListener:

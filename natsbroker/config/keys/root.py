@@ -3,7 +3,8 @@ The table of keys: the root, and the blocks of users and accounts.
 
 The names and spellings are those that nats-server 2.15 reads in C{server/opts.go}, and a
 few of our own: C{router}, C{plugins}, C{services}, C{streaming}, C{fast_lane},
-C{log_format}, C{max_subject_shapes}, C{insecure_monitor} and C{authorization.plugin}.
+C{log_format}, C{max_subject_shapes}, C{insecure_monitor}, C{monitor_origins} and
+C{authorization.plugin}.
 
 A new key is a row here, a field of its frozen block, and the code that uses it. The row has the
 spellings, the types, the check and what a reload may do; the field has the default. For the
@@ -13,6 +14,7 @@ reference manual, C{python -m tests.reference} writes the row; its sentence is w
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
@@ -132,6 +134,17 @@ def _gracePeriod(seconds: float) -> float:
     return seconds
 
 
+def origins(given: str | list[str]) -> list[str]:
+    """
+    Check origins of web pages, as a browser sends them.
+    """
+    found = [given] if isinstance(given, str) else given
+    for each in found:
+        if each != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", each) is None:
+            raise ValueError(f'"{each}" is no origin: it is "*" or like "https://example.com:8443"')
+    return found
+
+
 def basePath(path: str) -> str:
     return "/" + posixpath.normpath("/" + path).lstrip("/")
 
@@ -202,6 +215,7 @@ ROOT = BlockSchema(
         STRING, check=basePath, restart="HTTPBasePath", field="monitoring.http_base_path"
     ),
     insecure_monitor=Key(BOOLEAN, restart="InsecureMonitor", field="monitoring.insecure_monitor"),
+    monitor_origins=Key(*LIST.types, check=origins, field="monitoring.monitor_origins"),
     fast_lane=Key(BOOLEAN, restart="FastLane"),
     authorization=Key(AUTHORIZATION),
     no_auth_user=Key(STRING),

@@ -214,10 +214,14 @@ export function overview({ history, server }) {
   function onHealth() {
     const page = server.health;
     if (!page) return;
-    const errors = page.errors ?? (page.error ? [page] : []);
-    const isGood = page.status === "ok";
+    const all = page.errors ?? (page.error ? [page] : []);
+    const warnings = all.filter(({ type }) => type === "WARNING");
+    const errors = all.filter((each) => !warnings.includes(each));
+    const isGood = !errors.length;
+    const counts = [errors.length && plural(errors.length, "problem")];
+    counts.push(warnings.length && plural(warnings.length, "warning"));
     health.root.classList.toggle("urgent", !isGood);
-    health.note(isGood ? "" : plural(errors.length, "problem"));
+    health.note(counts.filter(Boolean).join(", "));
     body.className = "health";
     body.replaceChildren(
       isGood
@@ -227,6 +231,7 @@ export function overview({ history, server }) {
             {},
             ...errors.map(({ error }) => h("span", { className: "status bad" }, error)),
           ),
+      ...warnings.map(({ error }) => h("span", { className: "status warn" }, error)),
     );
   }
 

@@ -25,13 +25,13 @@ from natsbroker.jetstream.configured import storeDirectory
 from natsbroker.leafnodes.remote import credentialsIn
 from natsbroker.links.kinds import KINDS
 from natsbroker.server.configtest import folderProblem, referenceProblems
-from natsbroker.server.start import OPEN_TO_OTHERS, isOpen, risksIn
-
-ERROR, WARNING = "error", "warning"
+from natsbroker.server.risks import keyIn, openListeners, risksIn
 
 _EVERYWHERE = {"0.0.0.0", "::"}
 
 _LOCAL = {"localhost": "127.0.0.1"}
+
+ERROR, WARNING = "error", "warning"
 
 _LOGINS = ("authorization", "accounts", "no_auth_user", "operator", "trusted_keys", "websocket")
 """The keys that say who may connect."""
@@ -131,7 +131,7 @@ class _Inspection:
             yield from self._problem(ERROR, "accounts", str(error))
             return
         if not self._isWrong(*_LOGINS):
-            for key, text in _openListeners(settings, required):
+            for key, text in openListeners(settings, required):
                 yield from self._problem(WARNING, key, text)
 
     def _problem(self, level: str, key: str, text: str) -> Iterator[ConfigurationProblem]:
@@ -223,7 +223,7 @@ def _credentialProblem(path: str) -> str:
 
 class _PortUse(NamedTuple):
     """
-    @ivar keys: what may name the port.
+    @ivar keys: the keys that may name the port.
     """
 
     who: str
@@ -232,7 +232,7 @@ class _PortUse(NamedTuple):
     port: int
 
     def keyIn(self, settings: Settings) -> str:
-        return next((each for each in self.keys if each in settings.places), self.keys[0])
+        return keyIn(settings, *self.keys)
 
     @property
     def where(self) -> str:
@@ -258,19 +258,9 @@ def _listeners(settings: Settings) -> Iterator[_PortUse]:
 
 
 def _portProblems(settings: Settings) -> _Found:
+    if problem := settings.monitoring.portProblem:
+        yield keyIn(settings, "https_port", "https"), problem
     taken = [each for each in _listeners(settings) if each.port > 0]
     for first, second in combinations(taken, 2):
         if first.collides(second):
             yield second.keyIn(settings), f"{second.where} collides with the port of {first.who}"
-
-
-def _openListeners(settings: Settings, required: bool) -> _Found:
-    authorization, websocket = settings.authorization, settings.websocket
-    if authorization.plugin or authorization.auth_callout or settings.operator.isOn:
-        return
-    needs = {"clients": required, "websocket": required}
-    if websocket is not None and websocket.asksItself:
-        needs["websocket"] = not websocket.no_auth_user
-    for each in _listeners(settings):
-        if each.port and isOpen(each.host, needs.get(each.who, True)):
-            yield each.keyIn(settings), OPEN_TO_OTHERS.format(each.where)

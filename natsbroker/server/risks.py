@@ -1,0 +1,139 @@
+"""
+Settings that do not prevent a start and are probably a mistake. A start logs them, C{natsbroker
+check} lists them, and C{/healthz?strict=1} and the live page show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from natsbroker.accounts.registry import accountNames
+from natsbroker.auth.passwords import isHash
+from natsbroker.config.addresses import isLoopback, joined
+from natsbroker.config.errors import REACHED_PAGES
+from natsbroker.config.model import Settings
+from natsbroker.links.settings import UNGUARDED
+
+_LARGE_PAYLOAD = 8 << 20
+"""Payloads above this size in bytes get a warning, as with nats-server."""
+
+CALLOUT = "authorization.auth_callout"
+
+_OWN_STORES = ("lmdb", "memory")
+"""Stores of one broker; members of a cluster can share the others."""
+
+SEPARATE_STREAMS = (
+    "JetStream of this broker is not shared with its cluster: if another member has JetStream of "
+    "its own too, both store each message and both answer each request; leave it to one member, or "
+    "share a store (jetstream.backend: postgres)"
+)
+
+TEMPORARY_STREAMS = "Temporary storage directory used, data could be lost on system reboot"
+
+OPEN_TO_OTHERS = "Clients need no login on {}, which other machines may reach"
+
+ONLY_SYSTEM_USERS = (
+    'only the system account "{}" has users, so everybody else is a guest of the global account; '
+    'add "authorization {{}}" to keep them out, or users of another account'
+)
+
+Found = Iterator[tuple[str, str]]
+"""Keys of settings, each with what is wrong."""
+
+
+def risksIn(settings: Settings) -> Found:
+    certificates = settings.tls is not None and settings.tls.verify_and_map
+    passwords = [
+        user.password
+        for user in settings.users()
+        if user.password or not (user.nkey or certificates)
+    ]
+    if settings.authorization.user:
+        passwords.append(settings.authorization.password)
+    if not all(map(isHash, passwords)):
+        key = "accounts" if "authorization" not in settings.places else "authorization"
+        yield key, "Plaintext passwords detected, use nkeys or bcrypt"
+    if settings.isOpenBesideSystem:
+        yield "accounts", ONLY_SYSTEM_USERS.format(settings.system_account)
+    yield from _calloutRisks(settings)
+    yield from _reachedRisks(settings)
+    if settings.jetstream.isTemporary:
+        yield "jetstream", TEMPORARY_STREAMS
+    if hasSeparateStreams(settings):
+        yield "jetstream", SEPARATE_STREAMS
+    if settings.max_payload > _LARGE_PAYLOAD:
+        yield (
+            "max_payload",
+            "Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
+            "performance",
+        )
+
+
+def allRisks(settings: Settings, required: bool) -> Found:
+    """
+    @param required: whether clients must authenticate.
+    """
+    yield from risksIn(settings)
+    yield from openListeners(settings, required)
+
+
+def hasSeparateStreams(settings: Settings) -> bool:
+    """
+    Whether the broker is a member of a cluster and has JetStream that it does not share with it.
+    """
+    cluster, jetstream = settings.cluster, settings.jetstream
+    isMember = cluster is not None and cluster.isOn
+    return isMember and jetstream.enabled and jetstream.backend in _OWN_STORES
+
+
+def _calloutRisks(settings: Settings) -> Found:
+    callout = settings.authorization.auth_callout
+    if callout is None:
+        return
+    if callout.account not in accountNames(settings):
+        yield f"{CALLOUT}.account", f'Authorization callout account "{callout.account}" not valid'
+    known = {user.user for user in settings.users()}
+    for user in callout.auth_users:
+        if user not in known:
+            yield f"{CALLOUT}.auth_users", f'Authorization callout user "{user}" not valid'
+
+
+def _reachedRisks(settings: Settings) -> Found:
+    for key, one in (("cluster", "member"), ("gateway", "gateway")):
+        block = getattr(settings, key)
+        if block is not None and block.insecure_listen is None and block.isUnguarded:
+            yield f"{key}.listen", UNGUARDED.format(joined(block.host, block.port), one)
+    pages = settings.monitoring
+    if pages.insecure_monitor is None and pages.isReached:
+        key = keyIn(settings, "http_port", "http", "https_port", "https")
+        yield key, REACHED_PAGES.format(pages.http_host)
+
+
+def openListeners(settings: Settings, required: bool) -> Found:
+    authorization, websocket = settings.authorization, settings.websocket
+    if authorization.plugin or authorization.auth_callout or settings.operator.isOn:
+        return
+    streaming = settings.streaming
+    if (streaming is None or not streaming.nats_server) and isOpen(settings.host, required):
+        key = keyIn(settings, "port", "listen")
+        yield key, OPEN_TO_OTHERS.format(joined(settings.host, settings.port))
+    if websocket is None or not websocket.port:
+        return
+    if isOpen(websocket.host, not websocket.no_auth_user if websocket.asksItself else required):
+        key = keyIn(settings, "websocket.port", "websocket.listen")
+        yield key, OPEN_TO_OTHERS.format(joined(websocket.host, websocket.port))
+
+
+def keyIn(settings: Settings, *keys: str) -> str:
+    """
+    @return: the first of the keys that the file has, or the first of all.
+    """
+    return next((each for each in keys if each in settings.places), keys[0])
+
+
+def isOpen(host: str, required: bool) -> bool:
+    """
+    @param host: where clients connect; empty for a socket that has none.
+    @param required: whether clients must authenticate.
+    """
+    return bool(host) and not (required or isLoopback(host))

@@ -1,0 +1,106 @@
+"""
+Settings that are probably a mistake.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.errors import REACHED_PAGES
+from natsbroker.links.settings import UNGUARDED
+from natsbroker.server.risks import ONLY_SYSTEM_USERS, allRisks
+from natsbroker.server.start import announceStart
+from tests.server.support import logLines, settingsOf
+
+NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
+
+
+class TestRisks:
+    """What is allowed but not a good idea."""
+
+    PLAIN = "[WRN] Plaintext passwords detected, use nkeys or bcrypt"
+    LARGE = (
+        "[WRN] Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
+        "performance"
+    )
+    TEMPORARY = "[WRN] Temporary storage directory used, data could be lost on system reboot"
+
+    @pytest.mark.parametrize(
+        ("text", "warnings"),
+        [
+            ("port: 4222", []),
+            ("authorization { user: u, password: p }", [PLAIN]),
+            ("authorization { users: [{user: u, password: p}] }", [PLAIN]),
+            (f"authorization {{ user: u, password: '$2a$04${'x' * 53}' }}", []),
+            ("accounts { A { users: [{user: u, password: p}] } }", [PLAIN]),
+            ("authorization { token: t }", []),
+            (f"authorization {{ users: [{{nkey: {NKEY}}}] }}", []),
+            (f"accounts {{ A {{ users: [{{nkey: {NKEY}}}] }} }}", []),
+            (f"authorization {{ users: [{{nkey: {NKEY}}}, {{user: u, password: p}}] }}", [PLAIN]),
+            ("max_payload: 8MB", []),
+            ("max_payload: 9MB", [LARGE]),
+            ("jetstream: enabled", [TEMPORARY]),
+            ("jetstream: enabled, store_dir: x", []),
+            ("jetstream { store_dir: x }", []),
+            ("jetstream { backend_options { dir: x } }", []),
+            ("jetstream { backend: memory }", []),
+            ("jetstream { enabled: false }", []),
+            ("http: '127.0.0.1:1'", []),
+            ("http: '10.0.0.1:1'", [f"[WRN] {REACHED_PAGES.format('10.0.0.1')}"]),
+            ("http_port: 1", [f"[WRN] {REACHED_PAGES.format('0.0.0.0')}"]),
+            ("http_port: 1, insecure_monitor: true", []),
+            ("cluster { port: 6222 }", [f"[WRN] {UNGUARDED.format('0.0.0.0:6222', 'member')}"]),
+            ("cluster { port: 6222, insecure_listen: true }", []),
+            ("cluster { listen: '127.0.0.1:6222' }", []),
+            (
+                "gateway { name: g, port: 7222 }",
+                [f"[WRN] {UNGUARDED.format('0.0.0.0:7222', 'gateway')}"],
+            ),
+            (
+                f"accounts {{ $SYS {{ users: [{{nkey: {NKEY}}}] }} }}",
+                [f"[WRN] {ONLY_SYSTEM_USERS.format('$SYS')}"],
+            ),
+            (f"accounts {{ $SYS {{ users: [{{nkey: {NKEY}}}] }} }}, authorization {{}}", []),
+        ],
+    )
+    def test_told(self, text: str, warnings: list[str]) -> None:
+        """It is reported in nats-server's words."""
+        with logLines() as lines:
+            announceStart(settingsOf(text), "ID", {})
+        assert [line for line in lines if "[WRN]" in line] == warnings
+
+
+class TestSeparateStreams:
+    """JetStream of its own in a member of a cluster."""
+
+    @pytest.mark.parametrize(
+        ("text", "isWarned"),
+        [
+            ("cluster { listen: '127.0.0.1:1' }, jetstream: enabled", True),
+            ("cluster { listen: '127.0.0.1:1' }, jetstream { store_dir: x }", True),
+            ("cluster { listen: '127.0.0.1:1' }, jetstream { backend: memory }", True),
+            ("cluster { listen: '127.0.0.1:1' }", False),
+            ("jetstream: enabled", False),
+            (
+                "cluster { listen: '127.0.0.1:1' }, jetstream "
+                "{ backend: postgres, backend_options { source: 'dbname=x' } }",
+                False,
+            ),
+        ],
+    )
+    def test_warning(self, text: str, isWarned: bool) -> None:
+        """The log says at the start that members may store everything twice."""
+        with logLines() as lines:
+            announceStart(settingsOf(text), "ID", {})
+        assert any("not shared with its cluster" in line for line in lines) == isWarned
+
+
+class TestAll:
+    """Risks beside open listeners."""
+
+    def test_clients(self) -> None:
+        """Listeners where clients need no login are among them, unless everybody needs one."""
+        settings = settingsOf("port: 4222")
+        [(key, text)] = allRisks(settings, False)
+        assert (key, "need no login" in text) == ("port", True)
+        assert list(allRisks(settings, True)) == []
