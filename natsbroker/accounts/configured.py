@@ -19,6 +19,7 @@ from natsbroker.accounts.settings import (
     StreamImport,
     SubjectMapping,
     bytesOf,
+    isOfItself,
     mappingFrom,
 )
 from natsbroker.accounts.shadows import ImportedStream
@@ -89,7 +90,7 @@ class ImportSetup:
             services: list[tuple[Account, ServiceExport, Renaming, bool]] = []
             for each in about.imports:
                 exporter, exported = accounts.get(each.account), exports.get(each.account)
-                if exporter is None or exported is None:
+                if exporter is None or exported is None or isOfItself(name, each):
                     continue
                 export = exported.find(each, name)
                 if export is None:

@@ -23,6 +23,7 @@ from natsbroker.accounts.settings import (
     StreamExport,
     StreamImport,
     bytesOf,
+    isOfItself,
 )
 from natsbroker.auth.settings import AccountSettings
 from natsbroker.subjects.collisions import PatternTable
@@ -152,7 +153,8 @@ def _importProblem(
     reason = _unnamed(wanted)
     if not reason and exporter.find(wanted, account.name) is None:
         reason = f"{kind} import not authorized"
-    if not reason and search.formsCycle(account.name, wanted):
+    isItself = isOfItself(account.name, wanted)
+    if not (reason or isItself) and search.formsCycle(account.name, wanted):
         reason = "import forms a cycle"
     if not reason and isinstance(wanted, ServiceImport):
         return before.duplicateOf(wanted)
@@ -167,9 +169,8 @@ def _unnamed(wanted: Import) -> str:
     """
     theirs, ours = bytesOf(wanted.subject), bytesOf(wanted.to)
     isService = isinstance(wanted, ServiceImport)
-    if not hasWildcard(theirs) and not isService and not isValidLiteral(ours):
-        return "invalid subject"
-    if isService and not isValidSubject(ours):
+    # As in nats-server, a stream of one subject may have wildcards here: they are its literal name.
+    if (isService or not hasWildcard(theirs)) and not isValidSubject(ours):
         return "invalid subject"
     try:
         Renaming(theirs, ours)
@@ -232,7 +233,11 @@ class _AccountTables:
         self.services = list(_services(account))
         self.theirs = PatternTable([each.theirs for _, each in self.services])
         self.ours = PatternTable([each.ours for _, each in self.services])
-        self.streams = [each for each in account.imports if isinstance(each, StreamImport)]
+        self.streams = [
+            each
+            for each in account.imports
+            if isinstance(each, StreamImport) and not isOfItself(account.name, each)
+        ]
         self.local = PatternTable([bytesOf(each.to) for each in self.streams])
         exports = [each for each in account.exports if isinstance(each, StreamExport)]
         self.exported = PatternTable([bytesOf(each.subject) for each in exports])
@@ -369,7 +374,7 @@ def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
 
 def _services(account: AccountSettings) -> Iterator[tuple[ServiceImport, Renaming]]:
     for each in account.imports:
-        if isinstance(each, ServiceImport):
+        if isinstance(each, ServiceImport) and not isOfItself(account.name, each):
             try:
                 yield each, Renaming(bytesOf(each.subject), bytesOf(each.to))
             except InvalidMapping:

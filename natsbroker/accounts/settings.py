@@ -74,6 +74,14 @@ Export = StreamExport | ServiceExport
 Import = StreamImport | ServiceImport
 
 
+def isOfItself(importer: str, each: Import) -> bool:
+    """
+    Whether an account imports its own export under the name that it has there already. It stands
+    for nothing; nats-server would deliver such messages twice.
+    """
+    return each.account == importer and each.to == each.subject
+
+
 def bytesOf(text: str) -> bytes:
     """
     A subject or a name on the wire. Bytes of the file that were no UTF-8 are unchanged.

@@ -8,7 +8,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 _PORT = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -62,28 +62,40 @@ class RemoteURL:
 _WEBSOCKET = ("ws", "wss")
 
 
+def peerPort(parts: SplitResult, default: int) -> int:
+    """
+    @return: the port of a peer's URL; 0 for one that nobody listens at, which nats-server takes
+        too, and misses when it dials.
+    @raise ValueError: if it is no number.
+    """
+    digits = parts.netloc.rpartition("@")[2].rpartition(":")[2]
+    if digits.isascii() and digits.isdigit() and not 0 < int(digits[:7]) <= 65535:
+        return 0
+    return default if parts.port is None else parts.port
+
+
 def splitURL(
-    url: str, what: str, schemes: Sequence[str], port: int, overWebSocket: bool = False
+    url: str, what: str, schemes: Sequence[str], port: int, isPeer: bool = False
 ) -> RemoteURL:
     """
     Read the URL of a server. Errors contain nothing that could be a password.
 
     @param schemes: accepted besides C{tls}; a URL without a scheme has the first one.
-    @param overWebSocket: whether the URL of a WebSocket is accepted too.
+    @param isPeer: whether the URL of a WebSocket is accepted too, and any number as a port.
     @raise ValueError: for any other text.
     """
     try:
         parts = urlsplit(url if "//" in url else f"{schemes[0]}://{url}")
         scheme, host = parts.scheme.lower(), parts.hostname
-        found = port if parts.port is None else parts.port
+        found = peerPort(parts, port) if isPeer else port if parts.port is None else parts.port
     except ValueError:
         raise ValueError(f"error parsing {what} url") from None
     isWebSocket = scheme in _WEBSOCKET
-    if isWebSocket and not overWebSocket:
+    if isWebSocket and not isPeer:
         raise ValueError(
             f"{what}s over WebSocket ({scheme}://) are not supported: use {schemes[0]}:// or tls://"
         )
-    if scheme not in (*schemes, "tls", *_WEBSOCKET) or not host or not found:
+    if scheme not in (*schemes, "tls", *_WEBSOCKET) or not host or not (found or isPeer):
         raise ValueError(f"error parsing {what} url: it needs a host")
     password = parts.password
     return RemoteURL(

@@ -25,7 +25,7 @@ def splitRemote(url: str) -> RemoteURL:
 
     @raise ValueError: if the URL is not valid.
     """
-    return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT, overWebSocket=True)
+    return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT, isPeer=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.auth.settings import Permissions
-from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.addresses import RemoteURL, peerPort
 from natsbroker.links.compression import Compression
 from natsbroker.links.compressionsettings import ACCEPTED
 from natsbroker.links.settings import ListenerSettings
@@ -20,18 +20,19 @@ DIALECTS = ("modern", "classic", "auto")
 
 def splitRoute(url: str, what: str = "route") -> RemoteURL:
     """
-    Errors show no part of the URL, since it may hold a password.
+    A port that is missing is 0, where nobody listens. Errors show no part of the URL, since it may
+    hold a password.
 
     @param what: what an error calls it.
     @raise ValueError: if it is no URL of a route.
     """
     try:
         parts = urlsplit(url if "//" in url else f"nats-route://{url}")
-        host, port = parts.hostname, parts.port
+        host, port = parts.hostname, peerPort(parts, 0)
     except ValueError:
         raise ValueError(f"error parsing {what} url") from None
-    if not host or not port:
-        raise ValueError(f"error parsing {what} url: it needs a host and a port")
+    if not host:
+        raise ValueError(f"error parsing {what} url: it needs a host")
     password = parts.password and unquote(parts.password)
     return RemoteURL(host, port, unquote(parts.username or ""), password)
 

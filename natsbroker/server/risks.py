@@ -12,7 +12,9 @@ from natsbroker.auth.passwords import isHash
 from natsbroker.config.addresses import isLoopback, joined
 from natsbroker.config.errors import REACHED_PAGES
 from natsbroker.config.model import Settings
+from natsbroker.leafnodes.settings import splitRemote
 from natsbroker.links.settings import UNGUARDED
+from natsbroker.routes.settings import splitRoute
 
 _LARGE_PAYLOAD = 8 << 20
 """Payloads above this size in bytes get a warning, as with nats-server."""
@@ -57,6 +59,7 @@ def risksIn(settings: Settings) -> Found:
         yield "accounts", ONLY_SYSTEM_USERS.format(settings.system_account)
     yield from _calloutRisks(settings)
     yield from _reachedRisks(settings)
+    yield from _portRisks(settings)
     if settings.jetstream.isTemporary:
         yield "jetstream", TEMPORARY_STREAMS
     if hasSeparateStreams(settings):
@@ -107,6 +110,19 @@ def _reachedRisks(settings: Settings) -> Found:
     if pages.insecure_monitor is None and pages.isReached:
         key = keyIn(settings, "http_port", "http", "https_port", "https")
         yield key, REACHED_PAGES.format(pages.http_host)
+
+
+def _portRisks(settings: Settings) -> Found:
+    cluster, gateway, leafnodes = settings.cluster, settings.gateway, settings.leafnodes
+    peers = [("cluster.routes", splitRoute, () if cluster is None else cluster.routes)]
+    for each in () if gateway is None else gateway.gateways:
+        peers.append(("gateway.gateways", splitRoute, each.urls))
+    for remote in () if leafnodes is None else leafnodes.remotes:
+        peers.append(("leafnodes.remotes", splitRemote, remote.urls))
+    for key, split, urls in peers:
+        for found in map(split, urls):
+            if not found.port:
+                yield key, f"the URL of {found.host} has no port that can be dialled"
 
 
 def openListeners(settings: Settings, required: bool) -> Found:

@@ -155,7 +155,6 @@ class TestSubjects:
                 'failed to create mapping transform for stream import subject from "a.*" to "b": '
                 "invalid mapping destination: not using all of the token wildcard(s) in b",
             ),
-            (StreamImport("A", "a", "b.*"), "invalid subject"),
             (StreamImport("A", "a", "b..c"), "invalid subject"),
             (ServiceImport("A", "a", "b..c"), "invalid subject"),
             (
@@ -170,6 +169,11 @@ class TestSubjects:
         kind = "service" if isinstance(wanted, ServiceImport) else "stream"
         found = accounts(StreamExport(">"), ServiceExport(">"), imports=(wanted,))
         assert messages(found) == [f'Error adding {kind} import "{wanted.subject}": {reason}']
+
+    def test_wildcardsInLiteralName(self) -> None:
+        """A stream of one subject may be called by a name with wildcards, as in nats-server."""
+        found = accounts(StreamExport(">"), imports=(StreamImport("A", "a", "b.*"),))
+        assert messages(found) == []
 
     @pytest.mark.parametrize("ours", ["x.>", "x.*", "x"])
     def test_manyForOne(self, ours: str) -> None:
@@ -329,11 +333,11 @@ class TestServices:
         assert found == [False, False]
 
     def test_itself(self) -> None:
-        """An account may import a service of its own under another subject, but not the same."""
+        """An account may import a service of its own, also under the same subject."""
         own = (ServiceExport("a"),)
         other = AccountSettings("A", exports=own, imports=(ServiceImport("A", "a", "b"),))
         same = AccountSettings("A", exports=own, imports=(ServiceImport("A", "a", "a"),))
-        assert (cycles(other), cycles(same)) == ([False], [True])
+        assert (cycles(other), cycles(same)) == ([False], [False])
 
     def test_wildcards(self) -> None:
         """Subjects that overlap are enough."""

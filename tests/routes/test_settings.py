@@ -18,6 +18,10 @@ from natsbroker.routes.settings import Cluster, splitRoute
         ("nats-route://[::1]:6222/", RemoteURL("::1", 6222)),
         ("host:6222", RemoteURL("host", 6222)),
         ("nats://a%40b:p%3Ax@h:1", RemoteURL("h", 1, "a@b", "p:x")),
+        ("nats://h", RemoteURL("h", 0)),
+        ("h:0", RemoteURL("h", 0)),
+        ("nats://[::1]:65536", RemoteURL("::1", 0)),
+        ("nats://h:99999999999999999999", RemoteURL("h", 0)),
     ],
 )
 def test_splitRoute(url: str, place: RemoteURL) -> None:
@@ -26,10 +30,10 @@ def test_splitRoute(url: str, place: RemoteURL) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "nats://", "host", "nats://host", "nats://u:canary@host", "nats://canary@h:x"]
+    "url", ["", "nats://", "nats://:1", "nats://u:canary@h:-1", "nats://canary@h:x"]
 )
 def test_noRoute(url: str) -> None:
-    """A URL without a host and a port is invalid, and the error does not show its password."""
+    """A URL without a host or a number as its port is invalid; the error shows no password."""
     with pytest.raises(ValueError, match="error parsing route url") as raised:
         splitRoute(url)
     assert "canary" not in str(raised.value)

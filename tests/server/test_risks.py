@@ -23,6 +23,7 @@ class TestRisks:
         "[WRN] Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
         "performance"
     )
+    NO_PORT = "[WRN] the URL of h has no port that can be dialled"
     TEMPORARY = "[WRN] Temporary storage directory used, data could be lost on system reboot"
 
     @pytest.mark.parametrize(
@@ -52,6 +53,12 @@ class TestRisks:
             ("cluster { port: 6222 }", [f"[WRN] {UNGUARDED.format('0.0.0.0:6222', 'member')}"]),
             ("cluster { port: 6222, insecure_listen: true }", []),
             ("cluster { listen: '127.0.0.1:6222' }", []),
+            ("cluster { listen: '127.0.0.1:1', routes: ['nats://u:p@h'] }", [NO_PORT]),
+            (
+                "gateway { name: g, listen: '127.0.0.1:1', gateways: [{name: h, url: 'h:0'}] }",
+                [NO_PORT],
+            ),
+            ("leafnodes { remotes: [{url: 'nats://h:70000'}, {url: 'nats://h'}] }", [NO_PORT]),
             (
                 "gateway { name: g, port: 7222 }",
                 [f"[WRN] {UNGUARDED.format('0.0.0.0:7222', 'gateway')}"],
