@@ -9,7 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from natsbroker.config.errors import OPEN, ConfigError, NotSupportedYet, Position, UnknownField
+from natsbroker.config.errors import (
+    NO_PASSWORD,
+    NO_USER,
+    OPEN,
+    ConfigError,
+    NotSupportedYet,
+    Position,
+    UnknownField,
+)
 from natsbroker.config.keys.types import (
     OLD_DURATION,
     AnyType,
@@ -50,6 +58,15 @@ class Diagnostics:
         """
         empty = [each for each in names if each in block and not block.text(each)]
         self.errorsAt(block, ((each, OPEN) for each in empty))
+
+    def refuseHalfLogin(self, block: ParsedBlock) -> None:
+        """
+        Add an error at a user without a password, and at a password without a user.
+        """
+        if "user" in block and "pass" not in block:
+            self.errorAt(block, "user", NO_PASSWORD)
+        elif "pass" in block and "user" not in block:
+            self.errorAt(block, "pass", NO_USER)
 
 
 class NamedValues(dict[str, object]):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.errors import REACHED_PAGES
+from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.settings import advertiseProblems
@@ -99,6 +99,16 @@ class _Checker:
         reported = "token" in given and ("user" in given or "pass" in given)
         if both and not reported:
             self._error("Cannot have a user/pass and token", "authorization")
+        isWhole = bool(authorization.user) == bool(authorization.password)
+        # An empty one is reported where it stands, and one beside other logins with these.
+        isSaid = others or both or "users" in given or {"user", "pass"} <= given.keys()
+        if isWhole or isSaid or authorization.plugin:
+            return
+        message, name = (NO_PASSWORD, "user") if authorization.user else (NO_USER, "pass")
+        if block is None:
+            self._error(message, "authorization")
+        else:
+            self._findings.errorAt(block, name, message)
 
     def systemAccount(self) -> None:
         settings = self._settings

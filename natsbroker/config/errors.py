@@ -29,6 +29,9 @@ class Position:
 OPEN = "is empty: everybody would be let in"
 """The error of an empty user, password or token, as from an empty variable."""
 
+NO_PASSWORD = "a user needs a password: without one, an empty password would be let in"
+NO_USER = "a password needs a user: without one, everybody would be let in"
+
 REACHED_PAGES = (
     "other machines reach the monitoring pages on {}, which have no login; "
     'bind them to an address with "http", or say "insecure_monitor: true" if that is meant'

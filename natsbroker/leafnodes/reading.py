@@ -39,6 +39,7 @@ def readBlock(
     keys = listenerKeys(block, findings, Leafnodes)
     login = loginOf(block)
     findings.refuseEmpty(login, "nkey")
+    findings.refuseHalfLogin(login)
     for each in login.blocks("users"):
         findings.refuseEmpty(each, "user")
     users = (

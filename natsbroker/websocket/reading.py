@@ -35,6 +35,7 @@ def readBlock(
     keys = listenerKeys(block, findings, Websocket)
     login = loginOf(block)
     findings.refuseEmpty(login, "token")
+    findings.refuseHalfLogin(login)
     own = {
         "tls": tlsOf(block, findings, read),
         "headers": block.mapping("headers", str),

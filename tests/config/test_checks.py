@@ -79,6 +79,16 @@ MISTAKES = [
         "system_account: '$G'",
         "system_account: the global account cannot be the system account",
     ),
+    ("authorization { user: a }", f"authorization.user: {errors.NO_PASSWORD}"),
+    ("authorization { password: x }", f"authorization.pass: {errors.NO_USER}"),
+    (
+        "leafnodes { port: 1, authorization { user: a } }",
+        f"leafnodes.authorization.user: {errors.NO_PASSWORD}",
+    ),
+    (
+        "websocket { port: 1, no_tls: true, authorization { password: x } }",
+        f"websocket.authorization.pass: {errors.NO_USER}",
+    ),
     ("https_port: -1", "https_port: TLS cert and key required for HTTPS"),
     ("http: '0.0.0.0:8222'\ninsecure_monitor: false", f"http: {REACHED_PAGES}"),
     ("http_port: 8222\ninsecure_monitor: false", f"http_port: {REACHED_PAGES}"),

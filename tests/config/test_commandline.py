@@ -173,6 +173,9 @@ PROBLEMS = [
     ("-c users.conf --user a", "users.conf:1:1: authorization: --user does not go with users "
      "in the file"),
     ("--user a --pass b --auth c", "authorization: Cannot have a user/pass and token"),
+    ("--user a", "authorization: a user needs a password: without one, an empty password would be "
+     "let in"),
+    ("--pass a", "authorization: a password needs a user: without one, everybody would be let in"),
     ("--tls", "TLS Server certificate must be present and valid"),
 ]  # fmt: skip
 
