@@ -79,6 +79,10 @@ class ConnectionCreator:
     def __init__(self, context: SSL.Context) -> None:
         self._context = context
 
+    @property
+    def expiry(self) -> str:
+        return expiryOf(self._context)
+
     def serverConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
         connection = SealedConnection(self._context, None)
         client = getattr(tlsProtocol, "wrappedProtocol", None)
@@ -319,6 +323,17 @@ class TLSClientFactory(Factory):
 
 #: OpenSSL's names of cipher suites before TLS 1.3, as far as we offer them.
 _OLDER = re.compile(r"(ECDHE-(?:RSA|ECDSA))-(.*)")
+
+
+def expiryOf(context: SSL.Context) -> str:
+    """
+    When the certificate that is shown expires, as C{/varz} writes it; empty if there is none.
+    """
+    certificate = SSL.Connection(context, None).get_certificate()
+    if certificate is None:
+        return ""
+    end = certificate.to_cryptography().not_valid_after_utc
+    return f"{end:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def standardName(cipher: str) -> str:

@@ -229,7 +229,7 @@ class GatewayPages:
         return [(link.gateway, LinkPage(link, self.switchAfter, self.advice)) for link in found]
 
     def varz(self) -> dict[str, Any]:
-        gateway = self.gateways.terms.block
+        gateway, links = self.gateways.terms.block, self.gateways.terms.tls
         tls = gateway.tls
         own = {
             "name": gateway.name,
@@ -243,6 +243,7 @@ class GatewayPages:
             "connect_retries": gateway.connect_retries,
             "gateways": [self._remote(each.name) for each in gateway.gateways],
             "reject_unknown": gateway.reject_unknown_cluster,
+            "tls_cert_not_after": "" if links is None else links.expiry,
         }
         return {key: value for key, value in own.items() if value}
 

@@ -110,6 +110,7 @@ def _varz(service: LeafnodeService) -> dict[str, Any]:
         "tls_verify": tls is not None and tls.verify and listens,
         "remotes": [_remote(each) for each in block.remotes],
         "write_deadline": nanoseconds(block.write_deadline),
+        "tls_cert_not_after": service.expiry if listens else "",
     }
     return {key: value for key, value in told.items() if value}
 

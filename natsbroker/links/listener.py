@@ -39,10 +39,19 @@ class LinkPort:
         self._wanted = port
         self._what = what
         self._scheme = scheme
+        self._factory = factory
         self._listener: PortListener | None = None
         if port:
             endpoint = addressEndpoint(reactor, host, port, opened=opened)
             self._listener = PortListener(endpoint, factory)
+
+    @property
+    def expiry(self) -> str:
+        """
+        When the certificate that is shown here expires; empty without TLS.
+        """
+        tls = getattr(self._factory, "tls", None)
+        return "" if tls is None else str(tls.expiry)
 
     async def open(self) -> None:
         """

@@ -142,6 +142,10 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
     def port(self) -> int:
         return self._port.number
 
+    @property
+    def expiry(self) -> str:
+        return self._port.expiry
+
     def urls(self) -> list[str]:
         return self._port.urls()
 

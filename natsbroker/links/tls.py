@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from zope.interface import implementer
 
 from natsbroker.config.tls import TLSSettings
-from natsbroker.connections.tls import NOT_PINNED, ConnectionCreator, isPinned
+from natsbroker.connections.tls import NOT_PINNED, ConnectionCreator, expiryOf, isPinned
 from natsbroker.connections.tlsrecords import SealedConnection
 
 
@@ -32,6 +32,10 @@ class LinkTLS:
     dialling: SSL.Context
     settings: TLSSettings = field(default_factory=TLSSettings)
     isRequired: bool = True
+
+    @property
+    def expiry(self) -> str:
+        return expiryOf(self.context)
 
     def creator(self, name: str | None, owner: Any = None) -> Any:
         """

@@ -5,6 +5,7 @@ service adds a page, a health check or a member through attributes of L{Monitori
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from html import escape
@@ -120,15 +121,16 @@ class MonitoringModel:
 
     def answer(self, path: str, query: Query) -> Answer | None:
         """
-        @param path: with the base path, as in the URL.
+        @param path: with the base path, as in the URL. Slashes may be doubled, as nats-server takes
+            them, after a redirection.
         @return: C{None} for an unknown page.
         """
-        base = self.basePath
+        base, given, path = self.basePath, path, re.sub("/{2,}", "/", path)
         name = path[len(base) :] if path.startswith(base) else ""
         name = "/" if path == base else self.aliases.get(name, name)
         page = self.pages.get(name)
         if page is None:
-            return liveFile(name)
+            return liveFile(name) if path == given else None
         self.requests[name] = self.requests.get(name, 0) + 1
         try:
             return page(query)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from natsbroker.clients.info import FEATURE_FLAGS
+from natsbroker.config.model import Settings
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
@@ -23,7 +24,7 @@ _TLS_TIMEOUT = 2
 
 _STALE = "Stale Connection"
 
-_PARTS = ("cluster", "gateway", "leaf", "mqtt", "websocket", "jetstream")
+_PARTS = ("gateway", "leaf", "mqtt", "websocket", "jetstream")
 Document = dict[str, Any]
 
 
@@ -47,6 +48,7 @@ class Varz:
         state = self._state
         context, settings, process = state.context, state.settings, state.process
         info, limits, connections = context.info, context.limits, context.connections
+        named = {"name": settings.clusterName} if settings.clusterName else {}
         monitoring, now, troubles = settings.monitoring, state.seconds(), self.troubles()
         document = {
             "server_id": info.server_id,
@@ -57,7 +59,8 @@ class Varz:
             "go": "",
             "host": info.host,
             "port": info.port,
-            "auth_required": info.auth_required or None,
+            # With no_auth_user too, unlike INFO, which clients without a login read.
+            "auth_required": info.auth_required or context.authorizer.deadline or None,
             "tls_required": info.tls_required or None,
             "tls_verify": info.tls_verify or None,
             "connect_urls": list(info.connect_urls) or None,
@@ -74,6 +77,7 @@ class Varz:
             "max_control_line": limits.max_control_line,
             "max_payload": limits.max_payload,
             "max_pending": limits.max_pending,
+            "cluster": self._contribution("cluster", named),
             **{name: self._contribution(name, {}) for name in _PARTS},
             "tls_timeout": number(settings.tls.timeout) if settings.tls else _TLS_TIMEOUT,
             "write_deadline": nanoseconds(limits.write_deadline),
@@ -98,8 +102,10 @@ class Varz:
             "tags": list(settings.server_tags) or None,
             "metadata": dict(settings.server_metadata) or None,
             "feature_flags": dict(FEATURE_FLAGS),
+            **_operators(settings),
             "system_account": state.systemAccount or None,
             **troubles,
+            "tls_cert_not_after": self._contribution("tls_cert_not_after", None) or None,
             "natsbroker": info.natsbroker,
         }
         return {key: value for key, value in document.items() if value is not None}
@@ -153,3 +159,12 @@ class Varz:
                 (0, 0) if statistics is None else (statistics.slow, statistics.stale)
             )
         return {"slow_consumer_stats": slow, "stale_connection_stats": stale}
+
+
+def _operators(settings: Settings) -> Document:
+    if not settings.operator.operators:
+        return {}
+    from natsbroker.auth.operator.operators import shownOperators
+
+    texts, claims = shownOperators(settings.operator)
+    return {"trusted_operators_jwt": texts, "trusted_operators_claim": claims}

@@ -127,5 +127,6 @@ def _varz(service: RouteService) -> dict[str, Any]:
         "tls_verify": hasTLS,
         "pool_size": block.pool_size,
         "write_deadline": nanoseconds(block.write_deadline),
+        "tls_cert_not_after": service.expiry,
     }
     return {key: value for key, value in told.items() if value}

@@ -426,6 +426,7 @@ class BrokerParts:
             self._monitoring = self._makeModel()
             metrics = self._monitoring.metrics
             metrics.turnLengths = lambda: None if self.poller is None else self.poller.turnLengths()
+            self._monitoring.varz.contributions["tls_cert_not_after"] = self.listeners.expiry
             metrics.plugins, metrics.observerCalls = self.plugins, self.observers.calls
             self._showStreaming(self._monitoring)
             self.links.show(self._monitoring)

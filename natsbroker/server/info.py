@@ -43,6 +43,7 @@ def infoFrom(
         max_payload=settings.max_payload,
         xkey=xkey,
         jetstream=settings.jetstream.enabled,
+        cluster=settings.clusterName,
         nb_export=FRAMES if settings.streaming or settings.jetstream.enabled else 0,
     )
 

@@ -253,5 +253,6 @@ class WebSocketService(ConnectionService):
             "same_origin": block.same_origin,
             "allowed_origins": list(block.allowed_origins),
             "compression": block.compression,
+            "tls_cert_not_after": self._port.expiry,
         }
         return {key: value for key, value in told.items() if value}

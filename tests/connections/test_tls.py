@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from natsbroker.connections.tls import (
     TLSClientFactory,
     TLSClientProtocol,
     TLSTerms,
+    expiryOf,
     securityOf,
     standardName,
 )
@@ -503,3 +505,13 @@ def test_older(tmp_path: Path) -> None:
     found = securityOf(done.server, None)
     assert (found.version, found.chain) == ("1.2", ())
     assert found.cipher.startswith("TLS_ECDHE_ECDSA_WITH_")
+
+
+def test_expiry(tmp_path: Path) -> None:
+    """The end of the certificate that is shown is known, and there is none without one."""
+    writeCertificates(tmp_path)
+    pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
+    wanted = load_pem_x509_certificate((tmp_path / "server.pem").read_bytes()).not_valid_after_utc
+    found = expiryOf(contextFrom(TLSSettings(certs=(pair,))))
+    assert datetime.strptime(found, "%Y-%m-%dT%H:%M:%S%z") == wanted
+    assert expiryOf(SSL.Context(SSL.TLS_METHOD)) == ""

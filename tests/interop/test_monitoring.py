@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.request import urlopen
 
 import pytest
 
 from natsbroker.config.model import Monitoring, Settings
+from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
 from tests.interop.pages import Difference, inOrder
 from tests.interop.servers import OURS, PATIENCE, REAL, Flavour, Server
@@ -377,3 +380,32 @@ class TestProcess:
         for path in PAGES:
             assertSameShape(path, real, ours)
         ours.close()
+
+
+@pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
+def test_certificates(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+    """The end of each listener's certificate is shown, and doubled slashes lead to the page."""
+    writeCertificates(tmp_path)
+    files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem'"
+    tls = f"tls {{ {files}, ca_file: '{tmp_path}/ca.pem' }}"
+    config = f"""
+        {tls}, cluster {{ name: hub, listen: "127.0.0.1:-1", {tls} }}
+        leafnodes {{ listen: "127.0.0.1:-1", {tls} }}
+        websocket {{ listen: "127.0.0.1:-1", {tls} }}
+    """
+    server = startServer(flavour, config, ["-m", "-1"])
+    varz = server.monitor("//varz")
+    parts = [varz, *(varz[name] for name in ("cluster", "leaf", "websocket"))]
+    (end,) = {each["tls_cert_not_after"] for each in parts}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", end)
+
+
+@pytest.mark.parametrize("flavour", [REAL, *OURS], ids=lambda flavour: flavour.name)
+def test_guestsAndNames(flavour: Flavour, startServer: StartServer) -> None:
+    """Users are there although guests need none, and a cluster has a name without a port."""
+    config = """
+        accounts { A { users: [ {user: a, password: a} ] } }, no_auth_user: a
+        cluster { name: hub }
+    """
+    varz = startServer(flavour, config, ["-m", "-1"]).monitor("/varz")
+    assert (varz["auth_required"], varz["cluster"]) == (True, {"name": "hub"})

@@ -21,11 +21,16 @@ class TestPaths:
         """Each page is there."""
         assert Stage().answer(path).status == 200
 
-    @pytest.mark.parametrize("path", ["", "varz", "/varz/", "/VARZ", "/nope", "//varz", "/varz/x"])
+    @pytest.mark.parametrize("path", ["", "varz", "/varz/", "/VARZ", "//live/main.js", "/varz/x"])
     def test_unknown(self, path: str) -> None:
         """Nothing else is, save for the index where no path is given."""
         answer = Stage().model.answer(path, {})
         assert (answer is None) == bool(path)
+
+    @pytest.mark.parametrize("path", ["//varz", "///healthz"])
+    def test_slashes(self, path: str) -> None:
+        """Slashes may be doubled, as in nats-server."""
+        assert Stage().answer(path).status == 200
 
     def test_alias(self) -> None:
         """The subscriptions have an older name."""

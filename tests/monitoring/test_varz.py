@@ -7,9 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from natsbroker.clients.limits import ClientLimits
-from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.config.model import OperatorMode, Settings, TLSSettings
 from natsbroker.monitoring.answers import PAUSE, complete
+from tests.auth.operator.chain import Operator
 from tests.monitoring.staging import Stage, monitoring
+from tests.server.support import settingsOf
 
 
 class TestVarz:
@@ -61,6 +63,34 @@ class TestVarz:
         assert page["tls_timeout"] == 3.5
         assert (page["tags"], page["metadata"]) == (["a", "b"], {"zone": "z"})
         assert (page["system_account"], page["config_digest"]) == ("OPS", "sha256:1")
+
+    def test_guests(self) -> None:
+        """Users are shown to be there, also where clients without a login are one of them."""
+        stage = Stage()
+        stage.world.context.authorizer.deadline = True
+        assert stage.page("/varz")["auth_required"] is True
+
+    def test_clusterWithoutPort(self) -> None:
+        """A cluster that nobody listens for has a name all the same."""
+        assert Stage(settingsOf("cluster { name: hub }")).page("/varz")["cluster"] == {
+            "name": "hub"
+        }
+
+    def test_operators(self) -> None:
+        """Trusted operators are shown with their claims, in Go's order."""
+        jwt = Operator().jwt()
+        page = Stage(replace(Settings(), operator=OperatorMode(operators=(jwt,)))).page("/varz")
+        assert page["trusted_operators_jwt"] == [jwt]
+        [claims] = page["trusted_operators_claim"]
+        assert list(claims)[-2:] == ["sub", "nats"]
+        assert claims["nats"]["type"] == "operator"
+
+    def test_certificate(self) -> None:
+        """The end of the certificate for clients is shown where there is one."""
+        stage = Stage()
+        assert "tls_cert_not_after" not in stage.page("/varz")
+        stage.model.varz.contributions["tls_cert_not_after"] = lambda: "2030-01-01T00:00:00Z"
+        assert stage.page("/varz")["tls_cert_not_after"] == "2030-01-01T00:00:00Z"
 
     def test_absent(self) -> None:
         """What there is not is not shown."""

@@ -6,14 +6,17 @@ Contradictions are refused with nats-server's texts before anything listens.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from natsbroker import NATS_VERSION
 from natsbroker.auth.fields import FieldError
+from natsbroker.auth.nkeys import decodeRaw
 from natsbroker.auth.operator.accountclaims import AccountClaims
-from natsbroker.auth.operator.settings import CACHE, FULL, GIVEN, MEMORY, URL
+from natsbroker.auth.operator.settings import CACHE, FULL, GIVEN, MEMORY, URL, OperatorMode
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
@@ -138,6 +141,19 @@ def operatorsIn(settings: Settings, hasResolver: bool = False) -> Operators:
     _checkSentinel(mode.default_sentinel)
     trust = TrustedKeys.of(claims) if claims else TrustedKeys(frozenset(mode.trusted_keys))
     return Operators(trust, resolver, system)
+
+
+#: The order of a JWT's members in Go.
+_MEMBERS = ("aud", "exp", "jti", "iat", "iss", "name", "nbf", "sub", "nats")
+
+
+def shownOperators(mode: OperatorMode) -> tuple[list[str], list[dict[str, Any]]]:
+    """
+    @return: the operators' JWTs, which are public, and the claims in them.
+    """
+    texts = [undecorated(each) for each in mode.operators]
+    every = [json.loads(decodeRaw(each.split(".")[1])) for each in texts]
+    return texts, [{name: each[name] for name in _MEMBERS if name in each} for each in every]
 
 
 def _decoded(text: str) -> OperatorClaims:
