@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
@@ -37,6 +38,7 @@ from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.statecopies import CopiedStates
+from natsbroker.jetstream.streams.storageuse import FRESH, LONGEST, NEAR
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
 from natsbroker.steps import Steps
 from natsbroker.streaming.deadlines import Deadlines
@@ -111,6 +113,8 @@ class JetStreamAccount:
         self.deadlines = deadlines
         self.turns = turns or turnsOn(deadlines.reactor).of(name)
         self.now = now
+        self.reserving: WeakSet[Stream] = WeakSet()
+        self._looks: dict[StorageType, tuple[int, int, bool]] = {}
         self.server = server
         self.domain = domain
         self.allowance = AccountAllowance(limits)
@@ -287,6 +291,20 @@ class JetStreamAccount:
         """
         return max(self.limits.total(storage), self.configuredLimits.total(storage)) >= 0
 
+    def isNear(self, storage: StorageType) -> bool:
+        """
+        Whether the limits of a kind of storage are so near that each message must be checked. All
+        streams share one look at them all, which is good for longer the more room there is.
+        """
+        now = self.now()
+        looked, until, isNear = self._looks.get(storage, (0, 0, False))
+        if not looked <= now < until:
+            room = self.bounds(storage, 0).room()
+            isNear = room is not None and room < NEAR
+            rest = LONGEST if room is None else min(max(FRESH, room - NEAR), LONGEST)
+            self._looks[storage] = now, now + rest, isNear
+        return isNear
+
     def bounds(self, storage: StorageType, own: int) -> StorageBounds:
         """
         The limits for a kind of storage, and what is in use.
@@ -304,6 +322,17 @@ class JetStreamAccount:
         Change what the account may use.
         """
         self.allowance = allowance
+        self._reconfigure()
+
+    def configure(self, limits: ConfiguredLimits) -> None:
+        """
+        Change what all accounts may use together.
+        """
+        self.configuredLimits = limits
+        self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        self._looks.clear()
         for stream in self.streams.values():
             stream.publisher.configured()
 
@@ -343,8 +372,11 @@ class JetStreamAccount:
         changing = self.changing
         configs = [
             each.config
-            for name, each in self.streams.items()
-            if each.config.max_bytes > 0 and not each.isChannel and name not in changing
+            for each in self.reserving
+            if each.config.max_bytes > 0
+            and not each.isChannel
+            and self.streams.get(each.name) is each
+            and each.name not in changing
         ]
         configs += [each for each in changing.values() if each.max_bytes > 0]
         return sum(each.max_bytes for each in configs if each.storage is storage)

@@ -33,6 +33,7 @@ from natsbroker.jetstream.model.limits import (
     JetStreamLimits,
 )
 from natsbroker.jetstream.service import JetStreamService
+from natsbroker.jetstream.totals import withTotals
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.start import StartError
 from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
@@ -65,6 +66,8 @@ def jetStreamService(
     if jetstream.backend == "lmdb":
         section.setdefault("dir", storeDirectory(jetstream))
         section.setdefault("sync_interval", jetstream.sync_interval)
+    directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
+    effective = withTotals(jetstream, directory)
 
     def openFiles() -> Deferred[IStreamStore]:
         if jetstream.backend == "lmdb":
@@ -100,14 +103,7 @@ def jetStreamService(
         openFiles,
         lambda: MemoryOpener().openStore(host, {}),
         limitsIn(settings),
-        ConfiguredLimits(
-            jetstream.max_ack_pending,
-            jetstream.max_request_batch,
-            round(jetstream.duplicate_window * 1_000_000_000),
-            default_max_consumers=jetstream.default_max_consumers or DEFAULT_MAX_CONSUMERS,
-            max_memory=jetstream.max_memory_store,
-            max_storage=jetstream.max_file_store,
-        ),
+        configuredLimits(effective),
         server,
         monotonicOf(host.reactor),
         wallClockOf(host.reactor),
@@ -117,17 +113,12 @@ def jetStreamService(
         lambda bus: exportServiceFor(host, bus),
         locate,
         channels,
-        BatchLimits(
-            jetstream.max_batch_inflight_per_stream,
-            jetstream.max_batch_inflight_total,
-            jetstream.max_batch_size,
-            jetstream.max_batch_timeout,
-        ),
+        batchLimits(jetstream),
         host.turns,
     )
     host.observe(LeavingObserver(service))
-    directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
-    figures = JetStreamFigures(service.accounts, jetstream, directory, lambda: service.isRunning)
+    figures = JetStreamFigures(service.accounts, effective, directory, lambda: service.isRunning)
+    figures.isSized = isSized(jetstream)
     figures.trouble = lambda: service.trouble
     figures.store = lambda: service.store
     return service, figures
@@ -168,6 +159,33 @@ def storeDirectory(jetstream: JetStream) -> str:
     """
     parent = jetstream.store_dir or os.path.join(tempfile.gettempdir(), "natsbroker")
     return os.path.join(parent, "jetstream")
+
+
+def configuredLimits(block: JetStream) -> ConfiguredLimits:
+    return ConfiguredLimits(
+        block.max_ack_pending,
+        block.max_request_batch,
+        round(block.duplicate_window * 1_000_000_000),
+        default_max_consumers=block.default_max_consumers or DEFAULT_MAX_CONSUMERS,
+        max_memory=block.max_memory_store,
+        max_storage=block.max_file_store,
+    )
+
+
+def batchLimits(block: JetStream) -> BatchLimits:
+    return BatchLimits(
+        block.max_batch_inflight_per_stream,
+        block.max_batch_inflight_total,
+        block.max_batch_size,
+        block.max_batch_timeout,
+    )
+
+
+def isSized(block: JetStream) -> bool:
+    """
+    Whether the configuration says both totals, which nats-server shows as C{compress_ok}.
+    """
+    return min(block.max_memory_store, block.max_file_store) >= 0
 
 
 def limitsIn(settings: Settings) -> Mapping[str, JetStreamLimits]:

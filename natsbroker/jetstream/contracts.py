@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from twisted.internet.defer import Deferred
 
@@ -283,16 +284,23 @@ class StreamAccount(ConsumerAccount, Protocol):
     @ivar memory: the store of streams in memory.
     @ivar batches: what atomic batches of all streams use.
     @ivar isShared: whether other brokers serve streams of the same store.
+    @ivar reserving: the streams that may have a C{max_bytes}.
     """
 
     files: IStreamStore
     memory: IStreamStore
     batches: BatchBudget
     isShared: bool
+    reserving: WeakSet[Any]
 
     def isBounded(self, storage: StorageType) -> bool:
         """
         Whether the account or the server has a limit for a kind of storage.
+        """
+
+    def isNear(self, storage: StorageType) -> bool:
+        """
+        Whether the limits of a kind of storage are so near that each message must be checked.
         """
 
     def bounds(self, storage: StorageType, own: int) -> StorageBounds:

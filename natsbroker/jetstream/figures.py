@@ -38,6 +38,7 @@ class JetStreamFigures:
     """
     @ivar accounts: by name, those that have JetStream; the service fills it when it starts.
     @ivar isRunning: whether the service has started.
+    @ivar isSized: whether the configuration says both totals.
     @ivar nameOf: gives the name of an account by its key.
     @ivar trouble: tells why nothing can be stored; gives nothing while it can.
     @ivar store: gives the store of streams in files; C{None} while it is not open.
@@ -57,6 +58,7 @@ class JetStreamFigures:
         self._settings = settings
         self._directory = directory
         self._isRunning = isRunning
+        self.isSized = min(settings.max_memory_store, settings.max_file_store) >= 0
         self.nameOf: Callable[[str], str] = str
         self.trouble: Callable[[], str] = str
         self.store: Callable[[], IStreamStore | None] = lambda: None
@@ -68,17 +70,16 @@ class JetStreamFigures:
     def config(self) -> Row:
         block = self._settings
         interval = block.sync_interval if block.backend == "lmdb" else 0.0
+        totals: Row = {"max_memory": block.max_memory_store, "max_storage": block.max_file_store}
         row: Row = {
-            "max_memory": block.max_memory_store,
-            "max_storage": block.max_file_store,
             "store_dir": self._directory,
             "sync_interval": round(interval * 1e9) or _SYNC_INTERVAL,
             "sync_always": not interval,
             "domain": block.domain,
-            "compress_ok": min(block.max_memory_store, block.max_file_store) >= 0,
+            "compress_ok": self.isSized,
             "strict": block.strict,
         }
-        return {key: value for key, value in row.items() if value}
+        return totals | {key: value for key, value in row.items() if value}
 
     def limits(self) -> Row:
         block = self._settings

@@ -99,13 +99,13 @@ class StorageBounds:
     account: int
     accountUsed: int
 
-    def isNear(self, room: int) -> bool:
+    def room(self) -> int | None:
         """
-        Tell whether less room is left.
+        The bytes that are left; below zero where there are more than there should be, and C{None}
+        without a limit.
         """
-        return (0 <= self.server < self.serverUsed + room) or (
-            0 <= self.account < self.accountUsed + room
-        )
+        pairs = ((self.server, self.serverUsed), (self.account, self.accountUsed))
+        return min((limit - used for limit, used in pairs if limit >= 0), default=None)
 
 
 @dataclass(frozen=True)
@@ -117,18 +117,16 @@ class ConfiguredLimits:
     @ivar max_storage: the same for files.
     @ivar default_max_consumers: consumers of a stream where neither it nor its account has a limit;
         below zero for any number.
-    @ivar memory_left: bytes of memory that no stream has reserved; C{None} for any number.
-    @ivar storage_left: the same for files.
+    @ivar reserved: gives the bytes of a storage that all streams reserve.
     """
 
     max_ack_pending: int = 0
     max_request_batch: int = 0
     duplicate_window: int = 0
     default_max_consumers: int = DEFAULT_MAX_CONSUMERS
-    memory_left: int | None = None
-    storage_left: int | None = None
     max_memory: int = -1
     max_storage: int = -1
+    reserved: Callable[[StorageType], int] = field(default=lambda storage: 0, compare=False)
 
     def total(self, storage: StorageType) -> int:
         """
@@ -138,23 +136,18 @@ class ConfiguredLimits:
 
     def left(self, storage: StorageType) -> int | None:
         """
-        @return: the bytes that a new stream could reserve.
+        @return: the bytes that a new stream could reserve; C{None} for any number.
         """
-        return self.memory_left if storage is StorageType.MEMORY else self.storage_left
+        total = self.total(storage)
+        return None if total < 0 else max(total - self.reserved(storage), 0)
 
     def after(self, reserved: Callable[[StorageType], int]) -> ConfiguredLimits:
         """
         @param reserved: the bytes of a storage that the streams of all accounts reserve. Asked
-            only about what is limited, since it has to look at each stream.
-        @return: the limits with what is left.
+            when a stream is checked, only about its storage and if that is limited, since it has
+            to look at each stream.
         """
-
-        def left(storage: StorageType) -> int | None:
-            total = self.total(storage)
-            return None if total < 0 else max(total - reserved(storage), 0)
-
-        memory, files = left(StorageType.MEMORY), left(StorageType.FILE)
-        return replace(self, memory_left=memory, storage_left=files)
+        return replace(self, reserved=reserved)
 
 
 NO_ACCOUNT_LIMITS: Final = JetStreamLimits()

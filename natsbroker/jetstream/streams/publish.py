@@ -285,7 +285,7 @@ class StreamPublisher:
         if self._isLimited:
             size = self._stream.sizeOf(subject, headers, payload)
             self._checks.checkRoom(subject, size, self._usage())
-        if self._use.isBounded:
+        if self._use.isNear():
             size = self._stream.sizeOf(subject, headers, payload)
             self._use.check(size, self._usage()[1])
         if self._republisher is not None:

@@ -26,7 +26,11 @@ NEAR = 32 << 20
 """The bytes below which each message is checked. One turn brings less."""
 
 FRESH = 50_000_000
-"""The nanoseconds for which a look at all streams is good enough."""
+"""The nanoseconds for which a look at all streams is good enough, at least."""
+
+LONGEST = 10_000_000_000
+"""The nanoseconds for which a look is good at most. In between, each byte of room is good for one:
+nothing fills a gigabyte in a second."""
 
 
 def retentionOf(config: StreamConfig) -> Retention:
@@ -50,8 +54,6 @@ class StorageUse:
     def __init__(self, stream: PublishedStream) -> None:
         self._stream = stream
         self._others: StorageBounds | None = None
-        self._isNear = False
-        self._looked = 0
         self.isBounded = False
 
     def configured(self) -> None:
@@ -59,7 +61,6 @@ class StorageUse:
         Use the limits that the account has now.
         """
         self.forget()
-        self._looked = 0
         self.isBounded = self._stream.account.isBounded(self._stream.config.storage)
 
     def forget(self) -> None:
@@ -72,14 +73,7 @@ class StorageUse:
         """
         Tell whether the limits are so near that each message must be checked.
         """
-        if not self.isBounded:
-            return False
-        now = self._stream.account.now()
-        if not 0 <= now - self._looked < FRESH:
-            self._looked = now
-            bounds = self._stream.account.bounds(self._stream.config.storage, 0)
-            self._isNear = bounds.isNear(NEAR)
-        return self._isNear
+        return self.isBounded and self._stream.account.isNear(self._stream.config.storage)
 
     def check(self, size: int, own: int) -> None:
         """

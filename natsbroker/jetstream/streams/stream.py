@@ -114,6 +114,7 @@ class Stream(StreamRecords):
         self.account = account
         self.name = config.name
         super().__init__(config, log)
+        self._reserve()
         self.created = created
         self.consumers = ConsumerTable()
         self.sources = SourcePositions(self, positionsKey(self.name))
@@ -148,6 +149,10 @@ class Stream(StreamRecords):
 
     # Life.
 
+    def _reserve(self) -> None:
+        if self.config.max_bytes > 0:
+            self.account.reserving.add(self)
+
     def configured(self, config: StreamConfig) -> Deferred[None]:
         """
         Apply a configuration: subscribe to its subjects, and enforce its limits.
@@ -155,6 +160,7 @@ class Stream(StreamRecords):
         @return: fires when what is beyond the limits is removed.
         """
         previous, self.config = self.config, config
+        self._reserve()
         self.publisher.configured()
         self.sources.configured()
         self.log.retain(retentionOf(config))

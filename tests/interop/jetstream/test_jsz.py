@@ -6,12 +6,15 @@ the same order with the same types, the same figures and refusals. Each differen
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from natsbroker.jetstream.totals import machineMemory
+from tests.interop.conftest import StartServer
 from tests.interop.monitored import (
     ABSENT,
     AskingClient,
@@ -258,3 +261,18 @@ def test_info(real: Monitored, ours: Monitored) -> None:
     for side in (real, ours):
         info = json.loads(side.client("a").info.partition(b" ")[2])
         assert info["jetstream"] is True
+
+
+@pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda flavour: flavour.name)
+@pytest.mark.parametrize("said", ["", ", max_mem: -1, max_file: -1", ", max_mem: 0, max_file: 0"])
+def test_totals(flavour: Flavour, said: str, startServer: StartServer, tmp_path: Path) -> None:
+    """Without totals three quarters of memory and disk are shown; nothing is a total, too."""
+    server = startServer(flavour, f'jetstream {{ store_dir: "$DIR/js"{said} }}', ["-m", "-1"])
+    config = server.monitor("/varz")["jetstream"]["config"]
+    if said.endswith("0"):
+        assert (config["max_memory"], config["max_storage"]) == (0, 0)
+    else:
+        assert config["max_memory"] == machineMemory() // 4 * 3
+        free = shutil.disk_usage(tmp_path).free
+        assert 0.5 * free < config["max_storage"] < free
+    assert "compress_ok" not in config or said.endswith("0")

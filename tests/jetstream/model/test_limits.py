@@ -45,7 +45,7 @@ def test_unlimitedSizeNeedsOneByte() -> None:
 def test_spaceOfTheServer() -> None:
     """What the server has left bounds every account."""
     config = StreamConfig(storage=StorageType.MEMORY)
-    server = ConfiguredLimits(memory_left=5)
+    server = ConfiguredLimits(max_memory=5)
     checkLimits(config, NO_ACCOUNT_LIMITS, server, 100, 5)
     with pytest.raises(JetStreamError, match="insufficient memory resources"):
         checkLimits(config, NO_ACCOUNT_LIMITS, server, 0, 6)
@@ -77,17 +77,17 @@ class TestAllowance:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "isNear"),
+    ("bounds", "room"),
     [
-        (StorageBounds(-1, 10**12, -1, 10**12), False),
-        (StorageBounds(1000, 900, -1, 900), False),
-        (StorageBounds(1000, 901, -1, 901), True),
-        (StorageBounds(-1, 0, 1000, 950), True),
+        (StorageBounds(-1, 10**12, -1, 10**12), None),
+        (StorageBounds(1000, 900, -1, 900), 100),
+        (StorageBounds(1000, 1200, 5000, 1200), -200),
+        (StorageBounds(2000, 0, 1000, 950), 50),
     ],
 )
-def test_isNear(bounds: StorageBounds, isNear: bool) -> None:
-    """A limit is near where less room is left than asked for."""
-    assert bounds.isNear(100) is isNear
+def test_room(bounds: StorageBounds, room: int | None) -> None:
+    """The nearest limit says how much room is left."""
+    assert bounds.room() == room
 
 
 def test_total() -> None:
@@ -107,4 +107,4 @@ def test_after() -> None:
     limits = ConfiguredLimits(max_storage=10).after(reserved)
     assert [limits.left(each) for each in (StorageType.MEMORY, StorageType.FILE)] == [None, 6]
     assert asked == [StorageType.FILE]
-    assert ConfiguredLimits(max_memory=3).after(reserved).memory_left == 0
+    assert ConfiguredLimits(max_memory=3).after(reserved).left(StorageType.MEMORY) == 0

@@ -125,7 +125,7 @@ def test_reservedSpace() -> None:
 def test_updateCountsWhatIsMore() -> None:
     """A stream may grow by what its account and the server have left, and shrink in any case."""
     stored = _created({"name": "S", "max_bytes": 600})
-    server = ConfiguredLimits(storage_left=50)
+    server = ConfiguredLimits(max_storage=50)
     checker = StreamChecker({"S": stored}, JetStreamLimits(max_storage=700), server)
     for size in (1, 600, 650):
         request = _parsed({"name": "S", "max_bytes": size})

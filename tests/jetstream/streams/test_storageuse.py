@@ -116,9 +116,37 @@ def test_near(monkeypatch: Any) -> None:
     use.configured()
     assert not use.isNear()
     monkeypatch.setattr(stage.jetstream, "usage", lambda storage: 90 << 20)
-    assert not use.isNear()
     stage.clock.advance(FRESH / 1e9)
+    assert not use.isNear()
+    stage.clock.advance(0.05)
     assert use.isNear()
+
+
+def test_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All streams of an account share one look, which is kept for seconds far from the limits."""
+    stage = LimitedStage(server=1 << 40)
+    uses = [StorageUse(stage.stream(name=name, subjects=(name,))) for name in ("a", "b")]
+    looks: list[StorageType] = []
+    monkeypatch.setattr(stage.jetstream, "usage", lambda storage: looks.append(storage) or 0)
+    for use in uses:
+        use.configured()
+    for _ in range(5):
+        assert not any(use.isNear() for use in uses)
+        stage.clock.advance(1.9)
+    assert len(looks) == 1
+    stage.clock.advance(1.0)
+    assert not uses[0].isNear() and len(looks) == 2
+
+
+def test_serverLimitsChange() -> None:
+    """Other limits of the server hold at once."""
+    stage = LimitedStage()
+    stage.stream(subjects=("s",))
+    assert stage.outcome(b"s") == 1
+    stage.jetstream.configure(ConfiguredLimits(max_storage=500))
+    assert stage.outcome(b"s") == -SERVER
+    stage.jetstream.configure(ConfiguredLimits())
+    assert stage.outcome(b"s") == 2
 
 
 def batched(stage: LimitedStage, number: int, commit: str = "") -> bytes:

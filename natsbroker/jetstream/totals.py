@@ -1,0 +1,45 @@
+"""
+The bytes that JetStream may use where the configuration does not say: as in nats-server, three
+quarters of the machine's memory, and three quarters of the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from natsbroker.config.model import JetStream
+
+
+def machineMemory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def diskFor(directory: str) -> int:
+    """
+    The bytes of the disk that a folder may fill: those that are free, and those that are in its
+    files already, so that the next start finds no less. The folder need not be there.
+    """
+    path = Path(directory).absolute()
+    there = next(each for each in (path, *path.parents) if each.is_dir())
+    files = there.rglob("*") if there == path else ()
+    used = sum(each.stat().st_blocks * 512 for each in files if each.is_file())
+    return shutil.disk_usage(there).free + used
+
+
+def withTotals(block: JetStream, directory: str) -> JetStream:
+    """
+    @param directory: of the streams in files; empty where the store has none.
+    @return: the block with the totals in force. They are not limited in a store whose disk is not
+        this machine's.
+    """
+    memory, files = block.max_memory_store, block.max_file_store
+    if memory < 0 and block.backend in ("lmdb", "memory"):
+        memory = machineMemory() // 4 * 3
+    if files < 0 and block.backend == "memory":
+        files = machineMemory() // 4 * 3
+    elif files < 0 and directory:
+        files = diskFor(directory) // 4 * 3
+    return replace(block, max_memory_store=memory, max_file_store=files)
