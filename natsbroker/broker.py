@@ -33,7 +33,15 @@ from natsbroker.server.identity import ServerKeys, serverIdentity
 from natsbroker.server.lameduck import LameDuck
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.readiness import Readiness
-from natsbroker.server.reload import Planner, ReloadError, logChanges, plan, settled
+from natsbroker.server.reload import (
+    Planner,
+    ReloadError,
+    heldBack,
+    logChanges,
+    logHeldBack,
+    plan,
+    settled,
+)
 from natsbroker.server.start import announceListener, announceStart, failureReason
 from natsbroker.wire.values import Kind
 
@@ -265,7 +273,8 @@ class Broker(MultiService):
 
     def reload(self, settings: Settings) -> None:
         """
-        Put other settings into force: all of them or none.
+        Put other settings into force: all of them or none, except that JetStream begins, ends and
+        moves with the next start only.
 
         @raise natsbroker.server.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
@@ -273,6 +282,7 @@ class Broker(MultiService):
             settings = withOperators(settings, self._hasResolver)
         except ValueError as error:
             raise ReloadError([str(error)]) from error
+        settings, held = heldBack(self.settings, settings)
         new = settled(self.settings, settings, self._parts.isElsewhere)
         changes, apply = plan(self.settings, new, self._planners)
         self.settings = new
@@ -280,6 +290,7 @@ class Broker(MultiService):
         self._parts.publisher.refresh(new, self.isLameDuck)
         self._parts.settingsLoaded(new)
         logChanges(changes, new)
+        logHeldBack(held)
         self._parts.observers.notify(Reloaded(tuple(change.path for change in changes)))
 
     def lameDuck(self) -> Deferred[None]:

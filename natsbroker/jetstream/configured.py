@@ -118,7 +118,7 @@ def jetStreamService(
     )
     host.observe(LeavingObserver(service))
     figures = JetStreamFigures(service.accounts, effective, directory, lambda: service.isRunning)
-    figures.isSized = isSized(jetstream)
+    figures.configure(effective, isSized(jetstream))
     figures.trouble = lambda: service.trouble
     figures.store = lambda: service.store
     return service, figures
@@ -159,6 +159,15 @@ def storeDirectory(jetstream: JetStream) -> str:
     """
     parent = jetstream.store_dir or os.path.join(tempfile.gettempdir(), "natsbroker")
     return os.path.join(parent, "jetstream")
+
+
+def reconfigure(service: JetStreamService, figures: JetStreamFigures, block: JetStream) -> None:
+    """
+    Hold the streams that there are to other limits.
+    """
+    effective = withTotals(block, figures.directory)
+    service.configure(configuredLimits(effective), batchLimits(block))
+    figures.configure(effective, isSized(block))
 
 
 def configuredLimits(block: JetStream) -> ConfiguredLimits:

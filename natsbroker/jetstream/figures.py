@@ -38,7 +38,7 @@ class JetStreamFigures:
     """
     @ivar accounts: by name, those that have JetStream; the service fills it when it starts.
     @ivar isRunning: whether the service has started.
-    @ivar isSized: whether the configuration says both totals.
+    @ivar directory: of the streams in files; empty for a store that has none.
     @ivar nameOf: gives the name of an account by its key.
     @ivar trouble: tells why nothing can be stored; gives nothing while it can.
     @ivar store: gives the store of streams in files; C{None} while it is not open.
@@ -51,17 +51,21 @@ class JetStreamFigures:
         directory: str,
         isRunning: Callable[[], bool],
     ) -> None:
-        """
-        @param directory: of the streams in files; empty for a store that has none.
-        """
         self.accounts = accounts
         self._settings = settings
-        self._directory = directory
+        self.directory = directory
         self._isRunning = isRunning
-        self.isSized = min(settings.max_memory_store, settings.max_file_store) >= 0
+        self._isSized = True
         self.nameOf: Callable[[str], str] = str
         self.trouble: Callable[[], str] = str
         self.store: Callable[[], IStreamStore | None] = lambda: None
+
+    def configure(self, settings: JetStream, isSized: bool) -> None:
+        """
+        @param settings: with the totals in force.
+        @param isSized: whether the configuration says both totals.
+        """
+        self._settings, self._isSized = settings, isSized
 
     @property
     def isRunning(self) -> bool:
@@ -72,11 +76,11 @@ class JetStreamFigures:
         interval = block.sync_interval if block.backend == "lmdb" else 0.0
         totals: Row = {"max_memory": block.max_memory_store, "max_storage": block.max_file_store}
         row: Row = {
-            "store_dir": self._directory,
+            "store_dir": self.directory,
             "sync_interval": round(interval * 1e9) or _SYNC_INTERVAL,
             "sync_always": not interval,
             "domain": block.domain,
-            "compress_ok": self.isSized,
+            "compress_ok": self._isSized,
             "strict": block.strict,
         }
         return totals | {key: value for key, value in row.items() if value}

@@ -275,6 +275,15 @@ class JetStreamService(Service):
                 lambda why: _log.failure("JetStream of account {name} failed", why, name=name)
             )
 
+    def configure(self, limits: ConfiguredLimits, batches: BatchLimits) -> None:
+        """
+        Change what all accounts may use together.
+        """
+        self._serverLimits = limits
+        self._batches.configure(batches)
+        for account in self.accounts.values():
+            account.configure(limits)
+
     async def _settle(self, name: str) -> None:
         """
         Do for an account what was asked for last.

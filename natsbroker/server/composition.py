@@ -413,7 +413,7 @@ class BrokerParts:
             limitsPlanner(self.clients),
             tlsPlanner(self.clients, self.listeners, self.pages),
             self.authority.planner(self.clients, self.accounts),
-            streamsPlanner(self.services, lambda: self._host.settings),
+            streamsPlanner(self.services, lambda: self._host.settings, lambda: self.jetstream),
             sectionsPlanner(self.services, self._otherKinds),
             *self.links.planners(),
         ]

@@ -79,25 +79,30 @@ def authorizationPlanner(
     return plan
 
 
-def streamsPlanner(services: Mapping[str, IService], inForce: Callable[[], Settings]) -> Planner:
+def streamsPlanner(
+    services: Mapping[str, IService], inForce: Callable[[], Settings], figures: Callable[[], Any]
+) -> Planner:
     """
-    The accounts that have JetStream, and their limits. An account without it keeps its streams in
-    the store, for when it has it again.
+    The limits of JetStream, the accounts that have it, and theirs. An account without it keeps its
+    streams in the store, for when it has it again.
 
     @param inForce: gives the settings before the reload while it is planned.
+    @param figures: gives what monitoring shows of JetStream.
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         old = inForce()
         if not old.jetstream.enabled:
             return nothing
-        from natsbroker.jetstream.configured import limitsIn
+        from natsbroker.jetstream.configured import limitsIn, reconfigure
         from natsbroker.jetstream.model.limits import AccountAllowance
 
         service: Any = services["jetstream"]
         before, after = limitsIn(old), limitsIn(new)
 
         def apply() -> None:
+            if old.jetstream != new.jetstream:
+                reconfigure(service, figures(), new.jetstream)
             for name in before.keys() | after.keys():
                 limits = after.get(name)
                 if limits != before.get(name):

@@ -1,16 +1,17 @@
 """
 New settings without a restart. Every owner of settings plans its step before any step is taken; if
-one cannot, all reasons are given and nothing changes.
+one cannot, all reasons are given and nothing changes. Of JetStream, what needs a restart waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from twisted.logger import Logger
 
 from natsbroker.config.diff import Change, differences, reloadProblems
+from natsbroker.config.keys.root import restarts
 from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.errors import BrokerError
 
@@ -41,6 +42,28 @@ def nothing() -> None:
     """
     Nothing changes.
     """
+
+
+def heldBack(old: Settings, new: Settings) -> tuple[Settings, list[Change]]:
+    """
+    JetStream does not begin, end or move to another store while the broker runs. Such changes wait
+    for a restart, and keep nothing else in the file from being taken.
+
+    @return: the settings to put into force, and the changes that wait.
+    """
+    before, after = old.jetstream, new.jetstream
+    if before.enabled != after.enabled:
+        kept = replace(before, default_domains=after.default_domains, will_extend=after.will_extend)
+    else:
+        fixed = [each.name for each in fields(before) if f"jetstream.{each.name}" in restarts()]
+        kept = replace(after, **{name: getattr(before, name) for name in fixed})
+    held = replace(new, jetstream=kept)
+    return held, differences(held, new)
+
+
+def logHeldBack(changes: Iterable[Change]) -> None:
+    for change in changes:
+        _log.warn("Reloaded without {change}: a restart is needed", change=str(change))
 
 
 def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings:

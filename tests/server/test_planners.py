@@ -383,6 +383,54 @@ class TestStreams:
         limits = self.asked(host, "a", "INFO")["limits"]
         assert (limits["max_storage"], limits["max_streams"]) == (-1, -1)
 
+    def test_serverLimits(self) -> None:
+        """Other limits of the whole JetStream hold at once, also for streams that are there."""
+        text = self.text("jetstream: enabled")
+        host = Host(text).start()
+        host.settle()
+        self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        more = "max_file: 100, max_mem: 50, limits { duplicate_window: '1m', max_ack_pending: 7 }"
+        reload(host, text.replace("backend: memory", f"backend: memory, {more}"))
+        answer = self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')
+        assert answer["error"]["description"] == "insufficient storage resources available"
+        shown = host.broker.monitoring.jetstream()
+        assert (shown.config()["max_memory"], shown.config()["max_storage"]) == (50, 100)
+        assert shown.limits()["max_ack_pending"] == 7
+        reload(host, text)
+        assert self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')[
+            "did_create"
+        ]
+
+    @pytest.mark.parametrize(
+        ("block", "name"),
+        [
+            ("jetstream: disabled", "jetstream.enabled: old=true, new=false"),
+            ("jetstream { backend: memory, domain: d }", "jetstream.domain: old=, new=d"),
+            ("jetstream { backend: memory, store_dir: x }", "jetstream.store_dir: old=, new=x"),
+        ],
+    )
+    def test_heldBack(self, block: str, name: str) -> None:
+        """What needs a restart is named and waits, and the rest of the file is taken."""
+        text = self.text("jetstream: enabled")
+        host = Host(text).start()
+        host.settle()
+        other = text.replace("jetstream { backend: memory }", block) + "\nmax_payload: 77"
+        with logLines() as lines:
+            reload(host, other)
+        assert f"[WRN] Reloaded without {name}: a restart is needed" in lines
+        assert host.broker.clientContext.limits.max_payload == 77
+        assert host.broker.settings.jetstream == settingsOf(text).jetstream
+        assert self.refusal(host, "a") == ""
+
+    def test_begins(self) -> None:
+        """JetStream begins with the next start only, and the rest of the file is taken."""
+        host = Host("max_payload: 70").start()
+        with logLines() as lines:
+            reload(host, "jetstream { backend: memory }\nmax_payload: 77")
+        assert any("jetstream.enabled: old=false, new=true" in line for line in lines)
+        assert host.broker.clientContext.limits.max_payload == 77
+        assert not host.broker.settings.jetstream.enabled
+
     def test_removed(self) -> None:
         """An account that is gone from the file finds its streams when it is there again."""
         text = self.text("jetstream: enabled")

@@ -38,7 +38,7 @@ _REPLICAS = "clusters of JetStream servers"
 
 
 def _limit(name: str, *types: ValueType) -> Key:
-    return Key(*types, restart="JetStreamLimits", field=f"jetstream.{name}")
+    return Key(*types, field=f"jetstream.{name}")
 
 
 BATCH_LIMITS = BlockSchema(
@@ -74,8 +74,8 @@ JETSTREAM = BlockSchema(
     store_dir=Key(STRING, aliases="store storedir", restart="jetstream storage directory"),
     backend=Key(STRING, restart="JetStreamBackend"),
     backend_options=Key(ANY_MAP, restart="JetStreamBackend"),
-    max_memory_store=Key(SIZE, aliases="max_mem_store max_mem", restart="JetStreamMaxMemory"),
-    max_file_store=Key(SIZE, aliases="max_file", restart="JetStreamMaxStore"),
+    max_memory_store=Key(SIZE, aliases="max_mem_store max_mem"),
+    max_file_store=Key(SIZE, aliases="max_file"),
     domain=Key(STRING, restart="JetStreamDomain"),
     encryption_key=Key(
         STRING, aliases="key ek", isSecret=True, unsupported=Unsupported(_AT_REST, "")

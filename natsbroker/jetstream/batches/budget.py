@@ -44,14 +44,19 @@ class OpenLimit:
     @ivar open: their number.
     """
 
-    def __init__(self, perStream: int, total: int, limits: BatchLimits) -> None:
+    def __init__(self, perStream: int, total: int, limits: BatchLimits = UNSET) -> None:
         """
         @param perStream: the most of a stream if the limits do not say.
         @param total: the same for all.
         """
+        self._unsaid = perStream, total
+        self.configure(limits)
+        self.open = 0
+
+    def configure(self, limits: BatchLimits) -> None:
+        perStream, total = self._unsaid
         self.perStream = limits.perStream if limits.perStream > 0 else perStream
         self._total = limits.total if limits.total > 0 else total
-        self.open = 0
 
     def allows(self, count: int) -> bool:
         """
@@ -77,12 +82,20 @@ class BatchBudget:
         """
         @param most: the most bytes.
         """
-        self.atomic = OpenLimit(50, 1000, limits)
-        self.fast = OpenLimit(1000, 50_000, limits)
-        self.messages = limits.messages if limits.messages > 0 else 1000
-        self.idle = limits.idle if limits.idle > 0 else IDLE
+        self.atomic = OpenLimit(50, 1000)
+        self.fast = OpenLimit(1000, 50_000)
         self._most = most
         self.size = 0
+        self.configure(limits)
+
+    def configure(self, limits: BatchLimits) -> None:
+        """
+        Use other limits for the batches to come.
+        """
+        self.atomic.configure(limits)
+        self.fast.configure(limits)
+        self.messages = limits.messages if limits.messages > 0 else 1000
+        self.idle = limits.idle if limits.idle > 0 else IDLE
 
     def allows(self, size: int) -> bool:
         """
