@@ -90,7 +90,7 @@ class LogFile:
                 old.unlink()
             except OSError as error:
                 _log.error("Unable to remove backup log file {path} ({e})", path=old, e=error)
-                return
+                continue
             _log.info('Purged log file "{path}"', path=old.name)
 
 

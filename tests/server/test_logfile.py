@@ -124,6 +124,20 @@ class TestRotation:
         assert '[INF] Purged log file "log.2026.11.20.16.31.00.000000000"' in lines
         file.close()
 
+    def test_cannotRemove(self, tmp_path: Path) -> None:
+        """A backup that cannot be removed does not keep the others."""
+        path = tmp_path / "log"
+        stuck = tmp_path / "log.2025.11.20.16.31.00.000000000"
+        stuck.mkdir()
+        file = LogFile(str(path), limit=1, keep=2, now=clock())
+        with logLines() as lines:
+            for letter in "abcd":
+                file.write(letter * 2)
+        kept = sorted(each.name for each in tmp_path.iterdir())
+        assert kept == ["log", stuck.name, "log.2026.11.20.16.31.03.000000000"]
+        assert any(line.startswith("[ERR] Unable to remove backup log file") for line in lines)
+        file.close()
+
     def test_cannotRename(self, tmp_path: Path) -> None:
         """If it cannot be put aside, it goes on growing and is tried again at twice the size."""
         folder = tmp_path / "folder"

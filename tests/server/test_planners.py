@@ -397,9 +397,8 @@ class TestStreams:
         assert (shown.config()["max_memory"], shown.config()["max_storage"]) == (50, 100)
         assert shown.limits()["max_ack_pending"] == 7
         reload(host, text)
-        assert self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')[
-            "did_create"
-        ]
+        created = self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')
+        assert created["did_create"]
 
     @pytest.mark.parametrize(
         ("block", "name"),

@@ -116,6 +116,9 @@ def _openBlocking(path: Path, maxSize: int, isSynced: bool = True) -> tuple[Lock
         except BaseException:
             lock.release()
             raise
+    except NotADirectoryError as failure:
+        # nats-server's words, which launchers look for.
+        raise StoreFailed(f"storage directory is not a directory: {failure.filename}") from failure
     except (OSError, lmdb.Error) as failure:
         raise asStoreError(failure) from failure
 

@@ -20,6 +20,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from natsbroker.interfaces.records import Retention, StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
 from natsbroker.storage.lmdb.environment import Environment
+
+
+
+
+from natsbroker.interfaces.records import StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.store import openLMDB, refuseForeign
 from natsbroker.storage.records import crc32c
 from natsbroker.testing.contracts.stores import (
@@ -276,3 +281,12 @@ def test_limitsLater(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         reactor.turn()
     assert log.bounds().first == 8
     reactor.wait(store.close())
+
+
+@pytest.mark.parametrize("below", ["", "a", "a/b"])
+def test_noDirectory(below: str, tmp_path: Path) -> None:
+    """A file where the folder should be is said in the words that launchers look for."""
+    (tmp_path / "file").write_text("")
+    reactor = PumpedReactor()
+    with pytest.raises(StoreFailed, match="storage directory is not a directory: .*file"):
+        reactor.wait(openLMDB(reactor, tmp_path / "file" / below))
