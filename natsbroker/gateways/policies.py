@@ -107,8 +107,8 @@ class InterestOnlyPolicy(ListeningPolicy):
 
 class SwitchingPolicy(ListeningPolicy):
     """
-    The default: begins optimistically, and sends all our interest in an account after too many
-    refusals. With a cluster that sends all its interest from the beginning, both sides do so.
+    Begins optimistically, and sends all our interest in an account after too many refusals. With a
+    cluster that sends all its interest from the beginning, both sides do so.
     """
 
     def __init__(
@@ -119,6 +119,25 @@ class SwitchingPolicy(ListeningPolicy):
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
         return refusals >= self.switchAfter
+
+
+class AnnouncingPolicy(SwitchingPolicy):
+    """
+    The default, as nats-server since 2.9: sends all our interest at once, and only what the other
+    cluster wants if it does the same; to others it begins optimistically.
+    """
+
+    tellsAll = True
+
+
+def _defaultPolicy(section: Mapping[str, Any]) -> IGatewayInterestPolicy:
+    """
+    @return: a switching policy where the section says when to switch.
+    """
+    if "switch_after" in section:
+        return SwitchingPolicy(switchAfterOf(section))
+    refuseOthers(section, "switch_after")
+    return AnnouncingPolicy()
 
 
 def switchAfterOf(section: Mapping[str, Any]) -> int:
@@ -153,6 +172,7 @@ def _withoutOptions(section: Mapping[str, Any], policy: Callable[[], Any]) -> An
 
 #: The plugins that C{gateway { interest { plugin: NAME } }} always finds; the first is the default.
 READY_MADE = (
+    _PolicyPlugin("announcing", _defaultPolicy),
     _PolicyPlugin("switching", lambda section: SwitchingPolicy(switchAfterOf(section))),
     _PolicyPlugin("optimistic", lambda section: _withoutOptions(section, OptimisticPolicy)),
     _PolicyPlugin("interest-only", lambda section: _withoutOptions(section, InterestOnlyPolicy)),

@@ -113,7 +113,7 @@ class Desk:
     """
 
     def __init__(self) -> None:
-        self.host = Edge(more=SYSTEM).start()
+        self.host = Edge("interest { plugin: switching }", more=SYSTEM).start()
         self.recorder = Recorder()
         self.host.broker.bus("A").subscribe(b"wanted.>", self.recorder)
         self.peer: MemoryTransport = self.host.peer(gateway_iom=False)

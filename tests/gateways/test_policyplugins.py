@@ -12,10 +12,11 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.gateways.policies import (
     READY_MADE,
+    AnnouncingPolicy,
     InterestOnlyPolicy,
-    SwitchingPolicy,
     switchAfterOf,
 )
+from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC
 from natsbroker.interfaces import IGatewayInterestPolicy, IGatewayPolicyPlugin
 from natsbroker.server.plugins import PluginError, Plugins
 from tests.server.support import settingsOf
@@ -42,11 +43,21 @@ def policyOf(interest: str = "", given: Any = None) -> Any:
 
 
 def test_default() -> None:
-    """Without a word it begins optimistically, and switches after a thousand refusals."""
+    """Without a word all interest is sent at once, and nothing else to who does the same."""
     policy = policyOf()
-    assert isinstance(policy, SwitchingPolicy) and policy.switchAfter == 1000
-    assert policyOf("switch_after: 5").switchAfter == 5
-    assert policyOf("plugin: switching, switch_after: 5").switchAfter == 5
+    assert isinstance(policy, AnnouncingPolicy) and policy.tellsAll
+    assert policy.introduces("B", "A", False)
+    modes = [policy.connected("B", "A", tellsAll).mode for tellsAll in (True, False)]
+    assert modes == [INTEREST_ONLY, OPTIMISTIC]
+
+
+@pytest.mark.parametrize("interest", ["switch_after: 5", "plugin: switching, switch_after: 5"])
+def test_switching(interest: str) -> None:
+    """With a number of refusals it begins optimistically."""
+    policy = policyOf(interest)
+    assert (policy.tellsAll, policy.switchAfter) == (False, 5)
+    assert policy.connected("B", "A", False).mode == OPTIMISTIC
+    assert policyOf("plugin: switching").switchAfter == 1000
 
 
 def test_interestOnly() -> None:

@@ -172,9 +172,24 @@ class _Resolver:
 class TestPassing:
     """What passes."""
 
+    def test_interestOnly(self) -> None:
+        """By default nothing unwanted is sent: the first request has no responders at once."""
+        host = Edge(REMOTES).start()
+        host.reactor.advance(1.0)
+        client = host.client(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\n')
+        client.ask(b"SUB r 1\r\n")
+        out = host.answered()
+        out.send(info())
+        out.take()
+        assert b"NATS/1.0 503" in client.ask(b"PUB x r 2\r\nhe\r\n")
+        assert out.take() == b""
+        out.send(b"RS+ $G x\r\n")
+        client.ask(b"PUB x 2\r\nhe\r\n")
+        assert out.take() == b"RMSG $G x 2\r\nhe\r\n"
+
     def test_messages(self) -> None:
         """Messages go over the connection that we dialled, and come over the other one."""
-        host = Edge(REMOTES).start()
+        host = Edge(f"{REMOTES}, interest {{ plugin: optimistic }}").start()
         host.reactor.advance(1.0)
         client = host.client()
         out = host.answered()

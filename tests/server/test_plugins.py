@@ -293,5 +293,5 @@ def test_names() -> None:
         "htpasswd",
         "http",
     ]
-    assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "switching"
+    assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "announcing"
     assert [each.name for each in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]

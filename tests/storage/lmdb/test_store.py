@@ -288,5 +288,5 @@ def test_noDirectory(below: str, tmp_path: Path) -> None:
     """A file where the folder should be is said in the words that launchers look for."""
     (tmp_path / "file").write_text("")
     reactor = PumpedReactor()
-    with pytest.raises(StoreFailed, match="storage directory is not a directory: .*file"):
+    with pytest.raises(StoreFailed, match=r"storage directory is not a directory: .*file"):
         reactor.wait(openLMDB(reactor, tmp_path / "file" / below))
