@@ -200,8 +200,21 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
             return
         if self.remotes.get(remote.name) is remote and remote.name not in self.outbound:
             if link.document is None:
-                remote.failures += 1
+                self._failed(link, remote)
             self.dial(remote, remote.pause)
+
+    def _failed(self, link: GatewayLink, remote: Remote) -> None:
+        remote.failures += 1
+        reports = self.terms.settings.connect_error_reports
+        isReported = remote.failures == 1 or remote.failures % reports == 0
+        (_log.warn if isReported else _log.debug)(
+            "{link} - Connection to gateway {name} ended before its INFO was taken: {why} "
+            "(attempt {attempt})",
+            link=str(link),
+            name=inQuotes(remote.name),
+            why=link.reason,
+            attempt=remote.failures,
+        )
 
     def dial(self, remote: Remote, after: float) -> None:
         if not self.isOver:

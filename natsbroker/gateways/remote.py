@@ -23,9 +23,6 @@ _log = Logger(namespace="natsbroker")
 _REDIAL = 1.0
 _SOON = 0.05
 
-#: The longest pause while the cluster rejects us.
-_LONGEST = 30.0
-
 
 class Remote:
     """
@@ -95,6 +92,8 @@ class Remote:
 
     @property
     def pause(self) -> float:
-        if not self.failures:
-            return _SOON if self.isImplicit else _REDIAL
-        return min(_REDIAL * 2.0 ** min(self.failures - 1, 10), _LONGEST)
+        """
+        Seconds before the cluster is dialled again. They stay the same, as in nats-server: behind a
+        balancer without a backend, connections are accepted and closed until one is there.
+        """
+        return _SOON if self.isImplicit and not self.failures else _REDIAL

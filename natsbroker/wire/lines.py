@@ -35,7 +35,7 @@ STRIP = -3
 #: The line's arguments are wrong: the connection ends in silence.
 BAD: Frame = (ops.FAULT, errors.BAD_ARGUMENTS)
 
-_CONNECTING = (b"C", b"c")
+CONNECTING = (b"C", b"c")
 _HEADERS = b"NATS/1.0\r\n"
 _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
 _TOO_LONG: Frame = (ops.FAULT, errors.CONTROL_LINE)
@@ -67,7 +67,7 @@ class LineReader:
         operations: Mapping[bytes, tuple[int, bool]],
         bare: Mapping[bytes, int],
         heads: Mapping[int, HeadReader],
-        first: tuple[bytes, ...] = _CONNECTING,
+        first: tuple[bytes, ...] = CONNECTING,
     ) -> None:
         """
         @param operations: those whose arguments run to the end of the line, with whether a space

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from natsbroker.connections.labels import inQuotes
 from natsbroker.links.context import LinkLimits
 from tests.gateways.gatewaypeers import CONNECT, Joined, connect, info
 from tests.routes.clusters import everything
+from tests.server.support import logLines
 
 
 class TestAccepting:
@@ -82,6 +84,15 @@ class TestAccepting:
         wire.send(early)
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
         assert wire.closed == "Authentication Failure"
+
+    def test_wrongName(self) -> None:
+        """Who dialled another cluster than it meant says so, and the log repeats it."""
+        wire = Joined().accepted()
+        said = 'Connection from "B" rejected, wanted to connect to "X", this is "A"'
+        with logLines() as lines:
+            wire.send(f"-ERR '{said}'\r\n".encode())
+        assert wire.closed == "Parse Error" and wire.lines() == []
+        assert any(f"Gateway Error {inQuotes(said)}" in line for line in lines)
 
     def test_silent(self) -> None:
         """Who says nothing is closed, and so is who says only half of it."""

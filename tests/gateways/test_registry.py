@@ -10,6 +10,7 @@ from natsbroker.links.context import LinkLimits
 from natsbroker.wire.serverinfo import parseDocument
 from tests.gateways.gatewaypeers import Joined, info, internet, remote
 from tests.routes.clusters import everything
+from tests.server.support import logLines
 
 
 def settled(*nodes: Joined, seconds: float = 3.0) -> None:
@@ -131,14 +132,28 @@ class TestEnding:
             wire.hangUp()
         assert node.dialled == [("B", 1.0), ("C", 0.05)]
 
-    def test_backOff(self) -> None:
-        """Who lets nobody in is dialled less and less often, until it does."""
+    def test_steady(self) -> None:
+        """Behind who accepts and closes, a cluster is dialled each second; the cause is a warning
+        of the first attempt."""
         node = Joined("A", 1, [remote("B", 7777)], limits=LinkLimits(handshake=1.0))
-        for _ in range(8):
-            node.dialling("B").hangUp()
-        assert [after for _, after in node.dialled] == [1, 2, 4, 8, 16, 30, 30, 30]
+        with logLines() as lines:
+            for _ in range(8):
+                node.dialling("B").hangUp()
+        assert [after for _, after in node.dialled] == [1.0] * 8
+        [warning] = [line for line in lines if line.startswith("[WRN]")]
+        assert 'Connection to gateway "B" ended before its INFO was taken: ' in warning
+        assert warning.endswith("(attempt 1)")
         node.reached("B").hangUp()
         assert node.dialled[-1] == ("B", 1.0)
+
+    def test_steadyByGossip(self) -> None:
+        """A cluster that others told of is not dialled more often than that either."""
+        node = Joined("A", 1)
+        node.gateways.learned("C", ["127.0.0.1:3"])
+        node.dialled.clear()
+        for _ in range(3):
+            node.dialling("C").hangUp()
+        assert [after for _, after in node.dialled] == [1.0] * 3
 
     def test_second(self) -> None:
         """A second connection to a cluster is closed, and not dialled again."""

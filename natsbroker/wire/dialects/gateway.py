@@ -22,6 +22,7 @@ from natsbroker.wire import ops
 from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects import route
 from natsbroker.wire.dialects.client import splitBlanks
+from natsbroker.wire.lines import CONNECTING
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 
 _WITHOUT_LEAFS = {
@@ -31,9 +32,10 @@ _WITHOUT_LEAFS = {
 }
 
 #: Reads what comes over a connection between gateways. Messages have the frames that they have on
-#: routes.
+#: routes. Who dials the wrong cluster says so without a CONNECT.
 FROM_GATEWAY = route.RouteLines(
-    operations={**_WITHOUT_LEAFS, b"A+": (ops.A_PLUS, True), b"A-": (ops.A_MINUS, True)}
+    operations={**_WITHOUT_LEAFS, b"A+": (ops.A_PLUS, True), b"A-": (ops.A_MINUS, True)},
+    first=(*CONNECTING, b"-"),
 )
 
 

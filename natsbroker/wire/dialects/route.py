@@ -25,7 +25,7 @@ from natsbroker.wire import ops
 from natsbroker.wire.dialects import client
 from natsbroker.wire.dialects.client import splitBlanks
 from natsbroker.wire.dialects.linklines import frameOf, parseWeight, splitTargets
-from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
+from natsbroker.wire.lines import BAD, CONNECTING, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
 #: The operations with arguments, as L{LineReader} takes them.
@@ -63,14 +63,18 @@ class RouteLines(LineReader):
     __slots__ = ("_account",)
 
     def __init__(
-        self, account: bytes = b"", operations: Mapping[bytes, tuple[int, bool]] = OPERATIONS
+        self,
+        account: bytes = b"",
+        operations: Mapping[bytes, tuple[int, bool]] = OPERATIONS,
+        first: tuple[bytes, ...] = CONNECTING,
     ) -> None:
         """
         @param account: the one that the connection is dedicated to, if it is.
+        @param first: how a line may begin before it is known who the peer is.
         """
         messages = {ops.RMSG, ops.HMSG, ops.LMSG} & {op for op, _ in operations.values()}
         super().__init__(
-            operations, client.BARE_OPERATIONS, dict.fromkeys(messages, self._readMessage)
+            operations, client.BARE_OPERATIONS, dict.fromkeys(messages, self._readMessage), first
         )
         self._account = account
 
