@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: What programs look for at the beginning of a line.
 _PROGRAM = "nats-server"
 
+#: A command or link of this name serves NATS Streaming, as its namesake does.
+_STREAMING = "nats-streaming-server"
+
 #: What the usage calls the program.
 _OURS = "natsbroker"
 
@@ -51,7 +54,7 @@ def run(argv: Sequence[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if argv is None else argv
     try:
-        code = main(arguments, os.environ, sys.stdout, sys.stderr)
+        code = main(arguments, os.environ, sys.stdout, sys.stderr, os.path.basename(sys.argv[0]))
         sys.stdout.flush()
     except BrokenPipeError:
         # C{natsbroker --help | head}. The interpreter flushes once more when it exits, and that
@@ -67,8 +70,16 @@ def run(argv: Sequence[str] | None = None) -> None:
 
 
 def main(
-    arguments: Sequence[str], environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: TextIO,
+    stderr: TextIO,
+    program: str = _OURS,
 ) -> int:
+    """
+    @param program: the name under which it was started; that of nats-streaming-server asks for NATS
+        Streaming.
+    """
     if arguments and arguments[0] == "spark":
         from natsbroker.spark import cli
 
@@ -95,7 +106,7 @@ def main(
 
         return completion(arguments[1:], stdout, stderr, NAMES)
     try:
-        invocation = invocationFrom(arguments, environment)
+        invocation = invocationFrom(arguments, environment, isStreaming=program == _STREAMING)
     except CommandLineError as error:
         print(error, file=stderr)
         _printUsage(stdout)

@@ -74,6 +74,25 @@ def test_streaming() -> None:
     assert (code, out.startswith("Usage: natsbroker streaming import DIR")) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("program", "isStreaming"),
+    [
+        ("/opt/bin/nats-streaming-server", True),
+        ("/opt/bin/nats-server", False),
+        ("natsbroker", False),
+    ],
+)
+def test_name(
+    program: str, isStreaming: bool, process: type[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command or link of nats-streaming-server's name serves NATS Streaming without a flag."""
+    monkeypatch.setattr(sys, "argv", [program])
+    with pytest.raises(SystemExit):
+        main.run(["-p", "-1"])
+    [(settings, *_)] = process.made
+    assert (settings.streaming is not None) == isStreaming
+
+
 def test_config() -> None:
     """C{natsbroker config schema} prints the schema of the configuration."""
     code, out, _ = ran("config", "schema")

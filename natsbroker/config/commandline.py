@@ -65,9 +65,13 @@ class Invocation:
 
 
 def invocationFrom(
-    arguments: Sequence[str], environment: Mapping[str, str], read: Callable[[str], str] = readText
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    read: Callable[[str], str] = readText,
+    isStreaming: bool = False,
 ) -> Invocation:
     """
+    @param isStreaming: whether NATS Streaming is served without a word of it.
     @raise CommandLineError: for wrong flags.
     @raise ConfigError: for every other error: exit with 1.
     """
@@ -82,7 +86,7 @@ def invocationFrom(
     if given.get("sl"):
         return _signal(str(given["sl"]), read)
     _refuseMissing(given)
-    return _configured(given, environment, read)
+    return _configured(given, environment, read, isStreaming)
 
 
 def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[str]]:
@@ -152,7 +156,10 @@ def _refuseMissing(given: Mapping[str, FlagValue]) -> None:
 
 
 def _configured(
-    given: Mapping[str, FlagValue], environment: Mapping[str, str], read: Callable[[str], str]
+    given: Mapping[str, FlagValue],
+    environment: Mapping[str, str],
+    read: Callable[[str], str],
+    isStreaming: bool,
 ) -> Invocation:
     # Loaded here, because the version and signals need no settings.
     from natsbroker.config.build import buildDefaults, buildFile
@@ -161,7 +168,7 @@ def _configured(
     path, testing = configurationFile(given), bool(given.get("t"))
     if testing and not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
-    override, sockets = overriding(given, read), {}
+    override, sockets = overriding(given, read, isStreaming), {}
     if "LISTEN_FDS" in environment and not testing:
         from natsbroker.config.passedsockets import listeningAt, passedSockets
 

@@ -29,15 +29,24 @@ if TYPE_CHECKING:
 
 
 def overriding(
-    given: Mapping[str, FlagValue], read: Callable[[str], str]
+    given: Mapping[str, FlagValue], read: Callable[[str], str], isStreaming: bool = False
 ) -> Callable[[Settings], Settings]:
+    """
+    @param isStreaming: whether NATS Streaming is served without a word of it.
+    """
+
     def override(settings: Settings) -> Settings:
         for name, value in given.items():
             try:
                 settings = _CHANGES.get(name, _setting(name))(settings, value)
             except ValueError as error:
                 raise ConfigError(str(error), flagNamed(name).name) from None
-        return _withTLS(withStreaming(settings, given), given, read)
+        settings = withStreaming(settings, given)
+        if isStreaming and settings.streaming is None:
+            from natsbroker.streaming.settings import Streaming
+
+            settings = replace(settings, streaming=Streaming())
+        return _withTLS(settings, given, read)
 
     return override
 

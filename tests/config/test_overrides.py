@@ -242,3 +242,14 @@ def test_clusterChecked() -> None:
         settingsOf("--cluster", "nats://0.0.0.0:6222", "--cluster_name", "a b")
     with pytest.raises(ConfigError, match="solicited routes require cluster"):
         settingsOf("--routes", "nats://a:1")
+
+
+def test_streamingByName() -> None:
+    """A program of that name serves NATS Streaming without a word of it, as the file says it."""
+    files = {"s.conf": "streaming { cluster_id: c }", "n.conf": "port: 4222"}.__getitem__
+    for line, cluster in (([], "test-cluster"), (["-c", "s.conf"], "c"), (["-cid", "d"], "d")):
+        settings = invocationFrom(line, {}, files, isStreaming=True).settings
+        assert settings is not None and settings.streaming is not None
+        assert settings.streaming.cluster_id == cluster
+    settings = invocationFrom(["-c", "n.conf"], {}, files).settings
+    assert settings is not None and settings.streaming is None
