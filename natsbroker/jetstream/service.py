@@ -230,6 +230,12 @@ class JetStreamService(Service):
             await exports.end()
         self._dispatchers.pop(name).stop()
         account = self.accounts.pop(name)
+        cluster = None if self._shared is None else self._shared.clusters.pop(name, None)
+        if cluster is not None and self._isOpen:
+            # The broker goes on: its leases of these streams would never be free.
+            for stream in list(account.streams.values()):
+                await cluster.handOver(stream, "")
+            cluster.close()
         if self._channels is not None:
             await self._channels.leave(account)
         for stream in account.streams.values():
@@ -296,11 +302,10 @@ class JetStreamService(Service):
             if allowance is None:
                 if account is not None:
                     await self._end(name)
-            elif account is None and self._leadership is not None:
-                text = "JetStream of account {name} begins with the next start of the broker"
-                _log.error(text, name=name)
             elif account is None:
                 await self._begin(name, allowance)
+                if self._leadership is not None:
+                    await self._leadership.lookAgain()
             else:
                 account.allow(allowance)
         finally:

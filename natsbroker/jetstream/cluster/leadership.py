@@ -135,6 +135,12 @@ class ClusterLeadership:
         looking = ensureDeferred(self.look())
         looking.addErrback(self._unseen).addCallback(lambda _: self._later())
 
+    def lookAgain(self) -> Deferred[None]:
+        """
+        Look before it is time. What it misses while the store is away, a later look finds.
+        """
+        return ensureDeferred(self.look()).addErrback(self._unseen)
+
     def _unseen(self, failure: Failure) -> None:
         if not failure.check(StoreError):
             _log.failure("Looking for free streams failed", failure)
@@ -156,7 +162,7 @@ class ClusterLeadership:
             if cluster is not None and isDue and not self._isLeaving:
                 await cluster.take(log)
         self._free = free
-        for cluster in self.clusters.values():
+        for cluster in list(self.clusters.values()):
             await cluster.follow(census.logs)
         move = self._balance.seen(self.members, self.loads)
         if move is not None and self.isMeta and self._moving is None:
@@ -298,7 +304,7 @@ class ClusterLeadership:
         if not others:
             return
         self.loads[self.own] = 0
-        for cluster in self.clusters.values():
+        for cluster in list(self.clusters.values()):
             for stream in list(cluster.account.streams.values()):
                 target = min(others, key=lambda each: self.loads[each], default="")
                 self.loads[target] += 1

@@ -13,6 +13,7 @@ from natsbroker.config.model import JetStream
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.cluster.leadership import META
 from natsbroker.jetstream.figures import JetStreamFigures
+from natsbroker.jetstream.model.limits import AccountAllowance
 from tests.jetstream.cluster.support import ClusterStage
 
 
@@ -40,6 +41,41 @@ def test_takeover() -> None:
     advisories = [json.loads(each) for each in elected.payloads]
     assert {each["stream"] for each in advisories} == {"A", "D"}
     assert len(advisories[0]["replicas"]) == 3
+    stage.end()
+
+
+def test_accountComesAndGoes() -> None:
+    """An account that loses JetStream and has it again is served at once, with its streams."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("A")
+    stage.make("B")
+    for service in stage.services.values():
+        service.change("A", None)
+    stage.settle()
+    assert stage.answers("STREAM.NAMES") == []
+    assert not [log for log in stage.leases.logs if log.startswith("jetstream/A/")]
+    for service in stage.services.values():
+        service.change("A", AccountAllowance())
+    stage.settle()
+    assert stage.ask("STREAM.NAMES")["streams"] == ["A", "B"]
+    stage.elapse(2)
+    assert sorted(chain(*stage.streamsOf().values())) == ["A", "B"]
+    stage.publish(b"a.x")
+    assert stage.ask("STREAM.INFO.A")["state"]["messages"] == 1
+    stage.end()
+
+
+def test_otherAccountBegins() -> None:
+    """An account that gets JetStream later is served by the broker that runs."""
+    stage = ClusterStage("n1")
+    stage.services["n1"].change("B", AccountAllowance())
+    stage.settle()
+    assert sorted(stage.services["n1"].accounts) == ["A", "B"]
+    assert sorted(stage.leaderships["n1"].clusters) == ["A", "B"]
+    stage.services["n1"].change("A", None)
+    stage.settle()
+    assert stage.make("S")["did_create"]
+    assert list(stage.services["n1"].accounts["B"].streams) == ["S"]
     stage.end()
 
 
