@@ -108,8 +108,10 @@ def main(
     try:
         invocation = invocationFrom(arguments, environment, isStreaming=program == _STREAMING)
     except CommandLineError as error:
-        print(error, file=stderr)
+        # Below the usage, where it is seen.
         _printUsage(stdout)
+        stdout.flush()
+        print(f"{_PROGRAM}: {error}", file=stderr)
         return error.exitCode
     except ConfigError as error:
         print(f"{_PROGRAM}: {error}", file=stderr)
@@ -196,10 +198,11 @@ class _Command:
             return process.run()
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            print(f"error opening file: open {error.filename}: {why}", file=self.stderr)
+            text = f"error opening file: open {error.filename}: {why}"
+            print(f"{_PROGRAM}: {text}", file=self.stderr)
             return 1
         except SyslogError as error:
-            print(error, file=self.stderr)
+            print(f"{_PROGRAM}: {error}", file=self.stderr)
             return 1
 
     def _reader(self) -> Callable[[], Settings] | None:

@@ -132,8 +132,15 @@ class TestInformation:
     def test_unknownFlag(self) -> None:
         """An unknown flag is reported, with the usage, as nats-server does."""
         code, out, err = ran("--foo")
-        assert (code, err) == (0, "flag provided but not defined: -foo\n")
+        assert (code, err) == (0, "nats-server: flag provided but not defined: -foo\n")
         assert "--ports_file_dir" in out
+
+    def test_lastLine(self) -> None:
+        """The mistake stands below the usage, with a name that is near."""
+        both = io.StringIO()
+        assert main.main(["--prot", "1"], {}, both, both) == 0
+        last = both.getvalue().splitlines()[-1]
+        assert last == "nats-server: flag provided but not defined: -prot, did you mean -port?"
 
 
 class ClosedPipe(io.StringIO):
@@ -403,7 +410,7 @@ class TestRunning:
         assert ran("-l", "/x/log") == (
             1,
             "",
-            "error opening file: open /x/log: no such file or directory\n",
+            "nats-server: error opening file: open /x/log: no such file or directory\n",
         )
 
     @pytest.mark.parametrize(

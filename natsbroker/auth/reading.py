@@ -167,6 +167,7 @@ class AuthorizationReader:
             auth_callout=None if callout is None else calloutFrom(callout, self._findings),
             plugin=block.text("plugin"),
             options=block.others,
+            isOutside="pass" in block.outside,
         )
 
     def _checkSingles(self, root: ParsedBlock, accounts: dict[str, AccountSettings]) -> None:
@@ -272,7 +273,10 @@ class AuthorizationReader:
         self._checkSecret(entry, "pass")
         permissions = self._permissions(entry, "permissions") or default
         types = self._connectionTypes(entry)
-        return User(key or name, entry.text("pass"), account, permissions, types, bool(key))
+        isOutside = "pass" in entry.outside
+        return User(
+            key or name, entry.text("pass"), account, permissions, types, bool(key), isOutside
+        )
 
     def _checkNew(self, entry: ParsedBlock, kind: str) -> None:
         name = entry.text(kind)

@@ -64,6 +64,7 @@ class User:
 
     @ivar permissions: the user's own, or the default of its block; C{None} for no restriction.
     @ivar nkey: whether the user signs and has no password.
+    @ivar isOutside: whether the password is in the environment and not in the file.
     """
 
     user: str
@@ -72,6 +73,7 @@ class User:
     permissions: Permissions | None = None
     allowed_connection_types: frozenset[str] | None = None
     nkey: bool = False
+    isOutside: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class AuthCallout:
 class AuthorizationSettings:
     """
     @ivar defined: whether the block, C{--user}, C{--pass} or C{--auth} is there.
+    @ivar isOutside: whether C{password} is in the environment and not in the file.
     """
 
     defined: bool = False
@@ -145,3 +148,4 @@ class AuthorizationSettings:
     auth_callout: AuthCallout | None = None
     plugin: str = ""
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
+    isOutside: bool = field(default=False, compare=False)

@@ -28,7 +28,14 @@ from natsbroker.config.keys.types import (
     ValueType,
     plain,
 )
-from natsbroker.config.language.tree import ArrayNode, Node, TableEntry, TableNode, kindOf
+from natsbroker.config.language.tree import (
+    ArrayNode,
+    Node,
+    ScalarNode,
+    TableEntry,
+    TableNode,
+    kindOf,
+)
 
 Kind = TypeVar("Kind")
 
@@ -81,6 +88,7 @@ class ParsedBlock:
     @ivar path: its dotted path; empty for the root.
     @ivar position: where its key stands, or its brace when it is an item of an array.
     @ivar others: the keys that a plugin reads.
+    @ivar outside: the keys whose value is the environment's.
     """
 
     path: str
@@ -88,6 +96,7 @@ class ParsedBlock:
     values: dict[str, object] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
     others: dict[str, object] = field(default_factory=dict)
+    outside: set[str] = field(default_factory=set)
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
@@ -180,6 +189,8 @@ class _BlockReader:
             key = section.keys[name]
             block.positions[name] = entry.position
             block.values.pop(name, None)
+            if isinstance(entry.node, ScalarNode) and entry.node.isOutside:
+                block.outside.add(name)
             found = self._value(entry.node, key, block.pathTo(name), entry.position)
             if found is not None:
                 block.values[name] = found[0]
@@ -205,7 +216,9 @@ class _BlockReader:
                 block.positions[entry.key] = entry.position
             elif not (entry.used and section.variables):
                 path = block.pathTo(entry.key)
-                self._findings.errors.append(UnknownField(entry.key, path, entry.position))
+                self._findings.errors.append(
+                    UnknownField(entry.key, path, entry.position, section.names)
+                )
 
     def _value(self, node: Node, key: Key, path: str, position: Position) -> tuple[object] | None:
         """

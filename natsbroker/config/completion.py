@@ -35,8 +35,8 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO, jobs: Sequenc
         stdout.write(_USAGE)
         return 0
     if len(arguments) != 1 or arguments[0] not in _SCRIPTS:
-        print(f"natsbroker completion: there is no {' '.join(arguments)!r}", file=stderr)
         stderr.write(_USAGE)
+        print(f"natsbroker completion: there is no {' '.join(arguments)!r}", file=stderr)
         return 2
     words = {**commands(), "spark": jobs, "completion": tuple(_SCRIPTS)}
     stdout.write(_SCRIPTS[arguments[0]](words, list(suggestions())))

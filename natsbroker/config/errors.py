@@ -81,14 +81,32 @@ class SyntaxProblem(ConfigError):
     """
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """
+    @return: the known name that a misspelt one is most like; empty if it is like none.
+    """
+    from difflib import get_close_matches
+
+    found = get_close_matches(name.lower(), list(known), 1, 0.7)
+    return found[0] if found else ""
+
+
 class UnknownField(ConfigError):
-    def __init__(self, field: str, path: str, position: Position) -> None:
+    def __init__(
+        self, field: str, path: str, position: Position, known: Iterable[str] = ()
+    ) -> None:
+        """
+        @param known: the fields that there are.
+        """
         super().__init__(f'unknown field "{field}"', path, position)
         self.field = field
+        self.known = tuple(known)
 
     def describe(self) -> str:
         section = self.path[: -len(self.field) - 1]
-        return f"{self.message} in {section}" if section else self.message
+        text = f"{self.message} in {section}" if section else self.message
+        near = nearest(self.field, self.known)
+        return f'{text}, did you mean "{near}"?' if near else text
 
 
 class NotSupportedYet(ConfigError):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
+from natsbroker.config.errors import nearest
 from natsbroker.config.language.scalars import integerFrom
 from natsbroker.wire.durations import secondsFrom
 
@@ -59,7 +60,9 @@ def parseFlags(
         name, equals, text = _split(argument)
         kind = kinds.get(name)
         if kind is None:
-            raise FlagError(f"flag provided but not defined: -{name}")
+            near = nearest(name, kinds)
+            hint = f", did you mean -{near}?" if near else ""
+            raise FlagError(f"flag provided but not defined: -{name}{hint}")
         values.pop(name, None)
         if kind is FlagType.BOOLEAN:
             values[name] = _boolean(name, text) if equals else True
@@ -97,6 +100,16 @@ def takeFlags(
             taken.append(rest.pop(0))
     values, _ = parseFlags(taken, kinds)
     return values, others + rest
+
+
+def notUnderstood(others: Sequence[str], kinds: Mapping[str, FlagType]) -> FlagError:
+    """
+    @param others: what L{takeFlags} did not take, though nothing else is expected.
+    """
+    name = others[0].lstrip("-").partition("=")[0]
+    near = nearest(name, kinds) if others[0].startswith("-") else ""
+    hint = f", did you mean --{near}?" if near else ""
+    return FlagError(f"not understood: {' '.join(others)}{hint}")
 
 
 def _split(argument: str) -> tuple[str, str, str]:

@@ -41,8 +41,8 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     if arguments and arguments[0] in ("-h", "--help", "help"):
         stdout.write(_USAGE)
         return 0
-    print(f"natsbroker config: there is no {' '.join(arguments)!r}", file=stderr)
     stderr.write(_USAGE)
+    print(f"natsbroker config: there is no {' '.join(arguments)!r}", file=stderr)
     return 2
 
 

@@ -48,9 +48,9 @@ def risksIn(settings: Settings) -> Found:
     passwords = [
         user.password
         for user in settings.users()
-        if user.password or not (user.nkey or certificates)
+        if not user.isOutside and (user.password or not (user.nkey or certificates))
     ]
-    if settings.authorization.user:
+    if settings.authorization.user and not settings.authorization.isOutside:
         passwords.append(settings.authorization.password)
     if not all(map(isHash, passwords)):
         key = "accounts" if "authorization" not in settings.places else "authorization"

@@ -8,6 +8,8 @@ import importlib
 from collections.abc import Sequence
 from typing import TextIO
 
+from natsbroker.config.errors import nearest
+
 #: What jobs there are and do.
 DESCRIPTIONS = {
     "doctor": "say what Spark would run on here, or with --master elsewhere, and try it",
@@ -76,6 +78,8 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         except SystemExit:
             return 0  # --help was said.
     wrong = job if job != "doctor" else f"doctor {' '.join(rest)}"
-    print(f"natsbroker spark: there is no {wrong!r}", file=stderr)
     stderr.write(_USAGE)
+    near = nearest(job, [*_JOBS])
+    hint = f", did you mean {near!r}?" if near and near != job else ""
+    print(f"natsbroker spark: there is no {wrong!r}{hint}", file=stderr)
     return 2

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.config.build import buildText
 from natsbroker.config.errors import REACHED_PAGES
 from natsbroker.links.settings import UNGUARDED
-from natsbroker.server.risks import ONLY_SYSTEM_USERS, allRisks
+from natsbroker.server.risks import ONLY_SYSTEM_USERS, allRisks, risksIn
 from natsbroker.server.start import announceStart
 from tests.server.support import logLines, settingsOf
 
@@ -75,6 +76,20 @@ class TestRisks:
         with logLines() as lines:
             announceStart(settingsOf(text), "ID", {})
         assert [line for line in lines if "[WRN]" in line] == warnings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "authorization { user: u, password: $P }",
+        "password: $P\nauthorization { users: [{user: u, password: $password}] }",
+        "accounts { A { users: [{user: u, password: $P}] } }",
+    ],
+)
+def test_environment(text: str) -> None:
+    """A password of the environment is not plain in the file."""
+    settings = buildText(f"listen: '127.0.0.1:1'\n{text}", {"P": "secret"}).settings
+    assert list(risksIn(settings)) == []
 
 
 class TestSeparateStreams:

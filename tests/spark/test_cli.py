@@ -39,7 +39,10 @@ def test_unknown(arguments: tuple[str, ...]) -> None:
     """What is not known is refused, with what there is."""
     code, stdout, stderr = ran(*arguments)
     assert (code, stdout) == (2, "")
-    assert stderr.startswith(f"natsbroker spark: there is no {' '.join(arguments)!r}\nUsage:")
+    last = stderr.splitlines()[-1]
+    assert stderr.startswith("Usage:")
+    assert last.startswith(f"natsbroker spark: there is no {' '.join(arguments)!r}")
+    assert last.endswith(", did you mean 'doctor'?") == (arguments == ("doktor",))
 
 
 def test_help() -> None:

@@ -5,7 +5,7 @@ The types of keys and their values, and the rows and blocks that several blocks 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,13 @@ class BlockSchema:
         self.keys = keys
         self.opener = opener
         self._names = {each: name for name, key in keys.items() for each in (name, *key.aliases)}
+
+    @property
+    def names(self) -> Iterable[str]:
+        """
+        All spellings of the keys.
+        """
+        return self._names
 
     def canonical(self, spelling: str) -> str | None:
         return self._names.get(spelling.lower())

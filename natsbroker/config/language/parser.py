@@ -255,7 +255,7 @@ class _Assembly:
         if node is None:
             hint = "" if shown == name else "; a bcrypt hash needs quotes"
             raise SyntaxProblem(f"{about} can not be found{hint}", position=position)
-        return node
+        return replace(node, isOutside=True) if isinstance(node, ScalarNode) else node
 
     def _include(self, token: Lexeme) -> None:
         position = self._places.at(token.offset)

@@ -18,11 +18,13 @@ Scalar = str | int | float | bool | datetime
 class ScalarNode:
     """
     @ivar sized: what was written for a number with a size, such as C{2m}; else empty.
+    @ivar isOutside: whether the value is the environment's.
     """
 
     value: Scalar
     position: Position
     sized: str = field(default="", compare=False)
+    isOutside: bool = False
 
     @property
     def weight(self) -> int:

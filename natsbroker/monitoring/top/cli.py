@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TextIO
 
-from natsbroker.config.goflags import FlagError, FlagType, takeFlags
+from natsbroker.config.goflags import FlagError, FlagType, notUnderstood, takeFlags
 from natsbroker.monitoring.top.pages import readPage, serverURL
 
 DEFAULT_SERVER = "http://127.0.0.1:8222"
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
             stdout.write(HELP)
             return 0
         if others:
-            raise FlagError(f"not understood: {' '.join(others)}")
+            raise notUnderstood(others, _FLAGS)
         server = _server(str(given.get("server", DEFAULT_SERVER)))
         every = _seconds(str(given.get("every", "1")))
     except FlagError as error:

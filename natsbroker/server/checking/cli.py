@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from natsbroker.config.goflags import FlagError, FlagType, takeFlags
+from natsbroker.config.goflags import FlagError, FlagType, notUnderstood, takeFlags
 from natsbroker.interfaces.records import StoreError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ FINE, FOUND, CANNOT_CHECK = 0, 1, 2
 """Exit codes: nothing to report; something is wrong; it cannot be found out."""
 
 HELP = """\
-Usage: natsbroker check --config FILE [--json]
+Usage: natsbroker check --config FILE [--strict] [--json]
        natsbroker check --store DIR [--json]
 
 Of a configuration, reports everything that is wrong, with its place: what -t finds, and also files
@@ -36,16 +36,19 @@ If the structure of the database is damaged, a copy of the store is made in the 
 files (TMPDIR) and repaired there, to show what the start of a broker would save and lose.
 
     -c, --config <file>  the configuration
+    --strict             warnings alone are reason for the exit code 1, too
     --store <dir>        the folder of the store
     --json               print one JSON object
 
-The exit code is 0 if nothing is wrong; 1 if something is; 2 if that cannot be found out.
+The exit code is 0 if nothing is wrong; 1 if something is; 2 if that cannot be found out. Warnings
+alone are nothing wrong without --strict.
 """
 
 _FLAGS = {
     "c": FlagType.STRING,
     "config": FlagType.STRING,
     "store": FlagType.STRING,
+    "strict": FlagType.BOOLEAN,
     "json": FlagType.BOOLEAN,
     "h": FlagType.BOOLEAN,
     "help": FlagType.BOOLEAN,
@@ -61,7 +64,7 @@ def main(
             stdout.write(HELP)
             return FINE
         if others:
-            raise FlagError(f"not understood: {' '.join(others)}")
+            raise notUnderstood(others, _FLAGS)
         configuration = str(given.get("config") or given.get("c") or "")
         report = _report(configuration, str(given.get("store") or ""), environment)
     except OSError as error:
@@ -70,7 +73,8 @@ def main(
         return _failed(str(error), stderr)
     text = json.dumps(report.toJSON()) if given.get("json") else "\n".join(report.lines())
     print(text, file=stdout)
-    return FINE if report.isFine else FOUND
+    isFine = report.isFine if given.get("strict") else report.isRight
+    return FINE if isFine else FOUND
 
 
 def _failed(why: str, stderr: TextIO) -> int:

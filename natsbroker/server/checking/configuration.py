@@ -67,6 +67,13 @@ class ConfigurationReport:
     def isFine(self) -> bool:
         return not self.problems
 
+    @property
+    def isRight(self) -> bool:
+        """
+        Whether there are warnings at most.
+        """
+        return not any(each.level == ERROR for each in self.problems)
+
     def toJSON(self) -> dict[str, Any]:
         return {"fine": self.isFine, **asdict(self)}
 

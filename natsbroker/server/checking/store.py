@@ -46,6 +46,10 @@ class StoreReport:
     def isFine(self) -> bool:
         return not self.problems and not any(each.damaged for each in self.logs)
 
+    @property
+    def isRight(self) -> bool:
+        return self.isFine
+
     def toJSON(self) -> dict[str, Any]:
         return {"fine": self.isFine, **asdict(self)}
 

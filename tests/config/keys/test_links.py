@@ -50,7 +50,7 @@ def test_valid(text: str) -> None:
         ("cluster { bogus: 1 }", 's.conf:1:11: unknown field "bogus" in cluster'),
         (
             "gateway { gateways: [ {nam: B} ] }",
-            's.conf:1:24: unknown field "nam" in gateway.gateways[0]',
+            's.conf:1:24: unknown field "nam" in gateway.gateways[0], did you mean "name"?',
         ),
         (
             "leafnodes { remotes: [ {hub: 1} ] }",

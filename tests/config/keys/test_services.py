@@ -89,7 +89,7 @@ def test_supported(text: str) -> None:
         ),
         (
             "accounts { A { exports: [ {strem: x} ] } }",
-            's.conf:1:28: unknown field "strem" in accounts.A.exports[0]',
+            's.conf:1:28: unknown field "strem" in accounts.A.exports[0], did you mean "stream"?',
         ),
     ],
 )

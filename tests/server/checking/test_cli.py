@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.main import main
+from natsbroker.server.checking import configuration
 from tests.server.checking.test_store import fill
 
 
@@ -36,6 +37,33 @@ def test_fine(tmp_path: Path) -> None:
     """A whole store gives 0."""
     fill(tmp_path, ["stan/c/foo"])
     assert check("--store", str(tmp_path))[0] == 0
+
+
+def test_warnings(tmp_path: Path) -> None:
+    """Warnings alone are nothing wrong, unless they are to be."""
+    path = tmp_path / "x.conf"
+    path.write_text("listen: '0.0.0.0:4222'")
+    code, printed, _ = check("-c", str(path))
+    assert code == 0 and printed.endswith(f"{path}: 1 warning\n")
+    assert check("-c", str(path), "--strict")[0] == 1
+    path.write_text("listen: '0.0.0.0:4222', prot: 1")
+    assert check("-c", str(path))[0] == 1
+
+
+def test_nearOption() -> None:
+    """An option that is misspelt is answered with the one that is near."""
+    assert check("--strikt")[::2] == (
+        2,
+        "natsbroker check: not understood: --strikt, did you mean --strict?\n",
+    )
+
+
+def test_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration that the manual deploys has no warning: its password is elsewhere."""
+    monkeypatch.setattr(configuration, "folderProblem", lambda path: "")
+    path = Path(__file__).parents[3] / "examples" / "deploy" / "server.conf"
+    found = check("-c", str(path), "--strict", environment={"SHOP_PASSWORD": "s-secret"})
+    assert found == (0, f"{path}: nothing is wrong\n", "")
 
 
 def test_configuration(tmp_path: Path) -> None:
