@@ -48,6 +48,7 @@ class HealthQuery:
     @ivar metaOnly: check only the cluster's metadata.
     @ivar details: list all problems instead of the first.
     @ivar strict: what a start warns of is a problem too.
+    @ivar warnings: what a start warns of is listed, and is no problem.
     """
 
     enabledOnly: bool = False
@@ -58,6 +59,7 @@ class HealthQuery:
     consumer: str = ""
     details: bool = False
     strict: bool = False
+    warnings: bool = False
 
     @classmethod
     def fromQuery(cls, query: Query) -> HealthQuery:
@@ -71,6 +73,7 @@ class HealthQuery:
             text(query, "consumer"),
             flag(query, "details"),
             flag(query, "strict") or query.get("strict") == "",
+            flag(query, "warnings"),
         )
 
     def problems(self) -> Iterable[HealthProblem]:
@@ -80,6 +83,8 @@ class HealthQuery:
         elif self.consumer and not self.stream:
             yield HealthProblem(wording.format("stream", "consumer"), "BAD_REQUEST", status=400)
 
+
+_FINE = 200
 
 #: Called with the parameters, a check gives the problems that are known at this moment.
 HealthCheck = Callable[[HealthQuery], Iterable[HealthProblem]]
@@ -97,9 +102,13 @@ class Healthz:
         """
         @return: the document of the page, and the status.
         """
-        problems = self.problems(wanted)
-        status = max((each.status for each in problems), default=200)
-        return _document(problems, wanted.details), status
+        found = self.problems(wanted)
+        problems = [each for each in found if each.status != _FINE]
+        status = max((each.status for each in problems), default=_FINE)
+        document = _document(problems, wanted.details)
+        if wanted.warnings:
+            document["warnings"] = [each.row() for each in found if each.status == _FINE]
+        return document, status
 
     def problems(self, wanted: HealthQuery) -> list[HealthProblem]:
         found = list(wanted.problems())
@@ -169,9 +178,10 @@ def riskCheck(risks: Callable[[], Iterable[tuple[str, str]]]) -> HealthCheck:
     """
 
     def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
-        if wanted.strict:
+        if wanted.strict or wanted.warnings:
+            status = 503 if wanted.strict else _FINE
             for key, text in risks():
-                yield HealthProblem(f"{key}: {text}", "WARNING")
+                yield HealthProblem(f"{key}: {text}", "WARNING", status=status)
 
     return check
 

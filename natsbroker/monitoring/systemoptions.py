@@ -93,7 +93,7 @@ OPTIONS: Mapping[str, Mapping[str, PageOption]] = {
     "HEALTHZ": {
         **_named(BOOL, "js-enabled", "js-enabled-only", "js-server-only", "js-meta-only"),
         **_named(STRING, "account", "stream", "consumer"),
-        **_named(BOOL, "details", "strict"),
+        **_named(BOOL, "details", "strict", "warnings"),
     },
     "PROFILEZ": {**_named(STRING, "name"), **_named(INT, "debug")},
     "IPQUEUESZ": {**_named(BOOL, "all"), **_named(STRING, "filter")},

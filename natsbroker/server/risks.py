@@ -5,11 +5,11 @@ check} lists them, and C{/healthz?strict=1} and the live page show them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from natsbroker.accounts.registry import accountNames
 from natsbroker.auth.passwords import isHash
-from natsbroker.config.addresses import isLoopback, joined
+from natsbroker.config.addresses import RemoteURL, isLoopback, joined
 from natsbroker.config.errors import REACHED_PAGES
 from natsbroker.config.model import Settings
 from natsbroker.leafnodes.settings import splitRemote
@@ -114,7 +114,9 @@ def _reachedRisks(settings: Settings) -> Found:
 
 def _portRisks(settings: Settings) -> Found:
     cluster, gateway, leafnodes = settings.cluster, settings.gateway, settings.leafnodes
-    peers = [("cluster.routes", splitRoute, () if cluster is None else cluster.routes)]
+    routes = () if cluster is None else cluster.routes
+    peers: list[tuple[str, Callable[[str], RemoteURL], Sequence[str]]]
+    peers = [("cluster.routes", splitRoute, routes)]
     for each in () if gateway is None else gateway.gateways:
         peers.append(("gateway.gateways", splitRoute, each.urls))
     for remote in () if leafnodes is None else leafnodes.remotes:

@@ -394,7 +394,7 @@ def test_certificates(flavour: Flavour, startServer: StartServer, tmp_path: Path
         websocket {{ listen: "127.0.0.1:-1", {tls} }}
     """
     server = startServer(flavour, config, ["-m", "-1"])
-    varz = server.monitor("//varz")
+    varz: Any = server.monitor("//varz")
     parts = [varz, *(varz[name] for name in ("cluster", "leaf", "websocket"))]
     (end,) = {each["tls_cert_not_after"] for each in parts}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_memory() -> None:
 def test_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the store count as room, and a folder that is not there has that of its disk."""
     free = type("Usage", (), {"free": 1000})()
-    monkeypatch.setattr(totals.shutil, "disk_usage", lambda path: free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
     assert diskFor(str(tmp_path / "a" / "b")) == 1000
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "journal").write_bytes(b"x" * 100_000)

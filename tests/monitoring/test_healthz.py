@@ -205,6 +205,12 @@ class TestRisks:
         document = {"status": "unavailable", "error": "cluster.listen: open"}
         assert self.ask(strict="1") == self.ask(strict="") == (503, document)
 
+    def test_listed(self) -> None:
+        """The live page lists them beside an answer that all is well."""
+        status, document = self.ask(warnings="1", details="1")
+        assert (status, document["status"]) == (200, "ok")
+        assert document["warnings"] == [{"type": "WARNING", "error": "cluster.listen: open"}]
+
     def test_details(self) -> None:
         """Warnings have a type of their own."""
         _, document = self.ask(strict="1", details="1")

@@ -190,7 +190,7 @@ function onHealthz(page) {
 }
 
 function showState() {
-  const isHealthy = !server.health?.errors?.some(({ type }) => type !== "WARNING");
+  const isHealthy = server.health?.status === "ok";
   const [text, kind] = server.isLost
     ? ["Reconnecting …", "bad"]
     : !server.health
@@ -257,7 +257,7 @@ addEventListener("hashchange", open);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 const lasting = [
   { path: "varz", onDocument: onVarz, onTrouble: onVarzTrouble },
-  { path: "healthz?details=1&strict=1", every: 2, onDocument: onHealthz, onTrouble: () => {} },
+  { path: "healthz?details=1&warnings=1", every: 2, onDocument: onHealthz, onTrouble: () => {} },
   {
     path: `connz?sort=rtt&limit=${SLOWEST}`,
     every: 5,

@@ -214,10 +214,9 @@ export function overview({ history, server }) {
   function onHealth() {
     const page = server.health;
     if (!page) return;
-    const all = page.errors ?? (page.error ? [page] : []);
-    const warnings = all.filter(({ type }) => type === "WARNING");
-    const errors = all.filter((each) => !warnings.includes(each));
-    const isGood = !errors.length;
+    const errors = page.errors ?? (page.error ? [page] : []);
+    const warnings = page.warnings ?? [];
+    const isGood = page.status === "ok";
     const counts = [errors.length && plural(errors.length, "problem")];
     counts.push(warnings.length && plural(warnings.length, "warning"));
     health.root.classList.toggle("urgent", !isGood);

@@ -142,7 +142,8 @@ def test_switchUnderLoad(form: Form) -> None:
     """While one cluster sends more than a thousand subjects that nobody wants, the other one tells
     everything it wants; interest comes and goes meanwhile; nothing that was wanted all the time is
     lost or doubled, and neither is anything for a group."""
-    world = form([Plan(OURS_FAST, "GA"), Plan(OURS_PURE, "GB", ["GA"])])
+    begins = 'interest { plugin: "switching" }'
+    world = form([Plan(OURS_FAST, "GA", more=begins), Plan(OURS_PURE, "GB", ["GA"], more=begins)])
     sending, hearing = world.sites[0], world.clients[1]
     plain = hearing.subscribe(b"wanted.plain")
     members = [hearing.subscribe(b"wanted.queue", b"g") for _ in range(2)]

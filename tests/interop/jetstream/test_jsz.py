@@ -268,7 +268,8 @@ def test_info(real: Monitored, ours: Monitored) -> None:
 def test_totals(flavour: Flavour, said: str, startServer: StartServer, tmp_path: Path) -> None:
     """Without totals three quarters of memory and disk are shown; nothing is a total, too."""
     server = startServer(flavour, f'jetstream {{ store_dir: "$DIR/js"{said} }}', ["-m", "-1"])
-    config = server.monitor("/varz")["jetstream"]["config"]
+    varz: Any = server.monitor("/varz")
+    config = varz["jetstream"]["config"]
     if said.endswith("0"):
         assert (config["max_memory"], config["max_storage"]) == (0, 0)
     else:

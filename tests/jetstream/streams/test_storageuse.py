@@ -127,7 +127,12 @@ def test_far(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = LimitedStage(server=1 << 40)
     uses = [StorageUse(stage.stream(name=name, subjects=(name,))) for name in ("a", "b")]
     looks: list[StorageType] = []
-    monkeypatch.setattr(stage.jetstream, "usage", lambda storage: looks.append(storage) or 0)
+
+    def usage(storage: StorageType) -> int:
+        looks.append(storage)
+        return 0
+
+    monkeypatch.setattr(stage.jetstream, "usage", usage)
     for use in uses:
         use.configured()
     for _ in range(5):
