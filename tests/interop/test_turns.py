@@ -209,7 +209,9 @@ def test_links(
 
 def test_gatewaySwitch(startServer: StartServer) -> None:
     """Sending another cluster all subscriptions after many refusals keeps no client waiting."""
-    block = 'gateway { name: G$NUMBER, listen: "127.0.0.1:-1", $REST }'
+    block = (
+        'gateway { name: G$NUMBER, listen: "127.0.0.1:-1", interest { plugin: switching }, $REST }'
+    )
     first = startServer(OURS_FAST, block.replace("$NUMBER", "0").replace("$REST", ""))
     crowd = Client(first)
     with closing(crowd.socket):

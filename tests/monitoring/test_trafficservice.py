@@ -285,7 +285,7 @@ def test_stored() -> None:
 def test_gateways() -> None:
     """What is known of other clusters, what was sent there, and what they sent for nothing."""
     more = 'services { traffic { interval: "1s", account: A } }'
-    host = Edge('interest { plugin: switching }', more).start()
+    host = Edge("interest { plugin: switching }", more).start()
     watcher = host.client(b'CONNECT {"verbose":false,"user":"w","pass":"w"}\r\n')
     assert watcher.closed == ""
     bus = host.broker.bus("A")
