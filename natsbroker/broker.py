@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred
-from twisted.internet.interfaces import IReactorFDSet, IStreamServerEndpoint
+from twisted.internet.interfaces import IReactorFDSet, IReactorThreads, IStreamServerEndpoint
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -234,6 +234,8 @@ class Broker(MultiService):
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._parts.poller = SocketPoller(self.reactor, self.clientContext.batch)
             self.links.usePoller(self._parts.poller)
+        if IReactorThreads.providedBy(self.reactor):
+            self._parts.watchdog.setServiceParent(self)  # type: ignore[no-untyped-call]
         super().startService()  # type: ignore[no-untyped-call]
         opening = ensureDeferred(self._open())
         opening.addCallbacks(self._opened, self._readiness.failed)

@@ -24,7 +24,10 @@ _IGNORED = re.compile(r"# type: ignore(?:\[([^\]]*)\])?")
 REASONS = {
     ("no-untyped-call", r"super\(\)\.\w+\("): "Twisted does not annotate it",
     ("no-untyped-call", r"\.setServiceParent\("): "Twisted does not annotate it",
-    ("no-untyped-call", r"MemoryReactor\(\)|self\.assert\w+\("): "Twisted does not annotate it",
+    (
+        "no-untyped-call",
+        r"MemoryReactor\(\)|self\.assert\w+\(",
+    ): "Twisted does not annotate it",
     ("no-untyped-call", r"getName\(\)"): "zope.interface does not annotate it",
     ("no-untyped-call", r"verify\.verify\("): "the module is one for programs, without annotations",
     ("assignment", r"__hash__ = None"): "Python's way to say that something has no hash",

@@ -242,6 +242,8 @@ class Bus:
         queue: bytes = b"",
         weight: int = 1,
     ) -> ISubscription:
+        if not isinstance(pattern, bytes):
+            raise TypeError(f"a pattern is bytes: write b'a.>' for 'a.>', not {pattern!r}")
         return cast(
             ISubscription,
             self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),

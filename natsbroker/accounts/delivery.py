@@ -45,6 +45,9 @@ _PEERS = DIRECTED - {Kind.GATEWAY}
 #: Takes the rest of a delivery to many receivers.
 Later = Callable[[Generator[None, None, int]], None]
 
+#: The types of answers that come later.
+_LATE = frozenset({"Deferred", "coroutine", "Future", "Task"})
+
 #: How many receivers one step of a delivery serves.
 _STEP = 16
 
@@ -83,7 +86,13 @@ class Delivery:
         The account leaves the fast lane while it has a filter.
 
         @return: removes the filter.
+        @raise TypeError: for an object that is no filter.
         """
+        if not callable(getattr(publishFilter, "filterMessage", None)):
+            raise TypeError(
+                "a publish filter is an object with filterMessage(message, kind), which returns the"
+                f" message to deliver, or None to drop it; not {publishFilter!r}"
+            )
         self.filters.append(publishFilter)
         self._matcher.needsSlowPath = True
 
@@ -103,12 +112,15 @@ class Delivery:
         asked = message
         for each in list(self.filters):
             try:
-                filtered = each.filterMessage(message, kind)
+                filtered: Any = each.filterMessage(message, kind)
             except BaseException:
                 text = "A publish filter failed, and what it was asked about is dropped"
                 self._failed("filter", text)
                 return 0
             if filtered is None:
+                return 0
+            if not isinstance(filtered, Message):
+                self._refuseFiltered(each, filtered)
                 return 0
             filtered.trace = message.trace
             message = filtered
@@ -138,6 +150,16 @@ class Delivery:
                 next(steps)
             except StopIteration as end:
                 return int(end.value)
+
+    def _refuseFiltered(self, publishFilter: IPublishFilter, returned: object) -> None:
+        name = type(publishFilter).__name__
+        kind = type(returned).__name__
+        cure = "it cannot wait for an answer" if kind in _LATE else "return the message, or None"
+        try:
+            raise TypeError(f"{name}.filterMessage returned {kind}, not a Message: {cure}")
+        except TypeError:
+            text = "A publish filter gave no message, and what it was asked about is dropped"
+            self._failed("filter", text)
 
     def _deliver(
         self,

@@ -61,7 +61,18 @@ class Links:
                 self._make(kind)
 
     def _make(self, kind: IConnectionKind) -> Any:
-        service = IConnectionService(kind.makeService(self._host, self))
+        try:
+            made = kind.makeService(self._host, self)
+        except ValueError as error:
+            if kind in KINDS:
+                raise
+            key = f"services.{kind.key}"
+            place = f"{key}.{getattr(error, 'option', '')}"
+            settings = self.dependencies.settings
+            at = place if place in settings.places else key
+            text = f'connection kind "{kind.name}": {error}'
+            raise ValueError(settings.placed(at, text)) from error
+        service = IConnectionService(made)
         self._services[kind.name] = service
         return service
 

@@ -107,6 +107,7 @@ class Varz:
             **troubles,
             "tls_cert_not_after": self._contribution("tls_cert_not_after", None) or None,
             "natsbroker": info.natsbroker,
+            "reactor": self._contribution("reactor", None),
         }
         return {key: value for key, value in document.items() if value is not None}
 

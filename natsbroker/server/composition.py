@@ -44,6 +44,7 @@ from natsbroker.server.planners import limitsPlanner, sectionsPlanner, streamsPl
 from natsbroker.server.plugins import Plugins, nameOf
 from natsbroker.server.reload import Planner
 from natsbroker.server.risks import allRisks
+from natsbroker.server.watchdog import Watchdog
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class BrokerParts:
 
     def __post_init__(self) -> None:
         self._reactor = self._host.reactor
+        self.watchdog = Watchdog(self._reactor)
         self._sockets = dict(self._given.sockets)
 
     def make(self) -> None:
@@ -428,8 +430,8 @@ class BrokerParts:
             metrics.turnLengths = lambda: None if self.poller is None else self.poller.turnLengths()
             self._monitoring.varz.contributions["tls_cert_not_after"] = self.listeners.expiry
             metrics.plugins, metrics.observerCalls = self.plugins, self.observers.calls
-            self._showStreaming(self._monitoring)
-            self.links.show(self._monitoring)
+            for show in (self.watchdog.show, self._showStreaming, self.links.show):
+                show(self._monitoring)
         return self._monitoring
 
     def _showStreaming(self, monitoring: MonitoringModel) -> None:

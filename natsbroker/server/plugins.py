@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from twisted.application.service import IService
-from twisted.plugin import getPlugins
+from twisted.logger import Logger
 from zope.interface.exceptions import Invalid
 from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyObject
@@ -29,7 +29,10 @@ from natsbroker.interfaces import (
     IRouterPlugin,
     ISubjectRouter,
 )
+from natsbroker.server.installedplugins import InstalledPlugins
 from natsbroker.server.pluginoptions import PluginOptionError
+
+_log = Logger(namespace="natsbroker")
 
 Find = Callable[[Any], Iterable[Any]]
 
@@ -67,7 +70,7 @@ class Plugins:
     @ivar builtIn: see L{BUILT_IN}. An installed plugin does not hide one of these.
     """
 
-    find: Find = getPlugins
+    find: Find = field(default_factory=InstalledPlugins)
     builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(
         default_factory=lambda: BUILT_IN
     )
@@ -76,13 +79,25 @@ class Plugins:
         known = {each.name: each for each in self.builtIn.get(interface, tuple)()}
         if name in known:
             return known[name]
-        known.update((each.name, each) for each in self.find(interface))
+        known.update(_byName(interface, self.find(interface)))
+        if name not in known and isinstance(self.find, InstalledPlugins):
+            known.update(_byName(interface, self.find.live(interface)))
         if name not in known:
-            there = ", ".join(sorted(known)) or "none"
+            there = ", ".join(sorted({*known, *self._kindNames(interface)})) or "none"
             kind = interface.getName()  # type: ignore[no-untyped-call]
             where = f"{key}: " if key else ""
-            raise PluginError(f'{where}there is no {kind} named "{name}" (there is {there})')
+            broken = getattr(self.find, "broken", {})
+            why = "".join(f"; {each} cannot be imported: {broken[each]}" for each in sorted(broken))
+            raise PluginError(f'{where}there is no {kind} named "{name}" (there is {there}){why}')
         return known[name]
+
+    def _kindNames(self, interface: InterfaceClass) -> Iterable[str]:
+        """
+        Connection kinds stand beside services in the configuration.
+        """
+        if interface is not IBrokerService:
+            return ()
+        return _byName(IConnectionKind, self.find(IConnectionKind))
 
     def authorizer(
         self,
@@ -145,8 +160,8 @@ class Plugins:
             except Invalid as error:
                 raise PluginError(f"not a connection kind: {error}") from error
         names = {*settings.plugins, *settings.services} - {each.name for each in given}
-        installed = self.find(IConnectionKind) if names else ()
-        return [*given, *(each for each in installed if each.name in names)]
+        installed = _byName(IConnectionKind, self.find(IConnectionKind)) if names else {}
+        return [*given, *(each for name, each in installed.items() if name in names)]
 
     def services(
         self,
@@ -159,6 +174,9 @@ class Plugins:
         @param given: each with an empty section unless the settings have one of its name.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
+        for each in given:
+            if not getattr(each, "name", ""):
+                raise PluginError(_nameless(IBrokerService, each))
         makers: dict[str, Any] = {service.name: service for service in given}
         for name in sections:
             if name not in makers and name not in kinds:
@@ -184,6 +202,11 @@ class Plugins:
             else:
                 what, keyOf = _what(interface, name), f"{block}.{{}}".format
                 yield from optionProblem(settings, what, plugin, section, key, keyOf)
+        for kind in self.connectionKinds(settings):
+            key = _sectionOf(settings, kind.name)
+            section = settings.services.get(kind.name, settings.plugins.get(kind.name, {}))
+            what, keyOf = f'connection kind "{kind.name}"', f"{key}.{{}}".format
+            yield from optionProblem(settings, what, kind, section, key, keyOf)
 
     def _named(
         self, settings: Settings
@@ -248,6 +271,26 @@ def optionProblem(
         yield at, PluginError(settings.placed(at, f"{what}: {error}"))
 
 
+def _byName(interface: InterfaceClass, plugins: Iterable[Any]) -> dict[str, Any]:
+    found = {}
+    for each in plugins:
+        name = getattr(each, "name", None)
+        if isinstance(name, str) and name:
+            found[name] = each
+        else:
+            _log.warn("{text}", text=_nameless(interface, each))
+    return found
+
+
+def _nameless(interface: InterfaceClass, plugin: object) -> str:
+    kind = interface.getName()  # type: ignore[no-untyped-call]
+    made = type(plugin)
+    return (
+        f"the {kind} {made.__module__}.{made.__name__} has no name, so no configuration can ask for"
+        ' it: give it an attribute such as name = "mine"'
+    )
+
+
 def nameOf(given: object, default: str) -> str:
     if given is None:
         return default
@@ -265,4 +308,11 @@ def _made(
         raise PluginError(f"{what}: {error}") from error
     except Invalid as error:
         raise PluginError(f"{what} makes no {noun}: {error}") from error
+    except BrokerError:
+        raise
+    except Exception as error:
+        # Somebody else's code: the traceback is for its author, the sentence for the operator.
+        _log.failure("{what} failed", what=what)
+        text = f"{type(error).__name__}: {error}"
+        raise PluginError(f"{what} failed to make the {noun}: {text}") from error
     return made

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject, overlaps
 from natsbroker.subjects.index import InvalidPattern, SubjectIndex
@@ -98,6 +98,19 @@ def _parseScope(entry: bytes) -> _Scope:
     return _Scope(pattern, queue)
 
 
+def _entries(name: str, given: Any) -> frozenset[bytes]:
+    """
+    @raise TypeError: for one pattern in place of several, and for a pattern that is a text.
+    """
+    if isinstance(given, (bytes, str)):
+        raise TypeError(f"{name} takes several patterns: write [{given!r}], not {given!r}")
+    entries = frozenset(given)
+    for each in entries:
+        if not isinstance(each, bytes):
+            raise TypeError(f"{name}: a pattern is bytes: write b'a.>' for 'a.>', not {each!r}")
+    return entries
+
+
 class _Permissions:
     """
     Allowed and denied entries. Two values of one class with the same entries are equal.
@@ -111,8 +124,8 @@ class _Permissions:
         deny: Iterable[bytes],
         scopeOf: Callable[[bytes], _Scope],
     ) -> None:
-        self.allow = None if allow is None else frozenset(allow)
-        self.deny = frozenset(deny)
+        self.allow = None if allow is None else _entries("allow", allow)
+        self.deny = _entries("deny", deny)
         self._allowIndex = None if self.allow is None else _indexOf(map(scopeOf, self.allow))
         self._denied = tuple(map(scopeOf, self.deny))
         self._denyIndex = _indexOf(self._denied)

@@ -17,6 +17,7 @@ from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import IMessageBus, ISubscription
 from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.values import Kind, Message
 from tests.accounts.hall import Connection, Hall
 from tests.accounts.market import Market
@@ -178,6 +179,13 @@ class TestPlain:
         ]
         assert len(hall.account) == 2
         assert {id(each) for each in hall.account.subscriptions()} == {id(each) for each in made}
+
+
+def test_textPattern() -> None:
+    """A pattern that is a text is refused with the right spelling."""
+    broker = MemoryBroker()
+    with pytest.raises(TypeError, match=r"a pattern is bytes: write b'a.>' for 'a.>', not 'x'"):
+        broker.bus().subscribe("x", Recorder())  # type: ignore[arg-type]
 
 
 @onEach

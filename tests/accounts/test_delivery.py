@@ -4,11 +4,13 @@ The delivery of what is published in an account.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBatchSubscriber, IPublishFilter
@@ -430,6 +432,34 @@ class TestFilters:
         assert hall.publish(b"foo") == 0
         assert recorder.got == []
         assert hall.failures == ["A publish filter failed, and what it was asked about is dropped"]
+
+    @pytest.mark.parametrize(
+        ("returned", "cure"),
+        [
+            (True, "returned bool, not a Message: return the message, or None"),
+            (b"x", "returned bytes, not a Message: return the message, or None"),
+            (Deferred(), "returned Deferred, not a Message: it cannot wait for an answer"),
+        ],
+    )
+    def test_noMessage(self, returned: Any, cure: str, hall: Hall) -> None:
+        """A filter that returns something else drops the message, and is reported with the cure."""
+        errors: list[str] = []
+        hall.account.delivery._failed = lambda _, text: errors.append(str(sys.exc_info()[1]))
+
+        class Wrong:
+            def filterMessage(self, message: Message, kind: int) -> Any:
+                return returned
+
+        recorder = Recorder()
+        hall.bus.subscribe(b"foo", recorder)
+        hall.account.delivery.addFilter(Wrong())  # type: ignore[arg-type]
+        assert (hall.publish(b"foo"), recorder.got) == (0, [])
+        assert errors == [f"Wrong.filterMessage {cure}"]
+
+    def test_noFilter(self, hall: Hall) -> None:
+        """An object that is no filter is refused when it is given."""
+        with pytest.raises(TypeError, match=r"an object with filterMessage\(message, kind\)"):
+            hall.account.delivery.addFilter(object())  # type: ignore[arg-type]
 
     def test_inOrder(self, hall: Hall) -> None:
         """Filters are asked in the order of their coming, each about the one before's answer."""

@@ -8,8 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from twisted.internet.testing import MemoryReactorClock
+from zope.interface import directlyProvides
 
+from natsbroker.broker import Broker
+from natsbroker.config.build import buildText
+from natsbroker.interfaces import IConnectionKind
 from natsbroker.links.services import Links
+from natsbroker.server.pluginoptions import PluginOptionError
 from tests.routes.brokers import Member
 from tests.routes.clusters import info
 from tests.server.support import Host
@@ -99,3 +105,28 @@ def test_stops() -> None:
     host.broker.stopService()
     host.settle()
     assert host.broker.links.addresses() == NOWHERE
+
+
+def test_kindRefusesItsOptions() -> None:
+    """What another kind finds wrong with its options has their place, and the kind's name."""
+    kind: Any = SimpleNamespace(
+        name="lines",
+        key="lines",
+        dialect="lines",
+        page="",
+        reloadError="",
+        isConfigured=lambda settings: True,
+        accounts=lambda settings: (),
+        makePage=lambda state: None,
+        contribute=lambda service, monitoring: None,
+    )
+
+    def makeService(host: Any, links: Any) -> Any:
+        raise PluginOptionError("port", "port must be a number")
+
+    kind.makeService = makeService
+    directlyProvides(kind, IConnectionKind)
+    settings = buildText("services { lines { port: x } }", {}, "x.conf").settings
+    text = r'^x\.conf:1:20: services\.lines\.port: connection kind "lines": port must be a number$'
+    with pytest.raises(ValueError, match=text):
+        Broker(settings, reactor=MemoryReactorClock(), connectionKinds=[kind])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.application.service import Service
 from twisted.internet.testing import MemoryReactorClock
-from zope.interface import implementer
+from zope.interface import directlyProvides, implementer
 
 from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.broker import Broker
@@ -20,6 +20,7 @@ from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
     IBrokerService,
+    IConnectionKind,
     IGatewayPolicyPlugin,
     IOptionsCheck,
     IRouterPlugin,
@@ -32,7 +33,8 @@ from natsbroker.server.plugins import (
     Plugins,
     nameOf,
 )
-from tests.server.support import settingsOf
+from tests.conftest import FlushLoggedErrors
+from tests.server.support import logLines, settingsOf
 from tests.support import Doorkeeper
 
 HOST: Any = object()
@@ -295,3 +297,62 @@ def test_names() -> None:
     ]
     assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "announcing"
     assert [each.name for each in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]
+
+
+class TestMistakes:
+    """Mistakes of those who write plugins."""
+
+    def test_raises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What a plugin raises is in the error, and the log has the traceback."""
+
+        @implementer(IAuthorizerPlugin)
+        class Broken:
+            name = "mine"
+
+            def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+                raise KeyError("colour")
+
+        settings = settingsOf("authorization { plugin: mine }")
+        text = "authorization plugin \"mine\" failed to make the authorizer: KeyError: 'colour'"
+        with pytest.raises(PluginError, match=text):
+            plugins(Broken()).authorizer(HOST, settings)
+        assert len(flushLoggedErrors(KeyError)) == 1
+
+    def test_nameless(self) -> None:
+        """A service without a name is refused where it is given, and passed over elsewhere."""
+
+        class Nameless:
+            def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+                return Service()
+
+        nameless: Any = Nameless()
+        directlyProvides(nameless, IBrokerService)
+        text = "the IBrokerService tests.server.test_plugins.Nameless has no name"
+        with pytest.raises(PluginError, match=text):
+            plugins().services(HOST, settingsOf("port: 1"), [nameless])
+        with logLines() as lines:
+            found = plugins(nameless, Maker("mine")).named(IBrokerService, "mine")
+        assert (found.name, text in lines[0]) == ("mine", True)
+
+    def test_kindsAreListed(self) -> None:
+        """A wrong key of C{services} is answered with the names of connection kinds as well."""
+        kind: Any = type("Kind", (), {"name": "lines"})()
+        directlyProvides(kind, IConnectionKind)
+        with pytest.raises(PluginError, match=r'named "liens" \(there is lines, mine\)'):
+            plugins(kind, Maker("mine"), builtIn={}).named(IBrokerService, "liens")
+
+    def test_kindOptions(self) -> None:
+        """What a connection kind says of its options has their place."""
+        kind: Any = type("Kind", (), {"name": "lines", "key": "lines"})()
+
+        def checkOptions(section: Mapping[str, Any], settings: Settings) -> None:
+            raise PluginOptionError("port", "port must be a number")
+
+        kind.checkOptions = checkOptions
+        directlyProvides(kind, IConnectionKind, IOptionsCheck)
+        settings = buildText("services { lines { port: x } }", {}, "x.conf").settings
+        [(key, error)] = plugins(kind, builtIn={}).problems(settings)
+        assert key == "services.lines.port"
+        assert str(error) == (
+            'x.conf:1:20: services.lines.port: connection kind "lines": port must be a number'
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -97,6 +98,22 @@ class TestPermissionSet:
             PermissionSet([b"foo queue"])
         with pytest.raises(InvalidPattern):
             PermissionSet(None, [b"foo queue"])
+
+
+@pytest.mark.parametrize("kind", [PermissionSet, SubscribePermissions])
+@pytest.mark.parametrize(
+    ("allow", "deny", "text"),
+    [
+        (["a.>"], (), "allow: a pattern is bytes: write b'a.>' for 'a.>', not 'a.>'"),
+        (None, ["a.>"], "deny: a pattern is bytes"),
+        (b"a.>", (), r"allow takes several patterns: write \[b'a.>'\], not b'a.>'"),
+        (None, "a.>", "deny takes several patterns"),
+    ],
+)
+def test_wrongTypes(kind: Any, allow: Any, deny: Any, text: str) -> None:
+    """Texts, and one pattern in place of several, are refused with the right spelling."""
+    with pytest.raises(TypeError, match=text):
+        kind(allow, deny)
 
 
 class TestSubscribePermissions:

@@ -34,6 +34,10 @@ _STRANGE: Sequence[dict[str, Any]] = (
 )
 
 
+#: How often an answer that comes later is waited for.
+_TURNS = 1000
+
+
 def _onlyDenied(failure: Failure) -> None:
     failure.trap(Unauthorized)
 
@@ -44,17 +48,32 @@ def authorizerTests(
     badHello: ConnectRequest,
     revoke: Callable[[Any], object] | None = None,
     settle: Callable[[], object] = lambda: None,
+    close: Callable[[Any], object] = lambda authorizer: None,
 ) -> type[SynchronousTestCase]:
     """
     Tests for an L{IAuthorizer}.
 
+    A L{ConnectRequest} has the fields of a client's CONNECT, so the two connections are like
+    C{ConnectRequest(options={"user": "anna", "pass": "apple"})}.
+
+    An answer may be a Deferred. Where it waits for threads, as C{adbapi} does, C{settle} has to run
+    what the threads ask of the reactor: C{lambda: reactor.iterate(0.01)}. It is called again until
+    there is an answer. A thread pool that starts with the reactor is started by the factory.
+
+    @param factory: makes an authorizer; called for each test, and more than once in some.
     @param goodHello: a connection that it lets in.
     @param badHello: one that it denies.
     @param revoke: makes an authorizer announce a revocation; C{None} if it never does.
-    @param settle: lets happen what answers wait for, such as threads.
+    @param settle: lets happen what answers wait for; by default nothing.
+    @param close: called with each authorizer at the end of its test, to end its threads.
     """
 
     class AuthorizerTests(Contract):
+        def make(self) -> Any:
+            authorizer = factory()
+            self.addCleanup(close, authorizer)
+            return authorizer
+
         def ask(self, authorizer: IAuthorizer, hello: ConnectRequest) -> Grant | None:
             try:
                 answer: Any = authorizer.grantFor(hello)
@@ -64,7 +83,10 @@ def authorizerTests(
                 answer = ensureDeferred(answer)
             if isinstance(answer, Deferred):
                 answer.addErrback(_onlyDenied)
-                settle()
+                for _ in range(_TURNS):
+                    settle()
+                    if answer.called and not answer.paused:
+                        break
                 answer = self.successResultOf(answer)
                 if answer is None:
                     return None
@@ -74,7 +96,7 @@ def authorizerTests(
 
         def test_provides(self) -> None:
             """An authorizer provides the interface and says what it needs of clients."""
-            authorizer = factory()
+            authorizer = self.make()
             self.holds(verifyObject(IAuthorizer, authorizer))
             self.holds(isinstance(authorizer.required, bool), authorizer.required)
             self.holds(isinstance(authorizer.deadline, bool), authorizer.deadline)
@@ -83,7 +105,7 @@ def authorizerTests(
 
         def test_good(self) -> None:
             """Who is let in gets a grant that names an account."""
-            grant = self.ask(factory(), goodHello)
+            grant = self.ask(self.make(), goodHello)
             if grant is None:
                 raise AssertionError("the good one is denied")
             self.holds(isinstance(grant.account, str), grant.account)
@@ -92,12 +114,12 @@ def authorizerTests(
 
         def test_bad(self) -> None:
             """A denied login fails with Unauthorized, not with another error."""
-            self.isNothing(self.ask(factory(), badHello))
+            self.isNothing(self.ask(self.make(), badHello))
 
         def test_repeatedLogin(self) -> None:
             """A second login with the same credentials gives the same user of the same account,
             and a grant before does not let other credentials in."""
-            authorizer = factory()
+            authorizer = self.make()
             first = self.ask(authorizer, goodHello)
             denied = self.ask(authorizer, badHello)
             second = self.ask(authorizer, goodHello)
@@ -109,7 +131,7 @@ def authorizerTests(
         def test_nobody(self) -> None:
             """A connection that says nothing gets a grant or a denial; where a login is required
             it is denied."""
-            authorizer = factory()
+            authorizer = self.make()
             grant = self.ask(authorizer, ConnectRequest())
             if authorizer.required:
                 self.isNothing(grant)
@@ -117,7 +139,7 @@ def authorizerTests(
         def test_strange(self) -> None:
             """Whatever a connection says, the answer is a grant or a denial."""
             for options in _STRANGE:
-                authorizer = factory()
+                authorizer = self.make()
                 for nonce in ("", "AAAAAAAAAAAAAAA"):
                     grant = self.ask(authorizer, ConnectRequest(options=options, nonce=nonce))
                     if authorizer.required:
@@ -125,7 +147,7 @@ def authorizerTests(
 
         def test_revocations(self) -> None:
             """A watcher learns of revocations until it stops watching."""
-            authorizer = factory()
+            authorizer = self.make()
             told: list[str] = []
             stops = [
                 authorizer.watchRevocations(lambda: told.append("one")),

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, is_hypothesis_test, settings
+from twisted.enterprise.adbapi import ConnectionPool
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -103,6 +105,25 @@ class LateGatekeeper(Gatekeeper):
         return Gatekeeper.authenticate(self, hello)
 
 
+class DatabaseAuthenticator(Authenticator):
+    """
+    One that asks a database in threads, as an application with C{adbapi} does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database = ConnectionPool("sqlite3", ":memory:", check_same_thread=False)
+        self.database.start()
+
+    async def authenticate(self, request: ConnectRequest) -> Any:
+        given = (str(request.text("user")), str(request.text("pass")))
+        query = "SELECT name FROM (SELECT 'me' AS name, 'secret' AS password)"
+        rows = await self.database.runQuery(f"{query} WHERE name = ? AND password = ?", given)
+        if not rows:
+            raise Unauthorized("wrong password")
+        return rows[0][0]
+
+
 def settingsAuthorizer() -> IAuthorizer:
     """Ours, from settings."""
     text = "authorization { users: [{ user: me, password: secret }] }"
@@ -131,6 +152,13 @@ TestListRouter = subjectRouterTests(ListRouter)
 TestGatekeeper = authorizerTests(Gatekeeper, GOOD, BAD, lambda keeper: keeper.revoke())
 TestLateGatekeeper = authorizerTests(LateGatekeeper, GOOD, BAD, lambda keeper: keeper.revoke())
 TestSettingsAuthorizer = authorizerTests(settingsAuthorizer, GOOD, BAD)
+TestDatabaseAuthorizer = authorizerTests(
+    DatabaseAuthenticator,
+    GOOD,
+    BAD,
+    settle=lambda: reactor.iterate(0.01),
+    close=lambda authenticator: authenticator.database.close(),
+)
 TestBus = messageBusTests(bus)
 TestBusWithListRouter = messageBusTests(busWithListRouter)
 TestBrokerBus = messageBusTests(brokerBus)

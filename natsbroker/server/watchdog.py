@@ -1,0 +1,189 @@
+"""
+The watchdog of the reactor: a thread that notices when the reactor does one thing for long.
+
+No client is served meanwhile, and only another thread can see where the reactor is. The log names
+the place when it goes on, and the health page fails while it happens again and again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import zope.interface
+from twisted.application.service import Service
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+import twisted
+
+if TYPE_CHECKING:
+    from natsbroker.monitoring.model import MonitoringModel
+
+_log = Logger(namespace="natsbroker")
+
+LIMIT = 0.5
+"""Seconds from which the reactor counts as held."""
+
+INTERVAL = 0.25
+"""Seconds between two signs of life, and between two looks for them."""
+
+WINDOW = 10.0
+"""The seconds of which more than half are held when the health page fails."""
+
+_OURS = tuple(
+    str(Path(each).resolve().parent)
+    for each in (str(Path(__file__).parent), twisted.__file__, zope.interface.__file__)
+)
+"""The folders of code that calls plugins; what it waits for is the plugin's."""
+
+
+class Watchdog(Service):
+    """
+    @ivar held: how many times the reactor was held.
+    @ivar seconds: for how long altogether.
+    @ivar longest: the longest of these times, in seconds.
+    @ivar place: where it was the last time.
+    """
+
+    name = "watchdog"
+
+    def __init__(
+        self, reactor: Any, clock: Callable[[], float] = time.monotonic, limit: float = LIMIT
+    ) -> None:
+        self.held = 0
+        self.seconds = self.longest = 0.0
+        self.place = ""
+        self._clock = clock
+        self._limit = limit
+        self._beat = clock()
+        self._seen = ""
+        self._recent: deque[tuple[float, float]] = deque()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._watched = 0
+        self._loop = LoopingCall(self.beat)
+        self._loop.clock = reactor
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        self._beat = self._clock()
+        self._watched = threading.get_ident()
+        self._loop.start(INTERVAL, now=False)
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._watch, name="natsbroker-watch", daemon=True)
+        self._thread.start()
+
+    def stopService(self) -> None:
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._loop.running:
+            self._loop.stop()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._ended.set()
+            thread.join()
+
+    def beat(self) -> None:
+        """
+        Show, in the reactor's thread, that it goes on.
+        """
+        now, seen = self._clock(), self._seen
+        # The call is late by as long as the reactor was held, and INTERVAL is no part of that.
+        late = now - self._beat - INTERVAL
+        self._beat, self._seen = now, ""
+        if seen and late >= self._limit:
+            self.held += 1
+            self.seconds += late
+            self.longest, self.place = max(self.longest, late), seen
+            self._recent.append((now, late))
+            _log.warn("The reactor was held for {late:.1f} seconds: {place}", late=late, place=seen)
+
+    def look(self) -> None:
+        """
+        Note, in another thread, where the reactor's thread is if there was no sign of life.
+        """
+        if self._clock() - self._beat - INTERVAL >= self._limit and not self._seen:
+            frame = sys._current_frames().get(self._watched)
+            if frame is not None:
+                self._seen = placeOf(frame)
+
+    def trouble(self) -> str:
+        """
+        Where the reactor is held again and again, in a sentence; empty if it is not.
+        """
+        since = self._clock() - WINDOW
+        while self._recent and self._recent[0][0] < since:
+            self._recent.popleft()
+        seconds = sum(late for _, late in self._recent)
+        if seconds < WINDOW / 2:
+            return ""
+        return f"held for {seconds:.1f} of the last {WINDOW:.0f} seconds: {self.place}"
+
+    def show(self, monitoring: MonitoringModel) -> None:
+        """
+        Add the watchdog's part to the monitoring pages.
+        """
+        from natsbroker.monitoring.healthz import pollingCheck
+
+        monitoring.healthz.checks.append(pollingCheck(self.trouble))
+        monitoring.varz.contributions["reactor"] = self.varz
+        monitoring.metrics.contributions.append(self.series)
+
+    def series(self) -> Generator[Any, None, list[Any]]:
+        from natsbroker.monitoring.metrics import MetricSeries
+
+        yield from ()
+        number = MetricSeries("reactor_held", "Times the reactor was held.", isCounter=True)
+        number.add(self.held)
+        seconds = MetricSeries("reactor_held_seconds", "For how long.", isCounter=True)
+        seconds.add(self.seconds)
+        return [number, seconds]
+
+    def varz(self) -> dict[str, Any] | None:
+        """
+        The member of C{/varz}, which is not there before the reactor was held.
+        """
+        if not self.held:
+            return None
+        return {
+            "held": self.held,
+            "seconds": round(self.seconds, 3),
+            "longest": round(self.longest, 3),
+            "place": self.place,
+        }
+
+    def _watch(self) -> None:
+        before = self._clock()
+        while not self._ended.wait(INTERVAL):
+            now = self._clock()
+            # A machine that stood still holds this thread too, and nobody is to blame.
+            if now - before - INTERVAL < self._limit:
+                self.look()
+            before = now
+
+
+def placeOf(frame: FrameType) -> str:
+    """
+    Where a thread is: the first call that leaves the broker and Twisted, or the last one if none
+    does.
+    """
+    frames: list[FrameType] = []
+    each: FrameType | None = frame
+    while each is not None:
+        frames.append(each)
+        each = each.f_back
+    frames.reverse()
+    inside = [number for number, each in enumerate(frames) if _isOurs(each)]
+    behind = frames[inside[0] :] if inside else []
+    found = next((each for each in behind if not _isOurs(each)), frame)
+    return f"{found.f_code.co_filename}:{found.f_lineno} in {found.f_code.co_name}"
+
+
+def _isOurs(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_OURS)
