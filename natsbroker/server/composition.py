@@ -456,15 +456,9 @@ class BrokerParts:
         from natsbroker.monitoring.state import BrokerState
 
         host, process = self._host, ProcessUsage(self._reactor.seconds)
+        times = host.startTime, self._loadTime
         return MonitoringModel(
-            BrokerState(
-                self.clients,
-                self.accounts,
-                host.settings,
-                host.startTime,
-                self._loadTime,
-                process,
-            ),
+            BrokerState(self.clients, self.accounts, host.settings, *times, process),
             healthChecks=[
                 listeningCheck(self.listeners.closed),
                 pollingCheck(lambda: "" if self.poller is None else self.poller.trouble),
