@@ -20,11 +20,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from natsbroker.interfaces.records import Retention, StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
 from natsbroker.storage.lmdb.environment import Environment
-
-
-
-
-from natsbroker.interfaces.records import StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.store import openLMDB, refuseForeign
 from natsbroker.storage.records import crc32c
 from natsbroker.testing.contracts.stores import (
