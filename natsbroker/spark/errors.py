@@ -29,6 +29,12 @@ class ConnectionFailed(DataSourceError, ConnectionError):
     """
 
 
+class CredentialsRefused(ConnectionFailed):
+    """
+    A server does not know the credentials: to wait changes nothing.
+    """
+
+
 class TimedOut(DataSourceError, TimeoutError):
     """
     The server did not answer in time.
@@ -59,4 +65,10 @@ class BadMessage(DataSourceError):
 class DataLoss(DataSourceError):
     """
     Messages that should be read are not in the stream any more, or the stream is another one.
+    """
+
+
+class LogGone(DataLoss):
+    """
+    The stream or channel was deleted, and maybe made again: its sequences mean nothing any more.
     """

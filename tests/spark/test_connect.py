@@ -92,8 +92,8 @@ def test_everything(
     }
     assert jobs == _JOBS
     assert ownStation.streams.state("COPIES").messages == 39
-    assert "stream NOWHERE: stream not found" in told[0]
-    assert told[1] == "stream NOWHERE: stream not found"
+    assert "there is no stream NOWHERE" in told[0]
+    assert told[1] == "there is no stream NOWHERE"
 
 
 _DONE = {"code": 0, "result": "done"}

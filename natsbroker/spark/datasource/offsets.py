@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.errors import DataLoss, LogGone, OptionError
 from natsbroker.spark.logs.apis import StreamState
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.reading import Loss, OnLoss, SequenceRange
 
 _VERSION = 1
 
@@ -46,23 +46,45 @@ def readOffset(
     return places
 
 
+def present(
+    places: _Places, states: Mapping[str, StreamState], onGone: OnLoss | None, word: str = "stream"
+) -> _Places:
+    """
+    The places in streams that are still there.
+
+    @param onGone: called for each that was deleted; C{None} raises.
+    @raise LogGone: a stream was deleted, or deleted and made again.
+    """
+    kept = {}
+    for name, (created, seq) in places.items():
+        state = states.get(name)
+        if state is not None and state.created == created:
+            kept[name] = created, seq
+            continue
+        text = f"{word} {name} is gone: the query has read up to {seq - 1}"
+        if state is not None:
+            text = (
+                f"{word} {name} was deleted and made again ({created}, now {state.created}): its"
+                " sequences are others"
+            )
+        if onGone is None:
+            raise LogGone(text)
+        onGone(Loss(text))
+    return kept
+
+
 def advance(
     places: _Places, states: Mapping[str, StreamState], rows: int, size: int, word: str = "stream"
 ) -> _Places:
     """
     How far the next micro-batch goes. One that was not there before begins with its oldest message,
     in the micro-batch after it.
+
+    @param places: in streams that are L{present}.
     """
     lags = {}
-    for name, (created, seq) in places.items():
-        state = states.get(name)
-        if state is None:
-            raise DataLoss(f"{word} {name} is gone: the query has read up to {seq - 1}")
-        if state.created != created:
-            raise DataLoss(
-                f"{word} {name} was deleted and made again ({created}, now {state.created}): its"
-                " sequences are others"
-            )
+    for name, (_, seq) in places.items():
+        state = states[name]
         if state.stop < seq:
             raise DataLoss(
                 f"{word} {name} ends before {state.stop}, and the query has read up to {seq - 1}"
@@ -82,20 +104,36 @@ def advance(
 
 
 def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
+    """
+    Sequences of each stream. Each with something new is given one, also beyond the limit; the rest
+    is shared by need. Else a quiet stream waits until the busy ones have been read.
+    """
     total = sum(lags.values())
     if total <= allowed:
         return dict(lags)
-    shares = {name: lag * allowed // total for name, lag in lags.items()}
-    left = allowed - sum(shares.values())
-    for name in sorted(lags, key=lambda each: -(lags[each] * allowed % total))[:left]:
+    shares = {name: min(lag, 1) for name, lag in lags.items()}
+    count = sum(shares.values())
+    allowed, total = max(allowed - count, 0), max(total - count, 1)
+    needs = {name: lag - shares[name] for name, lag in lags.items()}
+    for name, need in needs.items():
+        shares[name] += need * allowed // total
+    left = allowed - sum(need * allowed // total for need in needs.values())
+    for name in sorted(needs, key=lambda each: -(needs[each] * allowed % total))[:left]:
         shares[name] += 1
     return shares
 
 
-def rangesBetween(start: _Places, end: _Places, word: str = "stream") -> list[SequenceRange]:
+def rangesBetween(
+    start: _Places, end: _Places, word: str = "stream", mayLeave: bool = False
+) -> list[SequenceRange]:
+    """
+    @param mayLeave: whether streams that were deleted are left out, with what they had.
+    """
     ranges = []
     for name, (created, seq) in start.items():
-        other, stop = end[name]
+        other, stop = end.get(name, ("", seq))
+        if mayLeave and other != created:
+            continue
         if stop < seq:
             raise DataLoss(
                 f"{word} {name} ends before {stop}, and the query has read up to {seq - 1}"

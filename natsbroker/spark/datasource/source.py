@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -23,26 +24,34 @@ from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import COLUMNS, checkedColumns, ddlOf
-from natsbroker.spark.logs.planning import logsOf, planRanges
+from natsbroker.spark.logs.planning import Logs, logsOf, planRanges
 from natsbroker.spark.logs.reading import SequenceRange
 from natsbroker.spark.settings import readOptions
-from natsbroker.subjects.grammar import isValidLiteral, matches
+from natsbroker.subjects.grammar import isSubset, isValidLiteral, matches, overlaps
 
 #: What a condition on a number adds to it, for the least that is left and for the first behind.
 _LEAST = {"EqualTo": 0, "EqualNullSafe": 0, "GreaterThanOrEqual": 0, "GreaterThan": 1}
 _STOP = {"EqualTo": 1, "EqualNullSafe": 1, "LessThanOrEqual": 1, "LessThan": 0}
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass
 class PushedFilters:
     """
     @ivar stop: every sequence is smaller.
+    @ivar since: no message is older; C{None} for no limit.
+    @ivar before: every message is older; C{None} for no limit.
     @ivar names: for C{subject} and C{stream}: no others; all where it is not there.
+    @ivar prefix: what every subject begins with.
     """
 
     least: int = 0
     stop: int = sys.maxsize
+    since: datetime | None = None
+    before: datetime | None = None
     names: dict[str, frozenset[str]] = field(default_factory=dict)
+    prefix: str = ""
 
     def take(self, condition: Any) -> None:
         name = type(condition).__name__
@@ -51,17 +60,48 @@ class PushedFilters:
         if column == "seq" and isinstance(value, int):
             self.least = max(self.least, value + _LEAST.get(name, -sys.maxsize))
             self.stop = min(self.stop, value + _STOP.get(name, sys.maxsize))
+        elif column == "time" and isinstance(value, datetime) and value.tzinfo is not None:
+            self._takeTime(name, value)
+        elif column == "subject" and name == "StringStartsWith" and isinstance(value, str):
+            self.prefix = max(self.prefix, value, key=len)
         elif column in ("subject", "stream") and name in ("EqualTo", "EqualNullSafe", "In"):
             given: Iterable[object] = value if name == "In" and value is not None else (value,)
             names = frozenset(x for x in given if isinstance(x, str))
             self.names[column] = names & self.names.get(column, names)
+
+    def _takeTime(self, name: str, value: datetime) -> None:
+        """
+        The column has microseconds and servers have nanoseconds, so a message may be a little
+        younger than its row says: none that the condition selects is left out.
+        """
+        if name in _LEAST:
+            self.since = value if self.since is None else max(self.since, value)
+        if name in _STOP:
+            value += _STOP[name] * _MICROSECOND
+            self.before = value if self.before is None else min(self.before, value)
+
+    def timed(self, logs: Logs, ranges: Iterable[SequenceRange]) -> list[SequenceRange]:
+        """
+        Look up where the conditions on C{time} begin and end in each log.
+        """
+        left = []
+        for bounds in ranges:
+            start, stop = bounds.start, bounds.stop
+            if self.since is not None:
+                found = logs.firstSince(bounds.stream, _utc(self.since))
+                start = max(start, stop if found is None else found)
+            if self.before is not None:
+                found = logs.firstSince(bounds.stream, _utc(self.before))
+                stop = stop if found is None else min(stop, found)
+            left.append(replace(bounds, start=start, stop=max(start, stop)))
+        return left
 
     def ranges(self, ranges: Iterable[SequenceRange]) -> list[SequenceRange]:
         left = []
         for bounds in ranges:
             start, stop = max(bounds.start, self.least), min(bounds.stop, self.stop)
             if start < stop and bounds.stream in self.names.get("stream", (bounds.stream,)):
-                left.append(SequenceRange(bounds.stream, bounds.created, start, stop))
+                left.append(replace(bounds, start=start, stop=stop))
         return left if self.names.get("subject", True) else []
 
     def patterns(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -69,16 +109,38 @@ class PushedFilters:
         @return: what is left of some filters; C{None} if no subject is.
         """
         if "subject" not in self.names:
-            return patterns
+            return self._beginning(patterns)
         wanted = [each.encode("utf-8") for each in patterns]
         kept = []
         for subject in sorted(self.names["subject"]):
             literal = subject.encode("utf-8")
-            if not isValidLiteral(literal):
+            # A backslash may be how the column shows a byte that is not UTF-8.
+            if not isValidLiteral(literal) or "\\" in subject:
                 return patterns
             if not wanted or any(matches(each, literal) for each in wanted):
                 kept.append(subject)
         return tuple(kept) or None
+
+    def _beginning(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
+        """
+        @return: what is left of some filters where subjects begin with C{prefix}.
+        """
+        whole = self.prefix.partition("\\")[0].rpartition(".")[0]
+        pattern = f"{whole}.>".encode()
+        if not isValidLiteral(whole.encode()):
+            return patterns
+        kept = []
+        for each in patterns or (">",):
+            given = each.encode("utf-8")
+            if isSubset(pattern, given):
+                return (pattern.decode(),)
+            if overlaps(pattern, given):
+                kept.append(each)
+        return tuple(kept) or None
+
+
+def _utc(time: datetime) -> str:
+    return time.astimezone(timezone.utc).isoformat()
 
 
 class NatsBrokerSource(DataSource):
@@ -140,7 +202,8 @@ class BatchReader(RangedReader, DataSourceReader):
         @return: at least one, because Spark takes none for one without a range.
         """
         with connected(self._options) as connection:
-            ranges = planRanges(logsOf(connection, self._options), self._options)
+            logs = logsOf(connection, self._options)
+            ranges = self._limits.timed(logs, planRanges(logs, self._options))
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.ranges(ranges)
         empty = SequenceRange(ranges[0].stream, ranges[0].created, 0, 0)

@@ -12,14 +12,20 @@ from typing import Any, TypeVar
 import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
+from natsbroker.spark.datasource.offsets import (
+    advance,
+    offsetOf,
+    present,
+    rangesBetween,
+    readOffset,
+)
 from natsbroker.spark.datasource.tasks import batchesOf, connected, peerOf
 from natsbroker.spark.datasource.workers import freezeModules
-from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
+from natsbroker.spark.errors import ApiError, ConnectionFailed, LogGone, OptionError, TimedOut
 from natsbroker.spark.logs import planning
 from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.reading import Loss, SequenceRange, logLoss, planned
 from natsbroker.spark.nats.connection import BlockingConnection
 
 try:  # It is there since 4.2.
@@ -80,6 +86,8 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         names = [options["streamPattern"]] if options["streamPattern"] else sorted(self._names)
         self._reads = {self._word: names, "subject": sorted(self._patterns)}
         self._hasPatterns = planning.hasPatterns(options)
+        # A stream that was named is the query; one that a pattern matched is one of many.
+        self._mayLeave = self._hasPatterns and not options["failOnDataLoss"]
         self._connection: BlockingConnection | None = None
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
@@ -114,8 +122,10 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
     def initialOffset(self) -> dict[str, Any]:
         ranges = self._patiently(lambda logs: planStarts(logs, self._options))
         target = self._target
-        if target and any(x.stream in target and target[x.stream].stop < x.start for x in ranges):
-            # The newest messages came after the end of the query was set.
+        if target is not None and any(
+            x.stream not in target or target[x.stream].stop < x.start for x in ranges
+        ):
+            # The newest messages, or streams, came after the end of the query was set.
             self._asked = float("-inf")
             self._target = self._current()
         return self._offset({each.stream: (each.created, each.start) for each in ranges})
@@ -135,12 +145,13 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return self._next(start, getattr(limit, "max_rows", 0), getattr(limit, "max_bytes", 0))
 
     def _next(self, start: dict[str, Any], rows: int, size: int) -> dict[str, Any]:
-        places = self._placesIn(start)
         states = self._target if self._target is not None else self._current()
+        onGone = logLoss if self._mayLeave else None
+        places = present(self._placesIn(start), states, onGone, self._word)
         reached = advance(places, states, rows, size, self._word)
         lag = sum(states[name].stop - seq for name, (_, seq) in places.items())
         if self._waits(lag):
-            return start
+            return self._offset(places)
         if reached != self._planned:
             self._bytes += sum(
                 (reached[name][1] - seq) * states[name].size // max(states[name].messages, 1)
@@ -172,8 +183,23 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         self._target = self._current()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        ranges = rangesBetween(self._placesIn(start), self._placesIn(end), self._word)
+        places = self._placesIn(start), self._placesIn(end)
+        states = self._current()
+        ranges = []
+        for each in rangesBetween(*places, self._word, self._mayLeave):
+            state = states.get(each.stream)
+            if state is not None and state.created == each.created:
+                each = planned(state, each.start, each.stop)
+            ranges.append(each)
         return [RangePartition(each, self._patterns) for each in self._pieces(ranges)]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        try:
+            yield from super().read(partition)
+        except LogGone as gone:
+            if not self._mayLeave:
+                raise
+            logLoss(Loss(str(gone)))
 
     def stop(self) -> None:
         if self._connection is not None:
@@ -200,7 +226,7 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
                 if not planning.isMissing(error):
                     raise
                 if name in self._names:
-                    raise DataLoss(f"{error}: it was there when the query began") from None
+                    raise LogGone(f"{error}: it was there when the query began") from None
         return states
 
     def _patiently(self, ask: Callable[[planning.Logs], _Result]) -> _Result:

@@ -20,6 +20,7 @@ from natsbroker.spark.logs.reading import (
     RangeReader,
     ReadOptions,
     SequenceRange,
+    checkGaps,
     checkStream,
     logLoss,
 )
@@ -52,9 +53,11 @@ def batchesOf(
                     yield toBatch(rows, bounds.stream, columns)
                 return
             # Only after this is it known that the identity is of the stream that was planned.
-            checkStream(logs, bounds.stream, bounds.created)
+            state = checkStream(logs, bounds.stream, bounds.created)
             same = replace(bounds, created=identity)
-            yield from ExportReader(exports, same, reading, columns, onLoss).read()
+            yield from ExportReader(exports, same, reading, columns, onLoss, state=state).read()
+            if not patterns:
+                checkGaps(logs, bounds, onLoss)
 
 
 def connected(options: dict[str, Any], first: int = 0) -> BlockingConnection:

@@ -25,8 +25,9 @@ from natsbroker.spark.codecs.datatypes import readSchema
 from natsbroker.spark.datasource.tasks import connected, peerOf
 from natsbroker.spark.errors import ApiError, BadMessage, DataSourceError, OptionError
 from natsbroker.spark.logs.apis import StreamApi, StreamState, checkedChannel, checkedName
-from natsbroker.spark.logs.planning import isPattern
+from natsbroker.spark.logs.planning import isPattern, stateNamed
 from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.spark.nats.originheaders import OWN, ownHeaders
 from natsbroker.spark.nats.publishing import AtomicPublisher, Publisher
 from natsbroker.spark.tables.locations import locationOf
 from natsbroker.spark.tables.snapshots import File
@@ -44,16 +45,19 @@ _COLUMNS = {
     "data": ("binary", "string"),
     "headers": ("array<struct<key:string,value:string>>",),
 }
-_ID = "msg_id"
+_ID, _MSG_ID = "msg_id", "Nats-Msg-Id"
 
 #: The names of the local properties in which Spark tells tasks the query and the micro-batch.
 _QUERY, _EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 #: Refusals that are not of one message: JetStream, a leader or its resources are not there now, the
-#: message is being stored by another request.
-_PASSING = (10008, 10009, 10023, 10158)
+#: account or the server is full, the message is being stored by another request.
+_PASSING = (10002, 10008, 10009, 10023, 10028, 10047, 10158)
 _NOBODY = 503
 _STORE_FAILED = 10077
+
+#: The one limit of a stream that leaves room for other messages.
+_OF_SUBJECT = "maximum messages per subject exceeded"
 
 
 @dataclass
@@ -109,7 +113,7 @@ class _Writer:
         with connected(self._options, os.getpid()) as connection:
             if self._channel:
                 return self._writeToChannel(connection, batches)
-            state = StreamApi(connection, self._options["domain"]).state(self._stream)
+            state = stateNamed(StreamApi(connection, self._options["domain"]), self._stream)
             kind: type[Publisher] = AtomicPublisher if self._options["atomic"] else Publisher
             if kind is AtomicPublisher and not state.isAtomic:
                 raise DataSourceError(
@@ -210,12 +214,16 @@ class _RowWriter:
 
     def _take(self, row: dict[str, Any], number: int) -> None:
         subject = row.get("subject", self.subject)
-        data, pairs = _payload(row["data"]), _pairs(row.get("headers"))
+        data, headers = _payload(row["data"]), row.get("headers")
+        pairs = ownHeaders(headers)
         onRefused = partial(self._refused, row, subject) if self.dead is not None else None
         try:
             if subject is None:
                 raise BadMessage(f"stream {self.state.name}: a row has no subject")
-            msgId = row.get(self.idColumn) or self._idOf(number, subject, data, pairs)
+            msgId = row.get(self.idColumn)
+            if self.idColumn and not msgId and (msgId := _ownId(headers)):
+                pairs.remove((f"{OWN}{_MSG_ID}", msgId))
+            msgId = msgId or self._idOf(number, subject, data, pairs)
             self.publisher.publish(subject, data, pairs, msgId, onRefused=onRefused)
         except BadMessage as error:
             if self.dead is None:
@@ -244,7 +252,7 @@ class _RowWriter:
         """
         isOurs = any(matches(x.encode(), subject.encode()) for x in self.state.subjects)
         isPassing = error.code in _PASSING or (error.code == _NOBODY and isOurs)
-        if isPassing or (error.code == _STORE_FAILED and "maximum" not in str(error)):
+        if isPassing or (error.code == _STORE_FAILED and _OF_SUBJECT not in str(error)):
             raise error
         self.dead.add(row, error.code, str(error))
 
@@ -289,5 +297,9 @@ def _payload(data: Any) -> bytes:
     return data.encode("utf-8") if isinstance(data, str) else data or b""
 
 
-def _pairs(headers: Any) -> list[tuple[str, str]]:
-    return [(each["key"] or "", each["value"] or "") for each in headers or () if each is not None]
+def _ownId(headers: Any) -> str:
+    """
+    The id that the message of a row had where it was read.
+    """
+    values = (each["value"] for each in headers or () if each and each["key"] == _MSG_ID)
+    return next(values, None) or ""

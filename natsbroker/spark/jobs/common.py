@@ -11,9 +11,10 @@ import os
 import pickle
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -37,6 +38,9 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+#: Seconds between a signal and the end of a job that has not ended by itself.
+_GRACE = 8.0
 
 #: While a job waits, whether to end is looked up this often, in seconds.
 _SLICE = 0.1
@@ -334,18 +338,50 @@ class Stop:
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
+def stopping(job: JobRun | None = None) -> Iterator[Stop]:
     """
     Have SIGTERM and SIGINT ask this process to end between two pieces of work; in the main thread
     only.
+
+    @param job: one whose unfinished work nobody sees, so that it may end in the middle of it: it
+        does so L{_GRACE} seconds after the signal. Object stores are waited for much longer.
     """
     stop = Stop()
     before = {each: signal.signal(each, stop.take) for each in _SIGNALS}
+    with _watched(job) if job is not None else nullcontext():
+        try:
+            yield stop
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+@contextmanager
+def _watched(job: JobRun) -> Iterator[None]:
+    """
+    End the process in time after a signal. A handler in Python does not run while the main thread
+    is in a library; a thread that reads what the interpreter writes for each signal does.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    hasEnded = threading.Event()
+    before = signal.set_wakeup_fd(writer)
+
+    def watch() -> None:
+        if os.read(reader, 1) and not hasEnded.wait(_GRACE):
+            job.say("ended in the middle of a version, which is left out")
+            os._exit(FAILED)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
-        yield stop
+        yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        hasEnded.set()
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+        watcher.join()
+        os.close(reader)
 
 
 def writeWhole(path: Path, write: Callable[[Path], object]) -> None:

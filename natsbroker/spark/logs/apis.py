@@ -25,6 +25,9 @@ NO_STREAM = 10059
 NO_CHANNEL = 20003
 OTHER_CHANNEL = 20004
 
+#: Keys of a stream's configuration by which old messages are removed.
+_LIMITS = ("max_age", "max_msgs", "max_bytes", "max_msgs_per_subject")
+
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 _RFC3339 = re.compile(
@@ -63,6 +66,8 @@ class StreamState:
     @ivar stop: the sequence that the next message will have.
     @ivar isDirect: whether its messages can be had by direct get.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
+    @ivar trims: whether its configuration has messages removed without anybody's request.
+    @ivar replaces: whether a new message may take the place of an older one of its subject.
     """
 
     name: str
@@ -76,6 +81,15 @@ class StreamState:
     isAtomic: bool = False
     subjects: tuple[str, ...] = ()
     replicas: int = 1
+    trims: bool = True
+    replaces: bool = False
+
+    @property
+    def gaps(self) -> int:
+        """
+        The number of sequences from C{first} to C{stop} that are not stored.
+        """
+        return self.stop - self.first - self.messages
 
     def stores(self, start: int, stop: int) -> bool:
         """
@@ -127,15 +141,18 @@ class StreamApi(LogApi):
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
         if not self._pattern:
             return tuple(wanted)
+        isChosen = re.compile(self._pattern).fullmatch
+        return tuple(sorted(each for each in self.allNames() if isChosen(each)))
+
+    def allNames(self) -> set[str]:
         found: list[str] = []
         while True:
-            answer = self.call("STREAM.NAMES", {"offset": len(found)}, self._pattern)
+            answer = self.call("STREAM.NAMES", {"offset": len(found)}, self._pattern or "names")
             with sensible("streams: the list of their names makes no sense"):
                 page, total = [str(each) for each in answer["streams"] or ()], int(answer["total"])
             found += page
             if not page or len(found) >= total:
-                isChosen = re.compile(self._pattern).fullmatch
-                return tuple(sorted({each for each in found if isChosen(each)}))
+                return set(found)
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         question = {"deleted_details": True} if withDeleted else {}
@@ -155,6 +172,10 @@ class StreamApi(LogApi):
                 bool(config.get("allow_atomic")),
                 tuple(str(each) for each in config.get("subjects") or ()),
                 int(config.get("num_replicas") or 1),
+                any(int(config.get(each) or 0) > 0 for each in _LIMITS)
+                or config.get("retention", "limits") != "limits"
+                or bool(config.get("allow_msg_ttl")),
+                int(config.get("max_msgs_per_subject") or 0) > 0,
             )
 
     def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
@@ -274,6 +295,9 @@ class ChannelApi(ExportApi):
         """
         found = [self._matching(x) if "*" in x or ">" in x else [x] for x in wanted]
         return tuple(dict.fromkeys(itertools.chain(*found)))
+
+    def allNames(self) -> list[str]:
+        return self._matching(">")
 
     def _matching(self, pattern: str) -> list[str]:
         names: list[str] = []

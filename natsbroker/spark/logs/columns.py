@@ -42,6 +42,13 @@ class MessageRows(NamedTuple):
     heads: list[bytes]
     payloads: list[bytes]
 
+    def part(self, start: int, stop: int) -> MessageRows:
+        """
+        @param start: the place of its first row.
+        """
+        columns = (self.subjects, self.times, self.heads, self.payloads)
+        return MessageRows(self.seqs[start:stop], *(each[start:stop] for each in columns))
+
 
 def ddlOf(names: Sequence[str]) -> str:
     return ", ".join(f"{name} {COLUMNS[name]}" for name in names)

@@ -17,10 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
-from natsbroker.spark.logs.apis import NO_CHANNEL, OTHER_CHANNEL, ExportApi, apiFields
+from natsbroker.spark.errors import ApiError, DataSourceError, LogGone
+from natsbroker.spark.logs.apis import (
+    NO_CHANNEL,
+    OTHER_CHANNEL,
+    ExportApi,
+    StreamState,
+    apiFields,
+)
 from natsbroker.spark.logs.columns import NANOSECONDS, columnBatch, pairsOf, repeated, textsOf
-from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, lose
+from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, isDeletion, lose
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
 
 #: C{NATS/1.0} before the headers, and the empty line behind them.
@@ -78,12 +84,17 @@ _MOST_BYTES = 16 << 20
 
 @dataclass
 class ExportReader:
+    """
+    @ivar state: of a stream, when the read began.
+    """
+
     logs: ExportApi
     bounds: SequenceRange
     options: ReadOptions
     columns: Sequence[str]
     onLoss: OnLoss | None
     sleep: Callable[[float], object] = time.sleep
+    state: StreamState | None = None
 
     @property
     def _what(self) -> str:
@@ -168,9 +179,9 @@ class ExportReader:
             apiFields(answer, self._what)
         except ApiError as error:
             if error.code == NO_CHANNEL:
-                raise DataLoss(f"{self._what} is gone: it was there when the read began") from None
+                raise LogGone(f"{self._what} is gone: it was there when the read began") from None
             if error.code == OTHER_CHANNEL:
-                raise DataLoss(str(error)) from None
+                raise LogGone(str(error)) from None
             raise
         raise DataSourceError(f"{self._what}: the answer makes no sense")
 
@@ -185,6 +196,7 @@ class ExportReader:
             stored = [place.start - 1, *frame.sequences.cast("Q").tolist(), place.next]
             for before, after in pairwise(stored):
                 start, stop = before + 1, min(after, place.first)
-                if start < stop:
+                isDeleted = self.state is not None and isDeletion(self.state, start, stop)
+                if start < stop and not isDeleted:
                     text = f"{self._what}: sequences {start} to {stop - 1} are not stored any more"
                     lose(f"{text} (expired or trimmed)", self.onLoss, (start, stop))

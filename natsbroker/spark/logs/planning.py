@@ -6,12 +6,14 @@ their sequences, and in how many tasks.
 from __future__ import annotations
 
 import datetime
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.errors import ApiError, OptionError, TimedOut
 from natsbroker.spark.logs.apis import (
     EPOCH,
     NO_CHANNEL,
@@ -24,7 +26,7 @@ from natsbroker.spark.logs.apis import (
     checkedName,
     nanoseconds,
 )
-from natsbroker.spark.logs.reading import SequenceRange, logLoss, lose
+from natsbroker.spark.logs.reading import SequenceRange, isDeletion, logLoss, lose, planned
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import isSubset, isValidSubject, matches
 
@@ -32,6 +34,13 @@ from natsbroker.subjects.grammar import isSubset, isValidSubject, matches
 _SMALLEST = 10_000
 
 _MILLISECONDS = re.compile(r"-?\d+")
+
+#: The least and, ten times as much, the most milliseconds that are taken for seconds: of 2001 to
+#: 2286, which are in the first four months of 1970 as milliseconds.
+_SECONDS = 10**9
+
+#: A sequence from here on is taken for a time: milliseconds since 2001.
+_TIMES = 10**12
 
 #: What a time begins with, and no sequence and no word does.
 _DATE = re.compile(r"\d{4}-")
@@ -93,6 +102,25 @@ def logsOf(connection: BlockingConnection, options: Mapping[str, Any]) -> Logs:
     return StreamApi(connection, options["domain"], options.get("streamPattern", ""))
 
 
+def stateNamed(logs: Logs, name: str) -> StreamState:
+    """
+    The state of a log that a user has named.
+
+    @raise ApiError: if there is none: with names that are like it, where the user may see names.
+    """
+    try:
+        return logs.state(name)
+    except ApiError as error:
+        if not isMissing(error):
+            raise
+        try:
+            near = difflib.get_close_matches(name, logs.allNames(), 3, 0.6)
+        except (ApiError, TimedOut):
+            near = []
+        hint = f"; there is {' and '.join(near)}" if near else ""
+        raise ApiError(f"there is no {logs.word} {name}{hint}", error.code) from None
+
+
 def isMissing(error: ApiError) -> bool:
     return error.code in (NO_STREAM, NO_CHANNEL)
 
@@ -112,8 +140,13 @@ def rfc3339(text: str, option: str) -> str:
     """
     A time as servers read it, of one in that form or in milliseconds since 1970.
     """
+    isNumber = _MILLISECONDS.fullmatch(text) is not None
+    if isNumber and _SECONDS <= int(text) < _SECONDS * 10:
+        raise OptionError(
+            f"{option}: {text} milliseconds are in 1970; for seconds, write {text}000"
+        )
     try:
-        if _MILLISECONDS.fullmatch(text):
+        if isNumber:
             return (EPOCH + datetime.timedelta(milliseconds=int(text))).isoformat()
         nanoseconds(text)
     except (ValueError, OverflowError):
@@ -138,7 +171,7 @@ def planRanges(logs: Logs, options: Mapping[str, Any]) -> list[SequenceRange]:
             raise OptionError(
                 f"{logs.word} {state.name}: the read would begin at {start} and stop at {stop}"
             )
-        ranges.append(SequenceRange(state.name, state.created, start, stop))
+        ranges.append(planned(state, start, stop))
     return ranges
 
 
@@ -165,10 +198,10 @@ def _begin(
     starts = _perStream("startingOffsets", text, names, words)
     begun = []
     for name in names:
-        state = logs.state(name)
+        state = stateNamed(logs, name)
         checkReadable(logs, state, options)
         start = _place(logs, state, starts[name], options, "starting")
-        if start < state.first:
+        if start < state.first and not isDeletion(state, start, state.first):
             gone = f"sequences {start} to {state.first - 1} are not stored any more"
             onLoss = None if options["failOnDataLoss"] else logLoss
             lose(f"{logs.word} {name}: {gone}", onLoss, (start, state.first))
@@ -247,6 +280,11 @@ def _place(
         return state.stop if found is None else min(found, state.stop)
     if isinstance(wanted, str):
         return state.first if wanted == "earliest" else state.stop
+    if wanted > state.stop and wanted >= _TIMES:
+        raise OptionError(
+            f"{end}Offsets: {logs.word} {state.name} ends before {state.stop}, and {wanted} looks"
+            f" like a time: {end}Timestamp takes milliseconds since 1970"
+        )
     if wanted > state.stop:
         raise OptionError(f"{end}Offsets: {logs.word} {state.name} ends before {state.stop}")
     return wanted
@@ -270,5 +308,5 @@ def split(
         for place in range(count):
             start = bounds.start + (bounds.stop - bounds.start) * place // count
             stop = bounds.start + (bounds.stop - bounds.start) * (place + 1) // count
-            pieces.append(SequenceRange(bounds.stream, bounds.created, start, stop))
+            pieces.append(replace(bounds, start=start, stop=stop))
     return pieces

@@ -3,7 +3,8 @@ Reading a range of sequences whole.
 
 Any replica may answer a direct get, and one that lags ends its answer early without a word. So an
 end is believed only when the leader says that nothing follows, and a gap only when the leader says
-that nothing is stored there.
+that nothing is stored there. Mirrors answer too (C{mirror_direct}), and may keep less: what they
+answer is asked for again, until the stream itself does.
 """
 
 from __future__ import annotations
@@ -12,24 +13,22 @@ import json
 import logging
 import re
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any
 
-from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
+from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, LogGone
 from natsbroker.spark.logs.apis import NO_STREAM, StreamApi, StreamState, sensible
 from natsbroker.spark.logs.columns import MessageRows
 from natsbroker.spark.nats.connection import BlockingConnection
-from natsbroker.subjects.grammar import matches
 from natsbroker.wire.headers import Headers
 
 #: Statuses: of the end of an answer, of no message, and of a request that nobody answers.
 _END, _NOT_FOUND, _NOBODY = 204, 404, 503
 
 _LINES = (
-    rb"\r\nNats-Stream: [^\r\n]*\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
+    rb"\r\nNats-Stream: (?P<stream>[^\r\n]*)\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
     rb"Nats-Sequence: (?P<seq>\d+)\r\nNats-Time-Stamp: (?P<time>[^\r\n]+)\r\n"
     rb"Nats-Num-Pending: \d+\r\nNats-Last-Sequence: \d+\r\n\r\n"
 )
@@ -46,12 +45,15 @@ def fetch(
     count: int,
     size: int,
     pattern: str = "",
-) -> tuple[MessageRows, bool]:
+) -> tuple[MessageRows, bool] | None:
     """
+    @param subject: of direct gets of a stream, whose name is its last token.
     @param size: how many bytes, roughly: the message that goes beyond it is the last.
-    @return: messages, and whether the stream ends behind them.
+    @return: messages, and whether the stream ends behind them; C{None} for messages of a mirror.
     """
     rows = MessageRows([], [], [], [], [])
+    stream = subject.rpartition(".")[2].encode("utf-8")
+    isMirror = False
     fields: dict[str, Any] = {"seq": start, "batch": count, "max_bytes": size}
     if pattern:
         fields["next_by_subj"] = pattern
@@ -62,8 +64,10 @@ def fetch(
         head = body[:headerLength]
         found = _BARE.fullmatch(head) or _METADATA.fullmatch(head)
         if found is None:
-            return rows, _isEnd(head, subject)
-        own, name, digits, time = found.groups()
+            isEnd = _isEnd(head, subject)
+            return None if isMirror else (rows, isEnd)
+        own, origin, name, digits, time = found.groups()
+        isMirror = isMirror or origin != stream
         seq = int(digits)
         if seq <= last:
             raise DataSourceError(f"{subject} gave sequence {seq} after {last}")
@@ -89,8 +93,12 @@ def _isEnd(head: bytes, subject: str) -> bool:
 #: The most gaps in one answer that are asked for one by one; more take one question for all.
 _FEW = 16
 
-#: Between questions to replicas that lag, in seconds.
-_PAUSE = 0.05
+#: Between questions to replicas that lag, and before another question where a mirror answered, in
+#: seconds.
+_PAUSE, _AGAIN = 0.05, 0.005
+
+#: The least that is asked for at a time of one of several filters.
+_LEAST_BYTES = 64 << 10
 
 
 class Loss(str):
@@ -116,12 +124,50 @@ def logLoss(loss: Loss) -> None:
 class SequenceRange:
     """
     @ivar created: which stream of that name; see L{StreamState}.
+    @ivar planned: of a stream of which nothing may vanish unnoticed: its end when the read was
+        planned, and the number of gaps between its messages.
     """
 
     stream: str
     created: str
     start: int
     stop: int
+    planned: tuple[int, int] | None = None
+
+
+def planned(state: StreamState, start: int, stop: int) -> SequenceRange:
+    known = None if state.replaces else (state.stop, state.gaps)
+    return SequenceRange(state.name, state.created, start, stop, known)
+
+
+def isDeletion(state: StreamState, start: int, stop: int) -> bool:
+    """
+    Whether what is missing in front of a stream's first message is no loss: one message, which
+    nothing but a deletion can have removed.
+    """
+    return stop - start == 1 and not state.trims
+
+
+def checkGaps(streams: StreamApi, bounds: SequenceRange, onLoss: OnLoss | None) -> None:
+    """
+    Look whether messages between others have vanished since the read was planned. Servers do not
+    say why: one by itself is taken for deleted, several for purged or expired.
+    """
+    if bounds.planned is None:
+        return
+    end, before = bounds.planned
+    state = checkStream(streams, bounds.stream, bounds.created)
+    if state.gaps - before <= 1:
+        return
+    state = streams.state(bounds.stream, withDeleted=True)
+    gone = sum(each < end for each in state.deleted) - before
+    ours = [each for each in sorted(state.deleted) if bounds.start <= each < bounds.stop]
+    if gone > 1 and ours:
+        text = (
+            f"stream {bounds.stream}: {gone} messages have been removed from among others since the"
+            f" read was planned (expired or purged), sequences {ours[0]} to {ours[-1]} among them"
+        )
+        lose(text, onLoss, *((each, each + 1) for each in ours))
 
 
 @dataclass(frozen=True)
@@ -142,14 +188,50 @@ def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
         state = streams.state(name)
     except ApiError as error:
         if error.code == NO_STREAM:
-            raise DataLoss(f"stream {name} is gone: it was there when the read began") from None
+            raise LogGone(f"stream {name} is gone: it was there when the read began") from None
         raise
     if state.created != created:
-        raise DataLoss(
+        raise LogGone(
             f"stream {name} was deleted and made again ({created}, now {state.created}): its"
             " sequences are others"
         )
     return state
+
+
+def merged(readers: Sequence[Iterator[MessageRows]]) -> Iterator[MessageRows]:
+    """
+    The messages of several readings in the order of the stream, each once. The rows of one come as
+    they are.
+    """
+    if len(readers) == 1:
+        yield from readers[0]
+        return
+    waiting: dict[int, MessageRows] = {}
+    unread = dict(enumerate(readers))
+    while True:
+        for place in [each for each in unread if each not in waiting]:
+            rows = next(unread[place], None)
+            if rows is None:
+                del unread[place]
+            else:
+                waiting[place] = rows
+        if not waiting:
+            return
+        # Nothing before this can come from any reader any more.
+        horizon = min(rows.seqs[-1] for rows in waiting.values())
+        found: dict[int, tuple[Any, ...]] = {}
+        for place, rows in list(waiting.items()):
+            count = bisect_right(rows.seqs, horizon)
+            found.update(
+                zip(rows.seqs[:count], zip(*rows.part(0, count), strict=True), strict=True)
+            )
+            left = rows.part(count, len(rows.seqs))
+            if left.seqs:
+                waiting[place] = left
+            else:
+                del waiting[place]
+        columns = zip(*(found[seq] for seq in sorted(found)), strict=True)
+        yield MessageRows(*map(list, columns))
 
 
 @dataclass
@@ -167,42 +249,48 @@ class RangeReader:
         if bounds.start >= bounds.stop:
             return
         start = bounds.start
-        gone = min(self._check().first, bounds.stop)
+        state = self._check()
+        gone = min(state.first, bounds.stop)
         if gone > start:
-            self._lose(start, gone)
+            self._lose(state, start, gone)
             start = gone
-        before: list[bytes] = []
-        for pattern in self.options.patterns or ("",):
-            for rows in self._readFiltered(start, pattern):
-                if before:
-                    isNew = [not any(matches(x, y) for x in before) for y in rows.subjects]
-                    columns: tuple[list[Any], ...] = rows
-                    for column in columns:
-                        column[:] = compress(column, isNew)
-                if rows.seqs:
-                    yield rows
-            before.append(pattern.encode("utf-8"))
+        patterns = self.options.patterns or ("",)
+        # What waits to be merged is all in memory.
+        size = max(self.options.fetchBytes // len(patterns), _LEAST_BYTES)
+        yield from merged([self._readFiltered(start, each, size) for each in patterns])
         self._check()
+        if not self.options.patterns:
+            checkGaps(self.streams, bounds, self.onLoss)
 
-    def _readFiltered(self, cursor: int, pattern: str) -> Iterator[MessageRows]:
+    def _readFiltered(self, cursor: int, pattern: str, size: int) -> Iterator[MessageRows]:
         bounds, options = self.bounds, self.options
         deadline = time.monotonic() + options.patience
         while cursor < bounds.stop:
             count = min(bounds.stop - cursor, options.batchRows)
             subject = f"{self.streams.prefix}DIRECT.GET.{bounds.stream}"
-            place = subject, cursor, count, options.fetchBytes, pattern
+            place = subject, cursor, count, size, pattern
             try:
-                rows, isEnd = fetch(self.streams.connection, *place)
+                fetched = fetch(self.streams.connection, *place)
             except ApiError as error:
                 if error.code == _NOBODY:
                     self._check()  # A stream that was deleted does not answer.
                 raise
+            if fetched is None:
+                if time.monotonic() > deadline:
+                    raise DataSourceError(
+                        f"stream {bounds.stream}: only a mirror of it gave sequence {cursor} within"
+                        f" {options.patience:g}s: set allow_direct of the stream, or remove"
+                        " mirror_direct of the mirror"
+                    )
+                self.sleep(_AGAIN)
+                continue
+            rows, isEnd = fetched
             reached = rows.seqs[-1] + 1 if rows.seqs else cursor
             good = reached if pattern else self._verified(cursor, rows)
             # What a filter passes over cannot be told from what is not stored any more. So nothing
             # may have gone from where the answer began.
-            if pattern and (first := self._check().first) > cursor:
-                self._lose(cursor, min(first, bounds.stop))
+            if pattern and (state := self._check()).first > cursor:
+                self._lose(state, cursor, min(state.first, bounds.stop))
             if good == reached and isEnd:
                 good = self._end(reached, pattern)
             isLagging = good < (bounds.stop if isEnd else reached)
@@ -272,13 +360,15 @@ class RangeReader:
         """
         if not gaps:
             return
-        first = self._check().first
+        state = self._check()
         for start, end in gaps:
             stop = min(end, self.bounds.stop)
-            if first >= stop:
-                self._lose(start, stop)
+            if state.first >= stop:
+                self._lose(state, start, stop)
 
-    def _lose(self, start: int, stop: int) -> None:
+    def _lose(self, state: StreamState, start: int, stop: int) -> None:
+        if isDeletion(state, start, stop):
+            return
         text = (
             f"stream {self.bounds.stream}: sequences {start} to {stop - 1} are not stored any more"
             " (expired, trimmed or purged)"

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from natsbroker.config.addresses import RemoteURL
-from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
+from natsbroker.spark.errors import ApiError, ConnectionFailed, CredentialsRefused, TimedOut
 from natsbroker.spark.nats.addresses import ServerAccess, connectFields
 from natsbroker.wire import ops
 from natsbroker.wire.headers import Headers
@@ -36,13 +36,15 @@ def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
     @param first: which server to begin with, so that many workers do not all ask the same.
     """
     first %= len(peer.addresses)
-    failures = []
+    failures: list[Exception] = []
     for address in peer.addresses[first:] + peer.addresses[:first]:
         try:
             return BlockingConnection(peer, address)
         except (ConnectionFailed, TimedOut) as error:
-            failures.append(str(error))
-    raise ConnectionFailed("; ".join(failures))
+            failures.append(error)
+    isRefused = all(isinstance(each, CredentialsRefused) for each in failures)
+    kind = CredentialsRefused if isRefused else ConnectionFailed
+    raise kind("; ".join(map(str, failures)))
 
 
 class BlockingConnection:
@@ -111,7 +113,9 @@ class BlockingConnection:
         while not isIn:
             isIn = self.receive(deadline)[0] == ops.PONG
             if self._lastWord:
-                raise ConnectionFailed(f"{self._address}: {self._lastWord}")
+                isRefused = self._lastWord.lower().startswith("authorization")
+                kind = CredentialsRefused if isRefused else ConnectionFailed
+                raise kind(f"{self._address}: {self._lastWord}")
 
     def _startTLS(self, deadline: float) -> None:
         context = self._peer.context()

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from natsbroker.spark.datasource.offsets import advance, offsetOf, rangesBetween, readOffset
-from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.datasource.offsets import (
+    advance,
+    offsetOf,
+    present,
+    rangesBetween,
+    readOffset,
+)
+from natsbroker.spark.errors import DataLoss, LogGone, OptionError
 from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.reading import SequenceRange
 
@@ -83,20 +89,52 @@ class TestAdvance:
         some.integers(1, 2000),
     )
     def test_rows(self, lags: list[int], limit: int) -> None:
-        """A limit of rows is used up, shared by need, and nothing is read that is not there."""
+        """
+        A limit of rows is used up, shared by need, and nothing is read that is not there. Each
+        stream with something new is read, also where the limit is too small for that.
+        """
         places = {str(n): ("then", 7) for n in range(len(lags))}
         states = {str(n): stateOf(str(n), 7 + lag) for n, lag in enumerate(lags)}
         after = advance(places, states, limit, 0)
         steps = [after[str(n)][1] - 7 for n in range(len(lags))]
-        assert sum(steps) == min(limit, sum(lags))
+        assert sum(steps) == min(max(limit, sum(map(bool, lags))), sum(lags))
+        assert all(bool(step) == bool(lag) for step, lag in zip(steps, lags, strict=True))
         assert all(0 <= step <= lag for step, lag in zip(steps, lags, strict=True))
 
-    def test_other(self) -> None:
-        """Another stream of the name, or one that has gone back, is a loss."""
-        with pytest.raises(DataLoss, match=r"made again \(before, now then\)"):
-            advance({"A": ("before", 1)}, {"A": stateOf("A", 9)}, 0, 0)
+    def test_quiet(self) -> None:
+        """Three messages of a quiet stream are read within three micro-batches of a busy one."""
+        places: Any = {"busy": ("then", 1), "quiet": ("then", 1)}
+        states = {"busy": stateOf("busy", 10**9), "quiet": stateOf("quiet", 4)}
+        for _ in range(3):
+            places = advance(places, states, 100, 0)
+        assert places == {"busy": ("then", 298), "quiet": ("then", 4)}
+
+    def test_back(self) -> None:
+        """A stream that has gone back is a loss."""
         with pytest.raises(DataLoss, match="ends before 9, and the query has read up to 9"):
             advance({"A": ("then", 10)}, {"A": stateOf("A", 9)}, 0, 0)
+
+
+class TestPresent:
+    """Streams that were deleted."""
+
+    def test_goneIsLoss(self) -> None:
+        """A stream that is gone, or another one of its name, is a loss."""
+        with pytest.raises(LogGone, match=r"made again \(before, now then\)"):
+            present({"A": ("before", 1)}, {"A": stateOf("A", 9)}, None)
+        with pytest.raises(LogGone, match="stream A is gone: the query has read up to 4"):
+            present({"A": ("then", 5)}, {}, None)
+
+    def test_leaves(self) -> None:
+        """Or it leaves the query, which says so; its successor begins with its oldest message."""
+        losses: list[str] = []
+        start = {"A": ("before", 7), "B": ("then", 2), "C": ("then", 4)}
+        states = {"A": stateOf("A", 9), "C": stateOf("C", 6)}
+        places = present(start, states, losses.append)
+        assert (places, len(losses)) == ({"C": ("then", 4)}, 2)
+        end = advance(places, states, 0, 0)
+        assert end == {"A": ("then", 1), "C": ("then", 6)}
+        assert rangesBetween(start, end, mayLeave=True) == [SequenceRange("C", "then", 4, 6)]
 
 
 def test_rangesBetween() -> None:

@@ -4,6 +4,7 @@ Conditions that limit what is asked for.
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -18,13 +19,14 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
     StringContains,
+    StringStartsWith,
 )
 
 from natsbroker.spark.datasource import tasks
 from natsbroker.spark.datasource.source import PushedFilters, PushingReader
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.reading import SequenceRange, planned
 from natsbroker.spark.settings import readOptions
-from tests.spark.support import BrokerStation
+from tests.spark.support import BrokerStation, Station
 
 SPANS = [SequenceRange("A", "then", 1, 101), SequenceRange("B", "then", 50, 60)]
 
@@ -73,6 +75,15 @@ def test_ranges(conditions: list[Any], expected: list[tuple[str, int, int]]) -> 
         ([EqualTo(("subject",), "a.*")], ("a.>",), ("a.>",)),
         ([EqualTo(("subject",), "no subject")], ("a.>",), ("a.>",)),
         ([StringContains(("subject",), "b")], (), ()),
+        ([EqualTo(("subject",), "u.\\xff")], (), ()),
+        ([StringStartsWith(("subject",), "a.b.")], (), ("a.b.>",)),
+        ([StringStartsWith(("subject",), "a.bc")], (), ("a.>",)),
+        ([StringStartsWith(("subject",), "abc")], ("x.>",), ("x.>",)),
+        ([StringStartsWith(("subject",), "a.b\\x")], (), ("a.>",)),
+        ([StringStartsWith(("subject",), "a.b.")], ("a.>", "c"), ("a.b.>",)),
+        ([StringStartsWith(("subject",), "a.b.")], ("a.*.c", "*.x.c"), ("a.*.c",)),
+        ([StringStartsWith(("subject",), "a.b.")], ("c.>",), None),
+        ([StringStartsWith(("subject",), "a.*.")], (), ()),
     ],
 )
 def test_patterns(
@@ -102,3 +113,65 @@ def test_frames(broker: BrokerStation, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(row["seq"], row["subject"]) for piece in pieces for row in piece]
     assert rows == [(n + 1, f"{name}.x.{n % 4}") for n in range(20, 60) if n % 2]
     assert len(pieces) == 4
+
+
+def test_times(station: Station) -> None:
+    """Conditions on C{time} become sequences, and leave no row out that they select."""
+    stream = station.stream()
+    stream.fill([b"x"] * 20)
+    reader = PushingReader(
+        ("seq", "time"),
+        {**readOptions({"servers": station.url, "stream": stream.name}), "parallelism": 1},
+    )
+    rows = [x for y in map(reader.read, reader.partitions()) for z in y for x in z.to_pylist()]
+    moment = rows[9]["time"]
+    tests: dict[Any, Any] = {
+        GreaterThan: datetime.__gt__,
+        GreaterThanOrEqual: datetime.__ge__,
+        LessThan: datetime.__lt__,
+        LessThanOrEqual: datetime.__le__,
+        EqualTo: datetime.__eq__,
+    }
+    for condition, isSelected in tests.items():
+        limits = PushedFilters()
+        limits.take(condition(("time",), moment))
+        state = station.streams.state(stream.name)
+        [bounds] = limits.timed(station.streams, [planned(state, 1, 21)])
+        wanted = {row["seq"] for row in rows if isSelected(row["time"], moment)}
+        assert wanted <= set(range(bounds.start, bounds.stop))
+        assert bounds.stop - bounds.start <= len(wanted) + 2
+
+
+def test_timesAway(station: Station) -> None:
+    """Conditions that no message meets leave nothing to read; times without a zone are left."""
+    stream = station.stream()
+    stream.fill([b"x"] * 3)
+    state = station.streams.state(stream.name)
+    late = datetime(2100, 1, 1, tzinfo=timezone.utc)
+    for conditions, expected in (
+        ([GreaterThan(("time",), late)], (4, 4)),
+        ([LessThan(("time",), late)], (1, 4)),
+        ([LessThan(("time",), late.replace(year=2000))], (1, 1)),
+        ([GreaterThan(("time",), late.replace(tzinfo=None))], (1, 4)),
+    ):
+        limits = PushedFilters()
+        for each in conditions:
+            limits.take(each)
+        [bounds] = limits.timed(station.streams, [planned(state, 1, 4)])
+        assert (bounds.start, bounds.stop) == expected
+
+
+@pytest.mark.parametrize("server", ["station", "broker"])
+def test_notUtf8(server: str, request: pytest.FixtureRequest) -> None:
+    """A subject that is not UTF-8 is found by the text that its column shows."""
+    found: Station | BrokerStation = request.getfixturevalue(server)
+    stream = found.stream()
+    subject = stream.name.encode() + b".\xff"
+    reply, pieces = found.connection.composed(subject, b"x", b"")
+    found.connection.send(*pieces)
+    found.connection.answer(reply)
+    options = readOptions({"servers": found.url, "stream": stream.name})
+    reader = PushingReader(("subject",), {**options, "parallelism": 1})
+    list(reader.pushFilters([EqualTo(("subject",), f"{stream.name}.\\xff")]))
+    rows = [x for y in map(reader.read, reader.partitions()) for z in y for x in z.to_pylist()]
+    assert rows == [{"subject": f"{stream.name}.\\xff"}]

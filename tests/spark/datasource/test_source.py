@@ -177,7 +177,7 @@ class TestErrors:
             ({"strem": "X"}, "there is no option 'strem'; did you mean 'stream'"),
             ({"rate": "5"}, "'rate' is not supported yet"),
             ({"servers": "127.0.0.1:1"}, "127.0.0.1:1: Connection refused"),
-            ({"stream": "NOWHERE"}, "stream NOWHERE: stream not found"),
+            ({"stream": "NOWHERE"}, "there is no stream NOWHERE"),
             ({"user": "a", "token": "b"}, "user and token exclude each other"),
         ],
     )

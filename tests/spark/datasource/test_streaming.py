@@ -19,7 +19,13 @@ from natsbroker.spark.datasource.streaming import (
     StreamReader,
 )
 from natsbroker.spark.datasource.tasks import connected
-from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError
+from natsbroker.spark.errors import (
+    ApiError,
+    ConnectionFailed,
+    DataLoss,
+    LogGone,
+    OptionError,
+)
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.settings import readOptions
 from tests.interop.servers import REAL, Server
@@ -230,6 +236,60 @@ class TestLoss:
             reader.stop()
 
 
+@limited
+class TestPatterns:
+    """Streams that a pattern matches."""
+
+    def reader(self, station: Station, name: str, **options: str) -> StreamReader:
+        given = {**_least(station, startingOffsets="earliest", **options), "streamPattern": name}
+        del given["stream"]
+        return StreamReader(("seq",), readOptions(given, "readStream"))
+
+    def test_madeMeanwhile(self, station: Station) -> None:
+        """A stream that is made after the end of a query was set is read, or left for the next."""
+        one = station.stream()
+        one.fill([b"x"] * 3)
+        two = Stream(station.connection, f"{one.name}-2")
+        reader = self.reader(station, f"{one.name}(-2)?")
+        reader.prepareForTriggerAvailableNow()
+        two.make()
+        two.fill([b"x"] * 2)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert seqsOf(reader, start, end) == [1, 2, 3, 1, 2]
+        reader.stop()
+
+    def test_deleted(self, station: Station, caplog: pytest.LogCaptureFixture) -> None:
+        """A stream that is deleted leaves the query, or ends it, as C{failOnDataLoss} says."""
+        one = station.stream()
+        two = Stream(station.connection, f"{one.name}-2")
+        two.make()
+        for each in (one, two):
+            each.fill([b"x"] * 3)
+        reader = self.reader(station, f"{one.name}(-2)?")
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        two.api("DELETE")
+        one.fill([b"x"] * 2)
+        with pytest.raises(LogGone, match=f"stream {two.name} is gone"):
+            reader.latestOffset(end, ReadAllAvailable())
+        with pytest.raises(LogGone, match=f"stream {two.name} is gone"):
+            seqsOf(reader, start, end)
+        reader.stop()
+        lenient = self.reader(station, f"{one.name}(-2)?", failOnDataLoss="false")
+        # The micro-batch that was planned before is done again.
+        assert seqsOf(lenient, start, end) == [1, 2, 3]
+        last = lenient.latestOffset(end, ReadAllAvailable())
+        assert (seqsOf(lenient, end, last), positions(last)) == ([4, 5], [6])
+        assert f"stream {two.name} is gone: the query has read up to 3" in caplog.messages
+        two.make()
+        two.fill([b"y"] * 2)
+        came = lenient.latestOffset(last, ReadAllAvailable())
+        then = lenient.latestOffset(came, ReadAllAvailable())
+        assert seqsOf(lenient, came, then) == [1, 2]
+        lenient.stop()
+
+
 class TestServers:
     """Servers that go away."""
 
@@ -246,7 +306,7 @@ class TestServers:
         again = threading.Timer(1, server.start)
         again.start()
         try:
-            with pytest.raises(ApiError, match="stream not found"):
+            with pytest.raises(ApiError, match="there is no stream S"):
                 patient.initialOffset()
         finally:
             again.join()
@@ -464,5 +524,25 @@ class TestSpark:
         frame = reading.options(stream="NOWHERE").load()
         checkpoint = str(tmp_path / "checkpoint")
         query = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
-        with pytest.raises(PySparkException, match="stream NOWHERE: stream not found"):
+        with pytest.raises(PySparkException, match="there is no stream NOWHERE"):
             query.processAllAvailable()
+
+    @pytest.mark.parametrize(
+        ("trigger", "why"),
+        [({"continuous": "1 second"}, "ontinuous"), ({"realTime": "5 seconds"}, "eal-time")],
+    )
+    def test_modes(
+        self, trigger: dict[str, str], why: str, spark: Any, station: Station, tmp_path: Path
+    ) -> None:
+        """Spark refuses its modes that a source in Python cannot have, and says which."""
+        stream = station.stream()
+        reading = spark.readStream.format("natsbroker").options(servers=station.url)
+        writing = reading.options(stream=stream.name).load().writeStream.format("console")
+        if "realTime" in trigger:
+            writing = writing.outputMode("update")
+        with pytest.raises(PySparkException, match=why):
+            query = writing.option("checkpointLocation", str(tmp_path)).trigger(**trigger).start()
+            try:
+                query.processAllAvailable()
+            finally:
+                query.stop()

@@ -4,6 +4,8 @@ Writing, to nats-server 2.15 and a broker of ours, and in Spark.
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import signal
@@ -18,15 +20,25 @@ import pyarrow.compute as pc
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from natsbroker.spark.datasource.streaming import PASSES_START
 from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
-from natsbroker.spark.errors import DataSourceError, OptionError
+from natsbroker.spark.errors import ApiError, DataSourceError, OptionError
 from natsbroker.spark.metrics import queryMetrics
 from natsbroker.spark.settings import readOptions
+from natsbroker.wire.headers import Headers
 from tests.spark.support import BrokerStation, Station, Stream
 
+PAIR = [StructField("key", StringType()), StructField("value", StringType())]
+HEADERS = ArrayType(StructType(PAIR))
 TYPES = {"STRING": StringType(), "BINARY": BinaryType(), "BIGINT": LongType()}
 
 
@@ -140,6 +152,80 @@ class TestColumns:
         ):
             with pytest.raises(OptionError, match=why):
                 writerTo(schema, server, stream.name, msgId=name, **options)
+
+    @pytest.mark.parametrize("msgId", ["auto", "none", "k"])
+    def test_ownIds(self, msgId: str, server: Station | BrokerStation) -> None:
+        """The id that a row's message had is its id, unless a column or C{none} says otherwise."""
+        stream = server.stream()
+        pairs = [[{"key": "Nats-Msg-Id", "value": "order-17"}, {"key": "K", "value": "v"}]]
+        rows = {"data": ["a"], "headers": pairs, "k": ["1"]}
+        names = ["data", "headers", *(["k"] if msgId == "k" else [])]
+        batch = pa.RecordBatch.from_pydict({name: rows[name] for name in names})
+        fields = [StructField(name, StringType()) for name in names if name != "headers"]
+        schema = StructType([*fields, StructField("headers", HEADERS)])
+        given = {"servers": server.url, "stream": stream.name, "subject": f"{stream.name}.x"}
+        written = [
+            BatchWriter(schema, readOptions({**given, "msgId": msgId}, "write")).write(
+                iter([batch])
+            )
+            for _ in range(2)
+        ]
+        assert written[1].duplicates == (msgId != "none")
+        found = server.connection.request(f"$JS.API.STREAM.MSG.GET.{stream.name}", b'{"seq": 1}')
+        block = Headers.fromBlock(base64.b64decode(json.loads(found)["message"]["hdrs"]))
+        ids = {"auto": "order-17", "none": None, "k": "1"}
+        assert block.getAll("Nats-Msg-Id") == [x for x in [ids[msgId]] if x]
+        kept = None if msgId == "auto" else "order-17"
+        assert block.get("Nb-Origin-Nats-Msg-Id") == kept
+        assert block.get("K") == "v"
+
+    @pytest.mark.parametrize("atomic", ["false", "true"])
+    def test_commands(self, atomic: str, server: Station | BrokerStation) -> None:
+        """Headers of rows that are commands to servers are none where the rows are stored."""
+        stream = server.stream(allow_atomic=True, allow_rollup_hdrs=True, allow_msg_ttl=True)
+        stream.fill([b"precious"] * 3)
+        commands = {
+            "Nats-Rollup": "all",
+            "Nats-TTL": "1s",
+            "Nats-Batch-Id": "b",
+            "Nats-Batch-Sequence": "1",
+            "Nats-Expected-Stream": "other",
+            "Nats-Expected-Last-Sequence": "99",
+        }
+        pairs = [[{"key": key, "value": value} for key, value in commands.items()]]
+        batch = pa.RecordBatch.from_pydict({"data": ["a"], "headers": pairs})
+        schema = StructType([StructField("data", StringType()), StructField("headers", HEADERS)])
+        given = {"servers": server.url, "stream": stream.name, "subject": f"{stream.name}.x"}
+        options = readOptions({**given, "atomic": atomic}, "write")
+        assert BatchWriter(schema, options).write(iter([batch])).stored == 1
+        assert stored(stream) == 4
+
+    def test_full(self, server: Station | BrokerStation, tmp_path: Path) -> None:
+        """A stream that is full is no matter of a row, and fails the task."""
+        for config, isRow in (
+            ({"max_msgs": 2}, False),
+            ({"max_bytes": 300}, False),
+            ({"max_msgs_per_subject": 2, "discard_new_per_subject": True}, True),
+        ):
+            stream = server.stream(discard="new", **config)
+            options = {"subject": f"{stream.name}.x", "deadLetters": str(tmp_path / stream.name)}
+            writer = writerTo("data STRING", server, stream.name, **options)
+            batch = pa.RecordBatch.from_pydict({"data": ["x" * 50] * 5})
+            if isRow:
+                assert len(writer.write(iter([batch])).dead) == 1
+                continue
+            with pytest.raises(ApiError, match="maximum"):
+                writer.write(iter([batch]))
+
+    def test_misspelt(self, server: Station | BrokerStation) -> None:
+        """A stream that there is not is named with those that are spelt like it."""
+        stream = Stream(server.connection, "DELIVERIES")
+        stream.make()
+        batch = pa.RecordBatch.from_pydict({"data": ["a"]})
+        writer = writerTo("data STRING", server, "DELIVERYS", subject="DELIVERIES.x")
+        with pytest.raises(ApiError, match="there is no stream DELIVERYS; there is DELIVERIES"):
+            writer.write(iter([batch]))
+        stream.api("DELETE")
 
     @pytest.mark.parametrize("atomic", ["false", "true"])
     def test_deadLetters(
@@ -294,7 +380,7 @@ class TestSpark:
         """What is wrong is said."""
         frame = spark.range(1).selectExpr("string(id) AS data")
         for options, mode, why in (
-            ({"stream": "NOWHERE"}, "append", "stream NOWHERE: stream not found"),
+            ({"stream": "NOWHERE"}, "append", "there is no stream NOWHERE"),
             ({}, "overwrite", "a stream cannot be overwritten"),
             ({"batchRows": "5"}, "append", "'batchRows' is for read and readStream, not for write"),
         ):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.spark.jobs.copies import Pacer
+from natsbroker.spark.jobs.pacing import Pacer
 
 
 class Clock:

@@ -4,13 +4,14 @@ Being asked to end.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import threading
 
 import pytest
 
-from natsbroker.spark.jobs.common import stopping
+from natsbroker.spark.jobs.common import JobRun, stopping
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -41,3 +42,14 @@ def test_restored() -> None:
     with pytest.raises(ZeroDivisionError), stopping():
         raise ZeroDivisionError
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_inTime() -> None:
+    """A job that ends in time after a signal ends by itself, and leaves nothing behind."""
+    job = JobRun("archive", (), io.StringIO(), io.StringIO())
+    threads = threading.active_count()
+    with stopping(job) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(60)
+    assert threading.active_count() == threads
+    assert signal.set_wakeup_fd(-1) == -1

@@ -25,7 +25,9 @@ def got(station: Station, stream: Stream, *request: Any) -> Got:
     """
     @return: what the server answers.
     """
-    return Got(*fetch(station.connection, f"$JS.API.DIRECT.GET.{stream.name}", *request))
+    answer = fetch(station.connection, f"$JS.API.DIRECT.GET.{stream.name}", *request)
+    assert answer is not None
+    return Got(*answer)
 
 
 class TestServer:
@@ -128,7 +130,7 @@ def test_outOfOrder(seqs: tuple[int, ...]) -> None:
     """A sequence that was passed already is an error, not a second row."""
     script = Script(*map(message, seqs))
     with pytest.raises(DataSourceError, match=f"gave sequence {seqs[-1]} after"):
-        fetch(script, "s", 2, 10, 1024)  # type: ignore[arg-type]
+        fetch(script, "S", 2, 10, 1024)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -137,4 +139,11 @@ def test_outOfOrder(seqs: tuple[int, ...]) -> None:
 def test_strangeAnswer(said: bytes) -> None:
     """An answer that is neither a message nor an end is an error."""
     with pytest.raises(ApiError):
-        fetch(Script(message(2), said), "s", 2, 10, 1024)  # type: ignore[arg-type]
+        fetch(Script(message(2), said), "S", 2, 10, 1024)  # type: ignore[arg-type]
+
+
+def test_mirror() -> None:
+    """An answer with messages of a mirror is none."""
+    said = b"NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n\r\n"
+    script = Script(message(2), message(3).replace(b": S", b": M"), said)
+    assert fetch(script, "$JS.API.DIRECT.GET.S", 2, 10, 1024) is None  # type: ignore[arg-type]

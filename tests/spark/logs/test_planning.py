@@ -189,6 +189,7 @@ class TestTimes:
             ("2026-11-20T08:00:00+99:00", "startingTimestamp: not a time"),
             ("2026-11-20T08:00:00.1234567890Z", "startingTimestamp: not a time"),
             ("2026-11-20T08:00:00", "has no offset from UTC: write"),
+            ("1763625600", "milliseconds are in 1970; for seconds, write 1763625600000"),
         ],
     )
     def test_wrongSpellings(self, text: str, why: str) -> None:
@@ -203,8 +204,16 @@ class TestStreams:
     def test_missing(self, station: Station) -> None:
         """A stream that is not there is named."""
         values = readOptions({"servers": "h", "stream": "NOWHERE"})
-        with pytest.raises(ApiError, match="stream NOWHERE: stream not found"):
+        with pytest.raises(ApiError, match="there is no stream NOWHERE"):
             planRanges(station.streams, values)
+
+    def test_millisecondsAsSequence(self, station: Station) -> None:
+        """A time in place of a sequence is recognised."""
+        stream = station.stream()
+        with pytest.raises(OptionError, match="startingTimestamp takes milliseconds since 1970"):
+            planned(station, stream, startingOffsets="1763625600000")
+        with pytest.raises(OptionError, match=r"ends before 1$"):
+            planned(station, stream, startingOffsets="17")
 
     def test_notDirect(self, station: Station) -> None:
         """One that does not answer direct gets is, with the remedy."""

@@ -114,9 +114,83 @@ class TestStored:
         assert readSeqs(station, replace(bounds, stop=4), replace(both, batchRows=1)) == [1, 3]
         assert readSeqs(station, bounds, ReadOptions((f"{name}.z",))) == []
 
+    def test_order(self, station: Station) -> None:
+        """Rows of several filters are in the order of the stream."""
+        stream = station.stream()
+        for number in range(100):
+            stream.add(f"{'abc'[number % 3]}.{number}", b"x" * 300)
+        bounds = rangeOf(station, stream)
+        patterns = tuple(f"{stream.name}.{each}.>" for each in "cab")
+        for options in (ReadOptions(patterns), ReadOptions(patterns, batchRows=4)):
+            assert readSeqs(station, bounds, options) == list(range(1, 101))
+
+    @pytest.mark.parametrize("pattern", [(), ("even",), ("even", "odd")])
+    def test_mirrors(self, pattern: tuple[str, ...], station: Station) -> None:
+        """What a mirror answers that keeps less is not taken for all that is stored."""
+        stream = station.stream()
+        mirror = Stream(station.connection, f"{stream.name}M")
+        mirror.make(subjects=[], mirror={"name": stream.name}, max_msgs=20, mirror_direct=True)
+        for number in range(200):
+            stream.add("odd" if number % 2 else "even", b"")
+        while station.streams.state(mirror.name).messages < 20:
+            pass
+        bounds = rangeOf(station, stream)
+        options = ReadOptions(tuple(f"{stream.name}.{each}" for each in pattern), batchRows=10)
+        step = 2 if len(pattern) == 1 else 1
+        assert readSeqs(station, bounds, options) == list(range(1, 201, step))
+        mirror.api("DELETE")
+
+    def test_onlyMirror(self, station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where only a mirror answers, the error says so."""
+        stream = station.stream()
+        stream.fill([b"x"])
+        monkeypatch.setattr(reading, "fetch", lambda *_: None)
+        with pytest.raises(DataSourceError, match="only a mirror of it gave sequence 1"):
+            readSeqs(station, rangeOf(station, stream), ReadOptions(patience=0.01))
+
 
 class TestLoss:
     """Messages that are not there any more."""
+
+    @pytest.mark.parametrize("pattern", [(), (">",)])
+    def test_deletedFirst(self, pattern: tuple[str, ...], station: Station) -> None:
+        """One message that was deleted at the beginning is none, unless a limit may have it."""
+        for config, isLost in (({}, False), ({"max_msgs": 100}, True)):
+            stream = station.stream(**config)
+            stream.fill([b"x"] * 5)
+            bounds = rangeOf(station, stream)
+            stream.delete(1)
+            losses: list[str] = []
+            found = readSeqs(station, bounds, ReadOptions(pattern), losses.append)
+            assert (found, bool(losses)) == ([2, 3, 4, 5], isLost)
+
+    def test_purgedBetween(self, station: Station) -> None:
+        """Messages that were purged from among others after the plan are a loss."""
+        stream = station.stream()
+        for number in range(20):
+            stream.add(str(number % 2), b"")
+        stream.delete(4, 5, 6)
+        state = station.streams.state(stream.name)
+        bounds = reading.planned(state, 1, state.stop)
+        stream.delete(9)
+        assert len(readSeqs(station, bounds)) == 16
+        stream.api("PURGE", {"filter": f"{stream.name}.1"})
+        with pytest.raises(DataLoss, match="9 messages have been removed from among others"):
+            readSeqs(station, bounds)
+        losses: list[str] = []
+        assert len(readSeqs(station, bounds, onLoss=losses.append)) == 8
+        assert len(losses) == 1
+
+    def test_replaced(self, station: Station) -> None:
+        """Messages that newer ones of their subjects replaced are none."""
+        stream = station.stream(max_msgs_per_subject=1)
+        stream.add("first", b"")
+        for number in range(10):
+            stream.add(str(number), b"")
+        state = station.streams.state(stream.name)
+        for number in range(10):
+            stream.add(str(number), b"")
+        assert readSeqs(station, reading.planned(state, 1, state.stop)) == [1]
 
     def test_trimmedBefore(self, station: Station) -> None:
         """A range whose beginning was trimmed after it was planned is a loss, or is said."""

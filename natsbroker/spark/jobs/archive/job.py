@@ -5,15 +5,19 @@ The job C{archive}: one log into a table, once or again and again.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Mapping
+from itertools import compress
+from operator import not_
 from typing import Any
 
-from natsbroker.spark.errors import ApiError, ConnectionFailed, TimedOut
+from natsbroker.spark.errors import ApiError, ConnectionFailed, CredentialsRefused, TimedOut
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogFollower
 from natsbroker.spark.jobs.archive.tidying import Housekeeper, addRetention, checkRetention
 from natsbroker.spark.jobs.common import (
     FOUND,
     JobRun,
+    Stop,
     command,
     runnerOf,
     sessionFor,
@@ -27,6 +31,9 @@ from natsbroker.spark.tables.table import FORMATS, tableAt
 #: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
 #: store that are not there now.
 _PASSING = (503, 10008, 20006)
+
+#: Between two tries to reach a server, in seconds.
+_PAUSE = 1.0
 
 #: How long a hold lasts: in rounds of C{--every}, and the least seconds.
 _ROUNDS = 10
@@ -63,20 +70,20 @@ def archive(
 def main(job: JobRun) -> int:
     given = _read(job)
     options = sourceOptions(given)
-    # Two of the same: archiver and housekeeper work at the same time.
-    table, tidied = (tableAt(given.to, given.format, given.catalog) for _ in range(2))
     plan = FilePlan(given.rows_per_file, given.files_per_version, given.partition_by)
     after = given.compact_after if given.every else 0
     hold = 0
     if given.hold or given.hold_for:
         hold = max(int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)), 1)
-    with sessionFor(given.master) as spark:
+    with stopping(job) as stop, sessionFor(given.master) as spark:
+        # Two of the same: archiver and housekeeper work at the same time.
+        table, tidied = (tableAt(given.to, given.format, given.catalog) for _ in range(2))
         run = runnerOf(spark)
         archiver = Archiver(options, table, run, plan)
         keep, checkpoints = given.keep, given.needed_by
         housekeeper = Housekeeper(tidied, options, run, job.say, after, keep, checkpoints)
         try:
-            follow(job, given, archiver, lambda: housekeeper.look(archiver.once(hold)))
+            follow(job, given, archiver, lambda: housekeeper.look(archiver.once(hold)), stop)
         finally:
             housekeeper.finish()
             job.summary.update(archiver.summary())
@@ -86,15 +93,20 @@ def main(job: JobRun) -> int:
 
 
 def follow(
-    job: JobRun, given: argparse.Namespace, follower: LogFollower, once: Callable[[], object]
+    job: JobRun,
+    given: argparse.Namespace,
+    follower: LogFollower,
+    once: Callable[[], object],
+    stop: Stop,
 ) -> None:
     """
     Do one round, or with C{--every} one after another until a signal comes. An error that may pass
-    does not end it once it has begun.
+    does not end it with C{--every} once it has begun, and else when C{reconnectTimeout} is over.
     """
     name = given.stream or given.channel or getattr(given, "archive", "")
     lost = 0
-    with jobMetrics(given.metrics, job.name, name, job.stderr) as tell, stopping() as stop:
+    deadline = time.monotonic() + given.patience
+    with jobMetrics(given.metrics, job.name, name, job.stderr) as tell:
 
         def onProgress(done: int, end: int) -> None:
             job.progress(done, end)
@@ -105,12 +117,20 @@ def follow(
             try:
                 once()
             except (ConnectionFailed, TimedOut, ApiError) as error:
-                isPassing = not isinstance(error, ApiError) or error.code in _PASSING
-                if not (given.every and isPassing and follower.hasBegun()):
+                isPatient = given.every and follower.hasBegun()
+                isOver = not isPatient and (
+                    isinstance(error, CredentialsRefused)
+                    or time.monotonic() > deadline
+                    or stop.isSet()
+                )
+                if isOver or (isinstance(error, ApiError) and error.code not in _PASSING):
                     raise
                 lost += 1
                 tell(reconnects=lost)
                 job.say(f"{error}; trying again")
+                if not isPatient:
+                    stop.wait(_PAUSE)
+                    continue
             if not given.every or stop.wait(given.every):
                 return
 
@@ -144,6 +164,10 @@ def readPace(job: JobRun) -> argparse.Namespace:
     given = job.given()
     if given.once and given.every:
         job.error("--once and --every exclude each other")
+    isWait = [name.lower() == "reconnecttimeout" for name, _ in given.option]
+    wait = dict(compress(given.option, isWait))
+    given.patience = readOptions({"servers": "", **wait}, "readStream")["reconnectTimeout"]
+    given.option = list(compress(given.option, map(not_, isWait)))
     return given
 
 

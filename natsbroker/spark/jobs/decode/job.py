@@ -25,6 +25,7 @@ from natsbroker.spark.jobs.common import (
     readInTasks,
     runnerOf,
     sessionFor,
+    stopping,
 )
 from natsbroker.spark.jobs.decode.decoder import TableDecoder, TableOptions
 from natsbroker.spark.settings import readOptions
@@ -107,10 +108,10 @@ def main(job: JobRun) -> int:
     origin = _originOf(given.archive or optionTexts(given))
     layout = TableOptions(given.prefix, given.others == "keep")
     plan = FilePlan(given.rows_per_file, given.files_per_version)
-    with sessionFor(given.master) as spark:
+    with stopping(job) as stop, sessionFor(given.master) as spark:
         decoder = TableDecoder(origin, given.to, mappings, layout, runnerOf(spark), plan)
         try:
-            follow(job, given, decoder, decoder.once)
+            follow(job, given, decoder, decoder.once, stop)
         finally:
             job.summary.update(decoder.summary())
     return FOUND if decoder.dead or decoder.lost or decoder.clashes else 0

@@ -26,10 +26,11 @@ from natsbroker.spark.datasource.tasks import batchesOf, connected
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
 from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, StoredRange, logOf
 from natsbroker.spark.jobs.common import JobRun, command, sourceOptions, targetTexts
-from natsbroker.spark.jobs.copies import IDENTITY, LOG, SEQUENCE, TIME, Pacer, ownHeaders
+from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.logs.apis import StreamApi
 from natsbroker.spark.logs.planning import checkedNames, logsOf, oneName
 from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
+from natsbroker.spark.nats.originheaders import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.nats.stan import StanClient
 from natsbroker.spark.settings import readOptions

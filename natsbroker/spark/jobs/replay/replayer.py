@@ -23,11 +23,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError, TimedOut
-from natsbroker.spark.jobs.copies import REPLAY, SEQUENCE, STREAM, TIME, Pacer, ownHeaders
+from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
 from natsbroker.spark.logs.apis import StreamApi, StreamState
 from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.nats.connection import BlockingConnection
+from natsbroker.spark.nats.originheaders import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
 from natsbroker.spark.nats.publishing import Pipeline, Publisher
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.renaming import numbered

@@ -9,8 +9,10 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from datetime import timezone
 from pathlib import Path
@@ -26,9 +28,9 @@ from natsbroker.spark.jobs.archive.archiver import FilePlan
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.tables.table import FORMATS, tableAt
 from tests.interop.conftest import StartServer
-from tests.interop.servers import CHECKOUT, OURS_FAST, Server
+from tests.interop.servers import CHECKOUT, OURS_FAST, REAL, Server
 from tests.spark.archivekilling import SEEN, start
-from tests.spark.support import BrokerStation, Station
+from tests.spark.support import CONFIG, BrokerStation, Station
 from tests.spark.tablecontract import small
 
 
@@ -321,3 +323,70 @@ class TestCommand:
         """The options are explained on request."""
         assert cli.main(("archive", "--help"), io.StringIO(), io.StringIO()) == 0
         assert "--rows-per-file" in capsys.readouterr().out
+
+
+class TestWaiting:
+    """Servers and object stores that are away."""
+
+    def test_once(self, tmp_path: Path) -> None:
+        """One round waits for a server that is not there yet."""
+        server = Server(REAL, tmp_path, CONFIG).start()
+        station = Station(server)
+        stream = station.stream(storage="file")
+        stream.fill([b"x"] * 3)
+        station.connection.close()
+        server.stop()
+        given = ("--servers", server.url, "--stream", stream.name, "--to", str(tmp_path / "a"))
+        code, summary, _ = ran(*given, "--option", "reconnectTimeout=0.01")
+        assert (code, "Connection refused" in summary["error"]) == (3, True)
+        again = threading.Timer(0.5, server.start)
+        again.start()
+        try:
+            code, summary, errors = ran(*given)
+        finally:
+            again.join()
+            server.stop()
+        assert (code, summary["rows"], "trying again" in errors) == (0, 3, True)
+
+    def test_wrongCredentials(self, startServer: StartServer, tmp_path: Path) -> None:
+        """Wrong credentials are not tried again."""
+        server = startServer(REAL, CONFIG + "authorization { user: u, password: p }\n")
+        given = ("--servers", server.url, "--stream", "S", "--to", str(tmp_path / "a"))
+        code, summary, errors = ran(*given, "--option", "user=u", "--option", "password=x")
+        assert (code, "Authorization" in summary["error"]) == (3, True)
+        assert "trying again" not in errors
+
+    @pytest.mark.slow
+    def test_silentStore(self, station: Station) -> None:
+        """SIGTERM ends it while an object store takes everything and answers nothing."""
+        stream = station.stream()
+        stream.fill([b"x"] * 3)
+        with socket.create_server(("127.0.0.1", 0)) as store:
+            port = store.getsockname()[1]
+            variables = {
+                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+                "AWS_ALLOW_HTTP": "true",
+                "AWS_ACCESS_KEY_ID": "k",
+                "AWS_SECRET_ACCESS_KEY": "s",
+                "AWS_REGION": "us-east-1",
+            }
+            command = [sys.executable, "-m", "natsbroker.spark", "archive", "--master", "inline"]
+            command += ["--servers", station.url, "--stream", stream.name, "--every", "1s"]
+            process = subprocess.Popen(
+                [*command, "--to", "s3://bucket/archive"],
+                env={**os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=CHECKOUT,
+            )
+            try:
+                connection, _ = store.accept()
+                process.send_signal(signal.SIGTERM)
+                _, errors = process.communicate(timeout=60)
+                connection.close()
+            finally:
+                process.kill()
+                process.communicate()
+        assert process.returncode == 3
+        assert "ended in the middle of a version" in errors

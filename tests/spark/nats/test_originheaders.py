@@ -1,10 +1,10 @@
 """
-What copies say about where they come from.
+Headers of messages that are published once more.
 """
 
 from __future__ import annotations
 
-from natsbroker.spark.jobs.copies import ownHeaders
+from natsbroker.spark.nats.originheaders import ownHeaders
 
 
 def test_own() -> None:

@@ -1,0 +1,38 @@
+"""
+Headers of messages that are published once more: where they come from, and what they had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+#: Which log, as C{channel/orders} or C{stream/ORDERS}, and which of that name.
+LOG, IDENTITY = "Nb-Origin-Log", "Nb-Origin-Identity"
+
+#: What the log of a replayed message is called.
+STREAM = "Nb-Origin-Stream"
+
+#: The sequence there, and when it was stored, in nanoseconds since 1970.
+SEQUENCE, TIME = "Nb-Origin-Sequence", "Nb-Origin-Time"
+
+#: What stands in front of the names of headers that it had and that are commands.
+OWN = "Nb-Origin-"
+
+#: Which task of which job replayed it.
+REPLAY = "Nb-Replay"
+
+
+def ownHeaders(pairs: Iterable[Mapping[str, str | None] | None] | None) -> list[tuple[str, str]]:
+    """
+    The headers that a message had. Those that are commands to servers, or mean something to us,
+    have C{Nb-Origin-} in front of their names: a copy must not roll up, expire or schedule anything
+    where it is stored.
+    """
+    found = []
+    for each in pairs or ():
+        if each is None:
+            continue
+        key, value = each["key"] or "", each["value"] or ""
+        isActedOn = key.lower().startswith("nats-") or key.lower() == REPLAY.lower()
+        found.append((f"{OWN}{key}" if isActedOn else key, value))
+    return found
