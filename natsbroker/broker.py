@@ -197,7 +197,7 @@ class Broker(MultiService):
         return self._parts.turns
 
     def addFilter(self, account: str, publishFilter: IPublishFilter) -> Callable[[], None]:
-        return self.accounts[account].delivery.addFilter(publishFilter)
+        return self.accounts[account].delivery.filters.add(publishFilter)
 
     def observe(self, observer: IObserver) -> Callable[[], None]:
         return self._parts.observers.add(observer)

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from natsbroker import hot
+from natsbroker.accounts.filters import PublishFilters
 from natsbroker.accounts.gateways import GatewayOutput, GatewayTargets
 from natsbroker.accounts.relays import ImportPath, Relay
 from natsbroker.accounts.tracing import (
@@ -28,7 +29,7 @@ from natsbroker.accounts.tracing import (
 )
 from natsbroker.accounts.withdrawn import WithdrawnResponses
 from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
-from natsbroker.interfaces import ILinkSubscriber, IPublishFilter, ITracedSubscriber
+from natsbroker.interfaces import ILinkSubscriber, ITracedSubscriber
 from natsbroker.subjects.interestfilter import clusterIn, clusterOf
 from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
@@ -45,9 +46,6 @@ _PEERS = DIRECTED - {Kind.GATEWAY}
 #: Takes the rest of a delivery to many receivers.
 Later = Callable[[Generator[None, None, int]], None]
 
-#: The types of answers that come later.
-_LATE = frozenset({"Deferred", "coroutine", "Future", "Task"})
-
 #: How many receivers one step of a delivery serves.
 _STEP = 16
 
@@ -58,6 +56,7 @@ _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 class Delivery:
     """
     @ivar account: the name of the account, for traces.
+    @ivar filters: the account's publish filters.
     @ivar withdrawn: the responses that services of this broker do not give anything to.
     """
 
@@ -70,7 +69,7 @@ class Delivery:
         failed: Callable[[str, str], None],
         finished: Callable[[hot.Subscription], None],
     ) -> None:
-        self.filters: list[IPublishFilter] = []
+        self.filters = PublishFilters(matcher, failed)
         self.account = ""
         self.withdrawn = WithdrawnResponses()
         self._batch = batch
@@ -81,27 +80,6 @@ class Delivery:
         self._failed = failed
         self._finished = finished
 
-    def addFilter(self, publishFilter: IPublishFilter) -> Callable[[], None]:
-        """
-        The account leaves the fast lane while it has a filter.
-
-        @return: removes the filter.
-        @raise TypeError: for an object that is no filter.
-        """
-        if not callable(getattr(publishFilter, "filterMessage", None)):
-            raise TypeError(
-                "a publish filter is an object with filterMessage(message, kind), which returns the"
-                f" message to deliver, or None to drop it; not {publishFilter!r}"
-            )
-        self.filters.append(publishFilter)
-        self._matcher.needsSlowPath = True
-
-        def remove() -> None:
-            self.filters.remove(publishFilter)
-            self._matcher.needsSlowPath = bool(self.filters)
-
-        return remove
-
     def publish(
         self,
         kind: Kind,
@@ -110,20 +88,10 @@ class Delivery:
         later: Later | None = None,
     ) -> int:
         asked = message
-        for each in list(self.filters):
-            try:
-                filtered: Any = each.filterMessage(message, kind)
-            except BaseException:
-                text = "A publish filter failed, and what it was asked about is dropped"
-                self._failed("filter", text)
-                return 0
-            if filtered is None:
-                return 0
-            if not isinstance(filtered, Message):
-                self._refuseFiltered(each, filtered)
-                return 0
-            filtered.trace = message.trace
-            message = filtered
+        filtered = self.filters.filtered(message, kind)
+        if filtered is None:
+            return 0
+        message = filtered
         if kind is Kind.INTERNAL and message.subject in self.withdrawn:
             return 0
         gateways = self._gateways
@@ -150,16 +118,6 @@ class Delivery:
                 next(steps)
             except StopIteration as end:
                 return int(end.value)
-
-    def _refuseFiltered(self, publishFilter: IPublishFilter, returned: object) -> None:
-        name = type(publishFilter).__name__
-        kind = type(returned).__name__
-        cure = "it cannot wait for an answer" if kind in _LATE else "return the message, or None"
-        try:
-            raise TypeError(f"{name}.filterMessage returned {kind}, not a Message: {cure}")
-        except TypeError:
-            text = "A publish filter gave no message, and what it was asked about is dropped"
-            self._failed("filter", text)
 
     def _deliver(
         self,

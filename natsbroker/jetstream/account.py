@@ -20,7 +20,6 @@ from natsbroker.connections.turns import AccountTurns, turnsOn
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.batches.budget import BatchBudget
-from natsbroker.jetstream.contracts import SharedAccount
 from natsbroker.jetstream.damage import DamagedStreams
 from natsbroker.jetstream.interest import SubjectInterest
 from natsbroker.jetstream.model import errors
@@ -33,7 +32,7 @@ from natsbroker.jetstream.model.limits import (
     JetStreamLimits,
     StorageBounds,
 )
-from natsbroker.jetstream.model.members import JetStreamPeers
+from natsbroker.jetstream.model.members import JetStreamPeers, SharedAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.recordsender import RecordSender

@@ -17,8 +17,7 @@ from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
 from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.model.limits import StorageBounds
-from natsbroker.jetstream.model.members import JetStreamPeers
-from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.steps import Steps
 from natsbroker.streaming.deadlines import Deadlines
@@ -480,42 +479,3 @@ class RetainingStream(ReadingStream, Protocol):
 
     def discardBefore(self, sequence: int) -> Deferred[None]:
         """Remove the messages below a sequence."""
-
-
-class SharedAccount(Protocol):
-    """
-    The part of an account in a JetStream that several brokers serve.
-    """
-
-    @property
-    def members(self) -> JetStreamPeers | None:
-        """The brokers of the cluster; C{None} for a broker that is in none."""
-
-    async def refresh(self) -> None:
-        """See which brokers there are."""
-
-    async def configs(self) -> dict[str, StreamConfig]:
-        """The configurations of all streams of the account, of all brokers."""
-
-    async def lists(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-        """
-        Streams as lists show them.
-
-        @return: those that there are, in order, and the names of those whose leader does not
-            answer.
-        """
-
-    async def usages(self) -> list[dict[str, Any]]:
-        """What the account uses in each broker."""
-
-    async def stepDown(self, stream: Any, placement: Placement | None) -> None:
-        """Have another broker lead a stream."""
-
-    async def forgotten(self, name: str) -> None:
-        """A stream is deleted: another broker may create one of its name."""
-
-    def elected(self, stream: Any) -> None:
-        """Report that this broker leads a stream."""
-
-    def consumerElected(self, consumer: Any) -> None:
-        """Report that this broker leads a consumer."""

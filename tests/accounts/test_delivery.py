@@ -137,7 +137,7 @@ class TestServices:
 
         asked = Recorder()
         hall.busFor(Kind.INTERNAL).serve(b"ask", asked)
-        hall.account.delivery.addFilter(Louder())
+        hall.account.delivery.filters.add(Louder())
         hall.publish(b"ask", b"a", origin=object())
         hall.publish(b"ask", b"b")
         assert asked.bodies == [b"A"]
@@ -324,7 +324,7 @@ class TestLinks:
             def filterMessage(self, message: Message, kind: int) -> Message:
                 return Message(message.subject, b"other")
 
-        hall.account.delivery.addFilter(Filter())
+        hall.account.delivery.filters.add(Filter())
         hall.busFor(Kind.ROUTE).publish(GroupMessage(b"foo", queues=(b"q",)))
         assert (plain.bodies, chosen.bodies) == ([], [b"other"])
 
@@ -408,7 +408,7 @@ class TestFilters:
         here, elsewhere, decider = Recorder(), Recorder(), Filter()
         hall.bus.subscribe(b"foo", here)
         hall.bus.subscribe(b"elsewhere", elsewhere)
-        hall.account.delivery.addFilter(decider)
+        hall.account.delivery.filters.add(decider)
         counts = [hall.publish(b"foo", body) for body in (b"pass", b"drop", b"move")]
         assert counts == [1, 0, 1]
         assert (here.bodies, elsewhere.bodies) == ([b"pass"], [b"moved"])
@@ -428,7 +428,7 @@ class TestFilters:
 
         recorder = Recorder()
         hall.bus.subscribe(b"foo", recorder)
-        hall.account.delivery.addFilter(Failing())
+        hall.account.delivery.filters.add(Failing())
         assert hall.publish(b"foo") == 0
         assert recorder.got == []
         assert hall.failures == ["A publish filter failed, and what it was asked about is dropped"]
@@ -444,7 +444,7 @@ class TestFilters:
     def test_noMessage(self, returned: Any, cure: str, hall: Hall) -> None:
         """A filter that returns something else drops the message, and is reported with the cure."""
         errors: list[str] = []
-        hall.account.delivery._failed = lambda _, text: errors.append(str(sys.exc_info()[1]))
+        hall.account.delivery.filters._failed = lambda _, text: errors.append(str(sys.exc_info()[1]))
 
         class Wrong:
             def filterMessage(self, message: Message, kind: int) -> Any:
@@ -452,20 +452,20 @@ class TestFilters:
 
         recorder = Recorder()
         hall.bus.subscribe(b"foo", recorder)
-        hall.account.delivery.addFilter(Wrong())  # type: ignore[arg-type]
+        hall.account.delivery.filters.add(Wrong())  # type: ignore[arg-type]
         assert (hall.publish(b"foo"), recorder.got) == (0, [])
         assert errors == [f"Wrong.filterMessage {cure}"]
 
     def test_noFilter(self, hall: Hall) -> None:
         """An object that is no filter is refused when it is given."""
         with pytest.raises(TypeError, match=r"an object with filterMessage\(message, kind\)"):
-            hall.account.delivery.addFilter(object())  # type: ignore[arg-type]
+            hall.account.delivery.filters.add(object())  # type: ignore[arg-type]
 
     def test_inOrder(self, hall: Hall) -> None:
         """Filters are asked in the order of their coming, each about the one before's answer."""
         first, second = Filter(), Filter()
-        hall.account.delivery.addFilter(first)
-        hall.account.delivery.addFilter(second)
+        hall.account.delivery.filters.add(first)
+        hall.account.delivery.filters.add(second)
         hall.publish(b"foo", b"move", kind=Kind.ROUTE)
         hall.publish(b"foo", b"drop")
         assert second.asked == [(b"moved", Kind.ROUTE)]
@@ -474,8 +474,8 @@ class TestFilters:
         """While there is a filter every message takes the readable path."""
         seen = [hall.account.matcher.needsSlowPath]
         removes = [
-            hall.account.delivery.addFilter(Filter()),
-            hall.account.delivery.addFilter(Filter()),
+            hall.account.delivery.filters.add(Filter()),
+            hall.account.delivery.filters.add(Filter()),
         ]
         seen.append(hall.account.matcher.needsSlowPath)
         for remove in removes:
@@ -492,8 +492,8 @@ class TestFilters:
                 return super().filterMessage(message, kind)
 
         once, other = Once(), Filter()
-        remove = hall.account.delivery.addFilter(once)
-        hall.account.delivery.addFilter(other)
+        remove = hall.account.delivery.filters.add(once)
+        hall.account.delivery.filters.add(other)
         hall.publish(b"foo", b"1")
         hall.publish(b"foo", b"2")
         assert (len(once.asked), len(other.asked)) == (1, 2)

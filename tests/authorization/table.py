@@ -60,7 +60,7 @@ ATTEMPTS: dict[int, Listed] = {
         "settings with only the system account",
         (
             f"{_TRY}::TestAmbiguity::test_onlySystem",
-            "tests/auth/test_configured.py::TestAmbiguity::test_ambiguousSettingsAreRefused",
+            "tests/auth/test_configured.py::TestOnlySystemUsers::test_guests",
         ),
     ),
     6: Listed(

@@ -267,9 +267,15 @@ class TestAmbiguity:
     """Settings that leave something open."""
 
     def test_onlySystem(self) -> None:
-        """Only the system account with users (CVE-2023-47090): the broker does not start."""
-        with pytest.raises((ConfigError, ValueError), match="only the system account"):
-            Host("accounts { SYS { users: [{user: s, password: x}] } }\nsystem_account: SYS")
+        """Only the system account with users (CVE-2023-47090): guests do not get into it."""
+        host = Host("accounts { SYS { users: [{user: s, password: x}] } }\nsystem_account: SYS")
+        guest = host.client()
+        assert guest.ask(b"SUB > 1\r\nPING\r\n") == b"PONG\r\n"
+        host.client(hello("s")).ask(b"PUB $SYS.x 1\r\ny\r\n")
+        assert guest.receive() == b""
+        wrong = host.dial()
+        wrong.receive()
+        assert b"Authorization Violation" in wrong.ask(hello("s", **{"pass": "y"}))
 
     @pytest.mark.parametrize(
         "entry",

@@ -138,7 +138,7 @@ class TestServices:
                 seen.append(message.body)
                 return None
 
-        remove = world.accounts["$G"].delivery.addFilter(Filter())  # type: ignore[arg-type]
+        remove = world.accounts["$G"].delivery.filters.add(Filter())  # type: ignore[arg-type]
         assert wire.ask(pub(b"foo", b"during")) == b""
         remove()
         assert wire.ask(pub(b"foo", b"after")) == msg(b"foo", b"1", b"after")

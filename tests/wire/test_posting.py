@@ -221,7 +221,7 @@ def test_postsAreFiltered(names: Names, many: bool) -> None:
 
         client = world.client()
         client.send(b"SUB a 1\r\n")
-        remove = account(world).delivery.addFilter(Filter())
+        remove = account(world).delivery.filters.add(Filter())
         assert both(world, b"a", b"x", many) == (0, 0)
         remove()
         assert both(world, b"a", b"x", many) == (1, 1)

@@ -4,10 +4,10 @@ The brokers that share a JetStream: where a stream may be, and how infos show it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
@@ -224,3 +224,42 @@ def replicasOf(stream: StreamConfig, config: ConsumerConfig) -> int:
     if config.num_replicas:
         return config.num_replicas
     return stream.num_replicas if config.durable_name else 1
+
+
+class SharedAccount(Protocol):
+    """
+    The part of an account in a JetStream that several brokers serve.
+    """
+
+    @property
+    def members(self) -> JetStreamPeers | None:
+        """The brokers of the cluster; C{None} for a broker that is in none."""
+
+    async def refresh(self) -> None:
+        """See which brokers there are."""
+
+    async def configs(self) -> dict[str, StreamConfig]:
+        """The configurations of all streams of the account, of all brokers."""
+
+    async def lists(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
+        """
+        Streams as lists show them.
+
+        @return: those that there are, in order, and the names of those whose leader does not
+            answer.
+        """
+
+    async def usages(self) -> list[dict[str, Any]]:
+        """What the account uses in each broker."""
+
+    async def stepDown(self, stream: Any, placement: Placement | None) -> None:
+        """Have another broker lead a stream."""
+
+    async def forgotten(self, name: str) -> None:
+        """A stream is deleted: another broker may create one of its name."""
+
+    def elected(self, stream: Any) -> None:
+        """Report that this broker leads a stream."""
+
+    def consumerElected(self, consumer: Any) -> None:
+        """Report that this broker leads a consumer."""

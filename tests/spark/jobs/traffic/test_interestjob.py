@@ -120,9 +120,11 @@ services { traffic { account: A, interval: 0.3, channel: NB_EVENTS } }
 @pytest.fixture
 def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     """Two clusters, of which the second tells of its traffic."""
+    # Only a gateway that begins optimistically sends in vain.
+    begins = 'interest { plugin: "switching" }'
     plans = [
-        Plan(OURS_FAST, "GA", top="system_account: B"),
-        Plan(OURS_FAST, "GB", ["GA"], top=TOP),
+        Plan(OURS_FAST, "GA", top="system_account: B", more=begins),
+        Plan(OURS_FAST, "GB", ["GA"], top=TOP, more=begins),
     ]
     found = formed(plans, tmp_path)
     for site in found.sites:

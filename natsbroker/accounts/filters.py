@@ -1,0 +1,72 @@
+"""
+The publish filters of an account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from natsbroker import hot
+from natsbroker.interfaces import IPublishFilter
+from natsbroker.wire.values import Kind, Message
+
+#: The types of answers that come later.
+_LATE = frozenset({"Deferred", "coroutine", "Future", "Task"})
+
+
+class PublishFilters:
+    """
+    A filter that raises, or returns something else than a message, lets nothing through.
+    """
+
+    def __init__(self, matcher: hot.Matcher, failed: Callable[[str, str], None]) -> None:
+        """
+        @param failed: called with C{filter} and a sentence while an exception is handled.
+        """
+        self._filters: list[IPublishFilter] = []
+        self._matcher = matcher
+        self._failed = failed
+
+    def add(self, publishFilter: IPublishFilter) -> Callable[[], None]:
+        """
+        The account leaves the fast lane while it has a filter.
+
+        @return: removes the filter.
+        @raise TypeError: for an object that is no filter.
+        """
+        if not callable(getattr(publishFilter, "filterMessage", None)):
+            raise TypeError(
+                "a publish filter is an object with filterMessage(message, kind), which returns the"
+                f" message to deliver, or None to drop it; not {publishFilter!r}"
+            )
+        self._filters.append(publishFilter)
+        self._matcher.needsSlowPath = True
+
+        def remove() -> None:
+            self._filters.remove(publishFilter)
+            self._matcher.needsSlowPath = bool(self._filters)
+
+        return remove
+
+    def filtered(self, message: Message, kind: Kind) -> Message | None:
+        for each in list(self._filters):
+            try:
+                found: Any = each.filterMessage(message, kind)
+                if found is None:
+                    return None
+                if not isinstance(found, Message):
+                    raise TypeError(_explained(each, found))
+            except BaseException:
+                text = "A publish filter failed, and what it was asked about is dropped"
+                self._failed("filter", text)
+                return None
+            found.trace = message.trace
+            message = found
+        return message
+
+
+def _explained(publishFilter: IPublishFilter, returned: object) -> str:
+    kind = type(returned).__name__
+    cure = "it cannot wait for an answer" if kind in _LATE else "return the message, or None"
+    return f"{type(publishFilter).__name__}.filterMessage returned {kind}, not a Message: {cure}"
