@@ -149,7 +149,7 @@ def test_embedder(monkeypatch: pytest.MonkeyPatch, spans: Spans) -> None:
     assert len(spans.finished) == 1
     host.broker.stopService()
     host.settle()
-    assert host.broker.accounts["$G"].delivery.filters == []
+    assert host.broker.accounts["$G"].delivery.filters._filters == []
 
 
 class RecordingExporter:
