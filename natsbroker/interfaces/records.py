@@ -27,6 +27,7 @@ __all__ = [
     "RecordList",
     "Retention",
     "ScrubFigures",
+    "SequenceTooLarge",
     "StoreClosed",
     "StoreError",
     "StoreFailed",
@@ -315,6 +316,15 @@ class NoSuchLog(StoreError):
     """
     No log has that name.
     """
+
+
+class SequenceTooLarge(StoreError):
+    """
+    A log would go on with a sequence that leaves too few to its records.
+    """
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(f"sequence {sequence} is too large")
 
 
 class LogReadOnly(StoreError):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from natsbroker.interfaces.records import SequenceTooLarge
+
 LONGEST_NAME = 400
 LONGEST_SPACE = 100
 LONGEST_KEY = 300
 LARGEST_VALUE = 16 << 20
 MOST_HOLDS = 64
+LARGEST_SKIP = 1 << 62
 
 
 def _checkText(what: str, text: str, longest: int) -> None:
@@ -46,8 +49,12 @@ def checkHold(holds: Collection[str], name: str) -> None:
         raise ValueError(f"the log has {len(holds)} holds already")
 
 
-def checkSkip(sequence: int, following: int) -> None:
+def skipError(sequence: int, following: int) -> SequenceTooLarge | None:
+    """
+    The reason for which a log cannot go on with a sequence.
+
+    @raise ValueError: for a sequence that was used.
+    """
     if sequence < following:
         raise ValueError(f"sequence {sequence} was used: the next one is {following}")
-    if sequence >= 1 << 63:
-        raise ValueError(f"sequence {sequence} is too large")
+    return SequenceTooLarge(sequence) if sequence > LARGEST_SKIP else None

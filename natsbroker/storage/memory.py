@@ -42,7 +42,7 @@ from natsbroker.interfaces.records import (
     SubjectTallies,
     SubjectTally,
 )
-from natsbroker.storage.checks import checkChanges, checkHold, checkLogName, checkSkip, checkSpace
+from natsbroker.storage.checks import checkChanges, checkHold, checkLogName, checkSpace, skipError
 from natsbroker.storage.exports import Page, StoredLog, beginning
 from natsbroker.storage.policy import Aging, Policy
 from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
@@ -300,9 +300,9 @@ class MemoryLog(StoredLog):
         return succeed(sum(map(self._rows.remove, sequences)))
 
     def skipTo(self, sequence: int) -> Deferred[None]:
-        checkSkip(sequence, self.nextSequence)
-        if self.closed is not None:
-            return fail(self.closed)
+        error = skipError(sequence, self.nextSequence) or self.closed
+        if error is not None:
+            return fail(error)
         self.nextSequence = sequence
         return succeed(None)
 

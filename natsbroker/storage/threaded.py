@@ -23,7 +23,7 @@ from natsbroker.interfaces.records import (
     StoreError,
     StoreFigures,
 )
-from natsbroker.storage.checks import checkChanges, checkHold, checkSkip
+from natsbroker.storage.checks import checkChanges, checkHold, skipError
 from natsbroker.storage.committing import CommitThread
 from natsbroker.storage.exports import StoredLog
 from natsbroker.storage.jobs import (
@@ -198,7 +198,8 @@ class OwnedLog(StoredLog):
         return self._bounds
 
     def skipTo(self, sequence: int) -> Deferred[None]:
-        checkSkip(sequence, self.nextSequence)
+        if (error := skipError(sequence, self.nextSequence)) is not None:
+            return fail(error)
         deferred = self._askWriter(lambda writer: writer.skipTo(sequence))
         if not deferred.called:
             self.nextSequence = sequence

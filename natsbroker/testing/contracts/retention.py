@@ -5,7 +5,7 @@ Contract tests for L{IRetainedLog} and L{IHeldLog}.
 from __future__ import annotations
 
 from natsbroker.interfaces import IStreamLog
-from natsbroker.interfaces.records import Retention
+from natsbroker.interfaces.records import Retention, SequenceTooLarge
 from natsbroker.testing.contracts.harness import SECOND, StoreHarness, entry, numbered
 
 __all__ = ["HeldContract", "RetainedContract"]
@@ -85,6 +85,16 @@ class RetainedContract(StoreHarness):
         with self.assertRaises(ValueError):
             log.skipTo(5)
         self.assertEqual(log.bounds().count, 4)
+
+    def test_skipTooFar(self) -> None:
+        """A log keeps sequences for its records: it goes on where it was."""
+        log = self.log(numbered(0, 2))
+        for each in ((1 << 62) + 1, 1 << 63, (1 << 64) - 1):
+            with self.assertRaises(SequenceTooLarge):
+                self.wait(log.skipTo(each))
+        self.assertEqual(self.wait(log.append(numbered(2, 3))), range(3, 4))
+        self.wait(log.skipTo(1 << 62))
+        self.assertEqual(self.wait(log.append(numbered(3, 4))), range(1 << 62, (1 << 62) + 1))
 
     def test_skipAlone(self) -> None:
         """Skipping in an empty log moves its bounds."""

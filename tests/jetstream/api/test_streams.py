@@ -224,6 +224,20 @@ def test_firstOfEmpty() -> None:
         assert stage.ask(f"STREAM.INFO.{name}")["state"]["first_seq"] == 1
 
 
+@pytest.mark.parametrize("first", [(1 << 62) + 1, 1 << 63, (1 << 64) - 1])
+def test_firstTooLarge(first: int) -> None:
+    """A stream leaves sequences to its messages, and is as before where a request does not."""
+    stage = ApiStage()
+    config = {"name": "S", "subjects": ["s.>"], "first_seq": first}
+    assert stage.failure("STREAM.CREATE.S", config) == (503, 10077)
+    assert stage.failure("STREAM.INFO.S") == (404, 10059)
+    stage.make()
+    stage.publish(b"s.a")
+    assert stage.failure("STREAM.PURGE.S", {"seq": first}) == (503, 10077)
+    stage.publish(b"s.a")
+    assert stage.ask("STREAM.INFO.S")["state"]["last_seq"] == 2
+
+
 @pytest.mark.parametrize("transform", [{}, {"src": "s.*"}])
 def test_transformWithoutDestination(transform: dict[str, str]) -> None:
     """A subject transform without a destination changes nothing."""
