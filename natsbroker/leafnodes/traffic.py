@@ -221,16 +221,28 @@ class LeafTraffic:
         came, queues = LinkMessage(*frame[:-1]), frame[-1]
         subject = came.subject
         if not self._rules.mayCome(subject) and not self._isAnswer(subject):
-            if self._isHub:
-                self._link.close(errors.LEAF_PUBLISH, _text(subject))
+            self._refuse(subject)
             return
         if came.headerLength and self._traces(came._replace(queues=queues)):
             return
         mapped = self._bus.mapped(subject)
+        if mapped is not subject and not self._mayRequest(mapped):
+            self._refuse(mapped)
+            return
         # The sender has chosen the groups for its subject, but not for a mapped one.
         chosen = queues if mapped is subject or queues else EVERY_GROUP
         message = came._replace(subject=mapped, queues=chosen).message(self.target)
         self._bus.publish(message, self._link.later)
+
+    def _refuse(self, subject: bytes) -> None:
+        if self._isHub:
+            self._link.close(errors.LEAF_PUBLISH, _text(subject))
+
+    def _mayRequest(self, mapped: bytes) -> bool:
+        """
+        Whether a mapped subject is no request, or one that the rules permit by this subject.
+        """
+        return not self._bus.matcher.match(mapped).isServed or self._rules.incoming.allows(mapped)
 
     def _traces(self, came: LinkMessage) -> bool:
         """
@@ -246,6 +258,13 @@ class LeafTraffic:
             return True
         subject = message.subject
         trace, mapped = message.trace, self._bus.mapped(subject)
+        if mapped is not subject and not self._mayRequest(mapped):
+            if trace is not None:
+                trace.mapped(message, mapped)
+                trace.failed(errors.LEAF_PUBLISH.told(_text(mapped)))
+                trace.release()
+            self._refuse(mapped)
+            return True
         if mapped is not subject and not message.queues:
             message.queues = EVERY_GROUP
         if trace is None:

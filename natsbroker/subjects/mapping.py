@@ -124,7 +124,8 @@ class MappingTable:
             return subject
         plan = self._cache.get(subject)
         if isinstance(plan, bytes):
-            return plan
+            # Callers ask whether it is the same object, and the plan was made for an equal one.
+            return subject if plan == subject else plan
         transform = plan.choose(self._randrange, self._cluster)
         return NOWHERE if transform is None else transform.rewrite(subject, self._randrange)
 

@@ -5,19 +5,23 @@ How somebody who dials us as a leafnode is let in.
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker import errors
+from natsbroker.accounts.tracing import AccountTracing
 from natsbroker.advisories import LeafConnected, LeafDisconnected, LeafRefused
 from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkLimits
+from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests.leafnodes.leaves import Broker, connect, info
+from tests.support import Recorder
 
 
 class TestGreeting:
@@ -270,6 +274,35 @@ class TestPermissions:
         wire = broker.accepted()
         wire.send(connect())
         assert sorted(wire.lines()) == [b"LS+ *.a", b"LS+ out.a"]
+
+    @pytest.mark.parametrize(
+        "subject", [b"$JS.API.STREAM.DELETE.S", b"$JS.ACK.S.c.1.1.1.1.0", b"served"]
+    )
+    @pytest.mark.parametrize("isTraced", [False, True])
+    def test_mappedRequest(self, subject: bytes, isTraced: bool) -> None:
+        """A mapping gives it no request that it may not publish itself."""
+        broker = Broker()
+        bus, heard = broker.bus("A"), Recorder()
+        bus.serve(subject, heard)
+        account, events = broker.buses.accounts["A"], broker.subscribe(b"out.trace")
+        account.tracing = AccountTracing("A", dict, float, Random(1), bus.publish)
+        made = [
+            Mapping(b"out.m", [Destination(subject)]),
+            Mapping(b"out.n", [Destination(b"in.n")]),
+        ]
+        account.mapSubjects(MappingTable(made, Random(1).randrange))
+        other = broker.subscribe(b"in.n")
+        block = b"NATS/1.0\r\nNats-Trace-Dest: out.trace\r\n\r\n" if isTraced else b""
+        for grant, count in ((self.grant(), 0), (Grant("A", "u"), 1)):
+            broker.decider.answer = grant
+            wire = broker.spoke()
+            for name in (b"out.n", b"out.m"):
+                head = b"HMSG %b %d" % (name, len(block)) if block else b"LMSG %b" % name
+                wire.send(b"%b %d\r\n%bhi\r\n" % (head, len(block) + 2, block))
+            broker.settle()
+            assert (len(heard.got), wire.isOpen()) == (count, bool(count))
+        assert len(other.got) == 2
+        assert len(events.got) == (4 if isTraced else 0)
 
     def test_denyPub(self) -> None:
         """A spoke can refuse messages."""

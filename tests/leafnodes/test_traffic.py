@@ -11,6 +11,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import JetStream, Settings
 from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink, IPeerOrigin
+from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
@@ -191,6 +192,17 @@ class TestMessages:
         ears = broker.subscribe(b"foo"), broker.subscribe(b"foo", b"q")
         broker.spoke().send(line + b"\r\nhi\r\n")
         assert [len(ear.got) for ear in ears] == [plain, member]
+
+    def test_chosenAgain(self) -> None:
+        """A mapping of other subjects gives no group a second copy of a later message."""
+        broker = Broker()
+        ears = broker.subscribe(b"foo"), broker.subscribe(b"foo", b"q")
+        made = [Mapping(b"other", [Destination(b"bar")])]
+        broker.buses.accounts["A"].mapSubjects(MappingTable(made, broker.random.randrange))
+        wire = broker.spoke()
+        for _ in range(3):
+            wire.send(b"LMSG foo 2\r\nhi\r\n")
+        assert [len(ear.got) for ear in ears] == [3, 0]
 
     def test_nearest(self) -> None:
         """A group's own members come first, then those of the cluster, then leafnodes."""

@@ -35,6 +35,15 @@ def outcomes(mapping: Mapping, subject: bytes, cluster: bytes = b"") -> Counter[
     return Counter(table.map(subject) for _ in range(100))
 
 
+def test_unmapped() -> None:
+    """A subject that nothing maps is given back itself each time."""
+    table = MappingTable([Mapping(b"a", [Destination(b"b")])], noChance)
+    for _ in range(3):
+        subject = bytes(bytearray(b"other"))
+        assert table.map(subject) is subject
+        assert table.map(b"a") == b"b"
+
+
 class TestMapping:
     """Weights."""
 
