@@ -5,6 +5,7 @@ The headers of published messages that JetStream understands.
 from __future__ import annotations
 
 from natsbroker.jetstream.model.metadata import isSupportedLevel
+from natsbroker.wire.clientinfo import HEADER
 
 _FOR_ORIGIN = (b"Nats-Expected-", b"Nats-Batch-")
 _EMPTY = b"NATS/1.0\r\n\r\n"
@@ -112,3 +113,16 @@ def withoutHeader(block: bytes, name: bytes) -> bytes:
     """
     lines = block.split(b"\r\n")
     return b"\r\n".join(each for each in lines if not each.startswith(name + b":"))
+
+
+def withoutInfo(block: bytes) -> bytes:
+    """
+    What a stream stores of a header block: all but who published it in another account, which is
+    for services (L{natsbroker.wire.clientinfo}).
+
+    @return: the block; empty if nothing is left.
+    """
+    if HEADER not in block:
+        return block
+    left = withoutHeader(block, HEADER)
+    return b"" if left == _EMPTY else left

@@ -30,7 +30,7 @@ from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
 from natsbroker.jetstream.streams.counters import CounterPlace, CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withoutInfo
 from natsbroker.jetstream.streams.publishanswers import (
     DUPLICATE,
     NAMES_LAST,
@@ -193,6 +193,7 @@ class StreamPublisher:
         Take a message; L{flush} stores it with the others.
         """
         if not self._isClosed:
+            headers = withoutInfo(headers)
             self._judging.take(Arrived(subject, reply, headers, payload, publisher=publisher))
 
     def takeFrom(self, origin: ReadMessage, subject: bytes, headers: bytes, payload: bytes) -> None:

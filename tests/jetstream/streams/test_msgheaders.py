@@ -14,6 +14,7 @@ from natsbroker.jetstream.streams.msgheaders import (
     needsNewerApi,
     withHeader,
     withoutExpectations,
+    withoutInfo,
 )
 from tests.counting import callsOf
 
@@ -64,6 +65,22 @@ def test_withoutExpectations(lines: list[bytes], left: list[bytes] | None) -> No
     expected = block if left is None else b"\r\n".join([b"NATS/1.0", *left, b"", b""])
     assert withoutExpectations(block) == (b"" if left == [] else expected)
     assert withoutExpectations(b"") == b""
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ([b"A: 1", b'Nats-Request-Info: {"acc":"B"}', b"B: 2"], [b"A: 1", b"B: 2"]),
+        ([b"A: Nats-Request-Info"], [b"A: Nats-Request-Info"]),
+        ([b'Nats-Request-Info: {"acc":"B"}'], []),
+    ],
+)
+def test_withoutInfo(lines: list[bytes], left: list[bytes]) -> None:
+    """Who published is left out. Of a block that has nothing else, nothing is left."""
+    block = b"\r\n".join([b"NATS/1.0", *lines, b"", b""])
+    expected = b"\r\n".join([b"NATS/1.0", *left, b"", b""]) if left else b""
+    assert withoutInfo(block) == expected
+    assert withoutInfo(b"") == b""
 
 
 _LINES = st.lists(

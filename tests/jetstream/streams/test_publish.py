@@ -179,6 +179,19 @@ class TestLimits:
         assert record is not None
         assert record.headers == block
 
+    def test_publisherInfo(self) -> None:
+        """Who published in another account is nothing for those who read the stream."""
+        stage = Stage()
+        stream = stage.stream(allow_atomic=True)
+        info = {"Nats_Request_Info": '{"acc":"B","user":"b"}'}
+        stage.publish(b"s.a", b"1", **info)
+        batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+        stage.publish(b"s.a", b"2", **batch, **info)
+        first, second = (stage.wait(stream.get(each)) for each in (1, 2))
+        assert first is not None and first.headers == b""
+        assert second is not None and b"Batch-Id" in second.headers
+        assert b"Request-Info" not in second.headers
+
     def test_biggerThanAll(self) -> None:
         """A message that is bigger than the stream may be is acknowledged and removed."""
         stage = Stage()

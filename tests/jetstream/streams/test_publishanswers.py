@@ -63,7 +63,7 @@ def traced() -> tuple[Message, Arrived, list[Message]]:
     """A message that is traced, as it arrives at a stream, and where its trace will be."""
     sent: list[Message] = []
     tracing = AccountTracing("A", dict, float, Random(1), sent.append)
-    headers = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
+    headers = b"NATS/1.0\r\nNats-Request-Info: {}\r\nNats-Trace-Dest: t\r\n\r\n"
     asked = Message(b"s.a", headers + b"x", headerLength=len(headers))
     message = tracing.begin(asked, TracePeer(CLIENT, 1, ""))
     assert message is not None
