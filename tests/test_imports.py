@@ -75,7 +75,9 @@ MAP: dict[str, Row] = {
     "leafnodes": row(_ROOMS, _TWISTED),
     "websocket": row(_ROOMS, f"{_TWISTED} wsproto h11"),
     "auth": row(_ROOMS, f"{_TWISTED} {_TLS} {_AUTH}"),
-    "storage": row(f"{_BASE} hot config server", f"{_TWISTED} lmdb psycopg xxhash google_crc32c"),
+    "storage": row(
+        f"{_BASE} hot config server", f"{_TWISTED} lmdb psycopg xxhash google_crc32c cryptography"
+    ),
     "streaming": row(_ROOMS, f"{_TWISTED} google cryptography"),
     "jetstream": row(_ROOMS, _TWISTED),
     "export": row(f"{_BASE} storage", _TWISTED),

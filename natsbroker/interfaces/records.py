@@ -312,6 +312,13 @@ class UnknownFormat(StoreError):
     """
 
 
+class StoreEncrypted(StoreError):
+    """
+    The store cannot be read with the encryption key that was given, or without one. It is not
+    touched.
+    """
+
+
 class NoSuchLog(StoreError):
     """
     No log has that name.

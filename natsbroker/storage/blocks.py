@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from struct import Struct
@@ -117,7 +117,12 @@ def numbersIn(raw: bytes | memoryview) -> array[int]:
     return table
 
 
-def build(mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:
+def build(
+    mark: bytes, identity: int, generation: int, contents: Contents, overhead: int = 0
+) -> bytes:
+    """
+    @param overhead: bytes of each record that are none of its subject, headers and payload.
+    """
     sequences, lengths, pieces = contents
     first, last, count = sequences[0], sequences[-1], len(sequences)
     ends = list(accumulate(lengths))
@@ -139,7 +144,7 @@ def build(mark: bytes, identity: int, generation: int, contents: Contents) -> by
         last,
         timestampOf(pieces[0], 0),
         timestampOf(lastPiece, len(lastPiece) - lengths[-1]),
-        ends[-1] - HEAD_SIZE * count,
+        ends[-1] - (HEAD_SIZE + overhead) * count,
         crc32c(table),
     )
     return b"".join((head, _CRC.pack(crc32c(head)), table, *pieces))
@@ -380,6 +385,34 @@ def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int
         block.missing = [each for each in expected if each not in found and each not in dead]
         block.missingSize = head.size - starts[-1] + HEAD_SIZE * len(sequences)
     return block
+
+
+def changeRecords(raw: bytes, identity: int, change: Callable[[bytes], bytes]) -> bytes:
+    """
+    The same block with other bytes for each of its records. If its head or its table is damaged,
+    that stays so, and it has the records that are whole.
+    """
+    head: Head | None = None
+    try:
+        head = parseHead(raw)
+        block = _byTable(raw, head, NONE)
+    except Damaged:
+        whole = b"".join(change(raw[start:end]) for _, start, end in walk(raw, 0, identity))
+        # The head's checksum of the table matches nothing then.
+        length = HEAD_LENGTH + len(whole)
+        return whole if head is None else _packHead(head._replace(length=length)) + whole
+    count = head.records
+    pieces = [change(raw[slice(*block.place(each))]) for each in range(count)]
+    table = _table(list(accumulate(map(len, pieces))))
+    table += raw[HEAD_LENGTH + 4 * count : block.offset]
+    length = HEAD_LENGTH + len(table) + sum(map(len, pieces))
+    head = head._replace(length=length, tableChecksum=crc32c(table))
+    return b"".join((_packHead(head), table, *pieces))
+
+
+def _packHead(head: Head) -> bytes:
+    packed = HEAD.pack(*head)
+    return packed + _CRC.pack(crc32c(packed))
 
 
 def readBlock(raw: bytes, identity: int, first: int, dead: frozenset[int] = NONE) -> Block | None:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from natsbroker.storage.records import Damaged, crc32c
 
-VERSION = 1
+VERSION, SEALED = 1, 2
+"""The second one is of values that are encrypted."""
+
 _HEAD = Struct("<8sBBHIQ")
 _CRC = Struct("<I")
 ENVELOPE_SIZE = _HEAD.size + _CRC.size
@@ -24,18 +26,23 @@ class Envelope(NamedTuple):
     generation: int
     key: bytes
     value: bytes
+    version: int = VERSION
 
 
-def wrap(mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes) -> bytes:
-    head = _HEAD.pack(mark, kind[0], VERSION, len(key), len(value), generation)
+def wrap(
+    mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes, version: int = VERSION
+) -> bytes:
+    head = _HEAD.pack(mark, kind[0], version, len(key), len(value), generation)
     return b"".join((head, _CRC.pack(crc32c(head + key + value)), key, value))
 
 
-def wrapTwice(mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes) -> bytes:
+def wrapTwice(
+    mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes, version: int = VERSION
+) -> bytes:
     """
     Put a value into two envelopes, one behind the other, so that one may be damaged.
     """
-    return wrap(mark, kind, generation, key, value) * 2
+    return wrap(mark, kind, generation, key, value, version) * 2
 
 
 def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
@@ -46,7 +53,7 @@ def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
     body = start + ENVELOPE_SIZE
     if len(raw) < body:
         raise Damaged(f"{len(raw) - start} bytes are no envelope")
-    _, kind, _, keyLength, valueLength, generation = _HEAD.unpack_from(raw, start)
+    _, kind, version, keyLength, valueLength, generation = _HEAD.unpack_from(raw, start)
     end = body + keyLength + valueLength
     if end > len(raw):
         raise Damaged("an envelope is longer than its place")
@@ -54,7 +61,8 @@ def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
     if crc32c(checked) != _CRC.unpack_from(raw, start + _HEAD.size)[0]:
         raise Damaged("a value does not match its checksum")
     middle = body + keyLength
-    return Envelope(bytes((kind,)), generation, raw[body:middle], raw[middle:end]), end
+    key, value = raw[body:middle], raw[middle:end]
+    return Envelope(bytes((kind,)), generation, key, value, version), end
 
 
 def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:

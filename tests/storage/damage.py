@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.history import History, Lost, Recorder
@@ -49,16 +50,16 @@ class Specimen:
         return sorted(each.relative_to(self.directory) for each in found)
 
 
-def makeSpecimen(where: Path, steps: int = 120) -> Specimen:
+def makeSpecimen(where: Path, steps: int = 120, encryption: Encryption | None = None) -> Specimen:
     """
     Make a store with a history.
     """
     directory = where / "specimen"
-    history = History()
+    history = History(encryption=encryption)
     lines: list[str] = []
     for part in range(2):
         reactor = PumpedReactor()
-        store = reactor.wait(openLMDB(reactor, directory))
+        store = reactor.wait(openLMDB(reactor, directory, encryption=encryption))
 
         def say(what: dict[str, object]) -> None:
             lines.append(json.dumps(what))
@@ -168,7 +169,7 @@ def missing(history: History, directory: Path) -> int:
     How many records are gone.
     """
     reactor = PumpedReactor()
-    store = reactor.wait(openLMDB(reactor, directory))
+    store = reactor.wait(openLMDB(reactor, directory, encryption=history.encryption))
     lost = 0
     for name in reactor.wait(store.logs()):
         log = reactor.wait(store.open(name))

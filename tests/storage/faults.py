@@ -28,7 +28,7 @@ def open(order: dict[str, Any]) -> None:
     """
     Open a store and close it, in the only thread.
     """
-    lock, opened = _openBlocking(Path(order["directory"]), 0)
+    lock, opened = _openBlocking(Path(order["directory"]), 0, True, None)
     opened.close()
     lock.release()
     say({"opened": True})
@@ -50,7 +50,14 @@ def commit(order: dict[str, Any]) -> None:
     """
     CARELESS[order.get("careless", "")]()
     interval = order.get("syncInterval", 0)
-    work(order["directory"], order["seed"], order["steps"], lambda _: _later(order), interval)
+    work(
+        order["directory"],
+        order["seed"],
+        order["steps"],
+        lambda _: _later(order),
+        interval,
+        order.get("key", ""),
+    )
 
 
 def append(order: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from zope.interface import implementer
 
 from natsbroker.interfaces import IStoreWatcher
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.workload import numberOf, payloadOf
@@ -111,11 +112,12 @@ class History:
     What several runs of a workload on one store said.
     """
 
-    def __init__(self, isSynced: bool = True) -> None:
+    def __init__(self, isSynced: bool = True, encryption: Encryption | None = None) -> None:
         """
         @param isSynced: whether an append is on disk when it is acknowledged. If not, it is when a
             change of state is acknowledged after it.
         """
+        self.encryption = encryption
         self._unsynced: list[tuple[str, int, int, int]] | None = None if isSynced else []
         self.logs: dict[str, LogHistory] = {}
         self.state: dict[str, list[tuple[int, int | None, bool]]] = {}
@@ -213,7 +215,7 @@ class History:
         Open the store on disk and compare; see L{compare}.
         """
         reactor = PumpedReactor()
-        store = reactor.wait(openLMDB(reactor, directory))
+        store = reactor.wait(openLMDB(reactor, directory, encryption=self.encryption))
         return self.compare(reactor, store, mayLose, mayReturn)
 
     def compare(

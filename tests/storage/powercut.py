@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from tests.storage.disk import Disk, Survival
 from tests.storage.history import History, Lost
 from tests.storage.shim import Event, whyNot
@@ -72,6 +73,8 @@ def cutPower(
     isHonest: bool = True,
     syncInterval: float = 0,
     isRelaxed: bool = False,
+    key: str = "",
+    plainCuts: int = 0,
 ) -> int:
     """
     Go through one history.
@@ -82,6 +85,8 @@ def cutPower(
     @param isHonest: whether the disk really syncs.
     @param syncInterval: as for L{natsbroker.storage.lmdb.store.openLMDB}.
     @param isRelaxed: whether appends may be lost that were acknowledged and not synced.
+    @param key: with which the store is encrypted; empty if it is not.
+    @param plainCuts: how many cuts there are before it gets the key.
     @return: how many times the power was cut.
     @raise Lost: if something is not as it must be.
     """
@@ -93,7 +98,9 @@ def cutPower(
     for number in range(CUTS):
         shutil.copytree(disk, before)
         how: dict[str, Any] = {"seed": f"{seed}/{number}", "steps": STEPS, "careless": careless}
-        how["syncInterval"] = syncInterval
+        used = key if number >= plainCuts else ""
+        history.encryption = Encryption(used) if used else None
+        how["syncInterval"], how["key"] = syncInterval, used
         events = zygote.run("commit", disk / "store", **how).events
         goesOn = random.randrange(more + 1)
         for each, lines in enumerate(finds(before, events, random, found, more + 1, isHonest)):
@@ -130,6 +137,7 @@ def main() -> None:
     parser.add_argument(
         "--interval", type=float, default=0, help="seconds between syncs; 0: always"
     )
+    parser.add_argument("--key", default="", help="encrypt the store with this key")
     parser.add_argument("--more", type=int, default=3, help="further cuts to try, each time")
     options = parser.parse_args()
     if why := whyNot():
@@ -139,7 +147,8 @@ def main() -> None:
     began = time.monotonic()
     cuts = 0
     for number in range(options.first, options.first + options.histories):
-        how = {"syncInterval": options.interval, "isRelaxed": options.interval > 0}
+        how: dict[str, Any] = {"syncInterval": options.interval, "isRelaxed": options.interval > 0}
+        how["key"] = options.key
         cuts += cutPower(zygote, where, str(number), options.more, **how)
         if number % 50 == 49:
             took = time.monotonic() - began

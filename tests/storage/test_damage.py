@@ -12,6 +12,7 @@ import pytest
 
 from natsbroker import hot
 from natsbroker.storage import records
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from tests.storage.damage import Specimen, makeSpecimen, trial
 from tests.storage.history import Lost
 
@@ -22,6 +23,12 @@ pytestmark = pytest.mark.slow
 def specimen(tmp_path_factory: pytest.TempPathFactory) -> Specimen:
     """A store to damage copies of."""
     return makeSpecimen(tmp_path_factory.mktemp("specimen"), 60)
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Specimen:
+    """An encrypted store to damage copies of."""
+    return makeSpecimen(tmp_path_factory.mktemp("encrypted"), 60, Encryption("sample key"))
 
 
 @pytest.mark.parametrize("tens", range(6))
@@ -36,6 +43,13 @@ def test_mangledFiles(specimen: Specimen, tmp_path: Path, tens: int) -> None:
     """Whatever is done to one file: the store opens, reports losses, gives no sequence twice."""
     for seed in range(tens * 10, tens * 10 + 10):
         trial(specimen, tmp_path, str(seed), False)
+
+
+@pytest.mark.parametrize("tens", range(4))
+def test_encrypted(encrypted: Specimen, tmp_path: Path, tens: int) -> None:
+    """The same holds of a store that is encrypted: one flipped bit costs one record at most."""
+    for seed in range(tens * 10, tens * 10 + 10):
+        trial(encrypted, tmp_path, f"encrypted {seed}", True)
 
 
 def test_noticesWhatIsServedWrong(

@@ -44,6 +44,19 @@ def test_interval(zygote: Zygote, tmp_path: Path, number: int) -> None:
     assert cuts == CUTS * 4
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_encrypted(zygote: Zygote, tmp_path: Path, number: int) -> None:
+    """The same holds of a store that is encrypted, from the making of its keys on."""
+    assert cutPower(zygote, tmp_path, f"encrypted {number}", key="sample key") == CUTS * 4
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_encryptedLater(zygote: Zygote, tmp_path: Path, number: int) -> None:
+    """The same holds while a store is encrypted that has records already."""
+    cuts = cutPower(zygote, tmp_path, f"later {number}", key="sample key", plainCuts=1)
+    assert cuts == CUTS * 4
+
+
 def _notices(zygote: Zygote, where: Path, **how: Any) -> None:
     """
     Demand that something is lost in one of a few histories.

@@ -24,6 +24,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from natsbroker.interfaces.records import Retention
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 
@@ -238,13 +239,22 @@ def say(what: dict[str, Any]) -> None:
 
 
 def work(
-    directory: str, seed: str, steps: int, pause: Callable[[Any], None], syncInterval: float = 0
+    directory: str,
+    seed: str,
+    steps: int,
+    pause: Callable[[Any], None],
+    syncInterval: float = 0,
+    key: str = "",
 ) -> None:
     """
     Work a store on disk; see L{workOn}.
+
+    @param key: with which it is encrypted; empty if it is not.
     """
     reactor = PumpedReactor()
-    store = reactor.wait(openLMDB(reactor, directory, syncInterval=syncInterval))
+    encryption = Encryption(key) if key else None
+    opening = openLMDB(reactor, directory, syncInterval=syncInterval, encryption=encryption)
+    store = reactor.wait(opening)
     workOn(reactor, store, seed, steps, pause)
 
 

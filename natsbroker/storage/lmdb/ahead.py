@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import EncodedRecord, LogBounds
 from natsbroker.storage.blocks import Block, readBlock
-from natsbroker.storage.lmdb.layout import Tally, tallyKey
+from natsbroker.storage.lmdb.layout import Tally, subjectOrder
 from natsbroker.storage.lmdb.reading import (
     TallyPage,
     fetchAbsent,
@@ -118,38 +118,46 @@ class RecordsAhead:
             self._removed.setdefault(subject, []).append(sequence)
         self._counted, self._uncounted = len(self.blobs), len(self.gone)
 
-    def merged(self, page: TallyPage, pattern: bytes, after: bytes, limit: int) -> list[Tally]:
+    def merged(
+        self,
+        page: TallyPage,
+        pattern: bytes,
+        after: bytes,
+        limit: int,
+        order: Callable[[bytes], bytes] = subjectOrder,
+    ) -> list[Tally]:
         """
         The tallies of a page of the database, with these records counted.
 
         @param pattern: what the page was fetched for.
         @param after: the subject behind which the page begins; empty for none.
         @param limit: the most tallies.
+        @param order: gives what subjects are sorted by.
         """
         if not self.blobs or page.last >= self.first:
             return page.tallies  # The database has caught up.
         tallies = {each.subject: each for each in page.tallies}
-        for subject in self._between(pattern, after, page.following):
+        for subject in self._between(pattern, after, page.following, order):
             tally = tallies.setdefault(subject, Tally(subject))
             tally.add(self._added[subject], sys.maxsize)
             for sequence in self._removed.get(subject, ()):
                 tally.remove(sequence)
-        return sorted(tallies.values(), key=lambda each: tallyKey(0, each.subject))[:limit]
+        return sorted(tallies.values(), key=lambda each: order(each.subject))[:limit]
 
-    def _between(self, pattern: bytes, after: bytes, following: bytes) -> list[bytes]:
+    def _between(
+        self, pattern: bytes, after: bytes, following: bytes, order: Callable[[bytes], bytes]
+    ) -> list[bytes]:
         """
         The subjects that a page should have.
         """
         self._index()
-        low = tallyKey(0, after) if after else b""
-        high = tallyKey(0, following) if following else b""
+        low = order(after) if after else b""
+        high = order(following) if following else b""
         if hasWildcard(pattern):
             found = PatternSearch(pattern).select(list(self._added))
         else:
             found = [pattern] if pattern in self._added else []
-        return [
-            each for each in found if low < (key := tallyKey(0, each)) and (not high or key <= high)
-        ]
+        return [each for each in found if low < (key := order(each)) and (not high or key <= high)]
 
 
 _NONE: frozenset[int] = frozenset()
@@ -267,7 +275,7 @@ class TallyReader:
 
     def __init__(self, owner: Any, identity: int) -> None:
         """
-        @param owner: the store, with C{fetch} and C{readQuickly}.
+        @param owner: the store, with C{fetch}, C{readQuickly} and C{codec}.
         """
         self._owner = owner
         self._identity = identity
@@ -287,7 +295,8 @@ class TallyReader:
         while not limit or len(found) < limit:
             records, most = ahead(), limit - len(found) if limit else TALLIES
             page: TallyPage = yield from self._page(pattern, after, most)
-            found += records.merged(page, pattern, after, most if limit else sys.maxsize)
+            order = self._owner.codec.order
+            found += records.merged(page, pattern, after, most if limit else sys.maxsize, order)
             after = page.following
             if not after:
                 break
@@ -298,7 +307,9 @@ class TallyReader:
     ) -> Generator[Deferred[Any], Any, TallyPage]:
         found: TallyPage | None = None
         if not hasWildcard(pattern):
-            found = self._owner.readQuickly(tallyIn, self._identity, pattern, after)
+            found = self._owner.readQuickly(
+                tallyIn, self._owner.codec, self._identity, pattern, after
+            )
         if found is None:
             found = yield self._owner.fetch(
                 fetchTallies, self._identity, pattern, after, most, TALLIES

@@ -18,13 +18,12 @@ from natsbroker.storage.blocks import (
     LARGEST_BLOCK,
     NONE,
     Block,
-    build,
     chunks,
     readBlock,
     unpackDead,
 )
-from natsbroker.storage.envelopes import unwrap, unwrapEither, wrap, wrapTwice
-from natsbroker.storage.lmdb.layout import LogRow, blockKey, deadKey, isTwice, sequenceOf
+from natsbroker.storage.lmdb.encryption.codec import PlainCodec
+from natsbroker.storage.lmdb.layout import LogRow, blockKey, deadKey, sequenceOf
 
 INLINE = 1800
 """A last block shorter than this is replaced when more records come."""
@@ -38,6 +37,7 @@ MERGE = 16
 
 class ValueTransaction:
     """
+    @ivar codec: the form of what is stored.
     @ivar generation: what the values written in it are marked with.
     @ivar heads: the first blocks of logs, as far as they are known.
     @ivar now: the wall clock, in nanoseconds.
@@ -52,8 +52,10 @@ class ValueTransaction:
         generation: int,
         heads: dict[int, Block],
         now: int,
+        codec: PlainCodec,
     ) -> None:
         self.txn = txn
+        self.codec = codec
         self.mark = mark
         self.generation = generation
         self.heads = heads
@@ -62,8 +64,7 @@ class ValueTransaction:
         self.unfinished: set[int] = set()
 
     def put(self, key: bytes, value: bytes) -> None:
-        fold = wrapTwice if isTwice(key) else wrap
-        self.txn.put(key, fold(self.mark, key[:1], self.generation, key, value))
+        self.txn.put(key, self.codec.fold(self.mark, self.generation, key, value))
 
     def putBlocks(
         self, identity: int, sequences: Sequence[int], blobs: Sequence[bytes]
@@ -74,7 +75,7 @@ class ValueTransaction:
         @return: the first sequence and the length of each.
         """
         for contents in chunks(sequences, blobs):
-            raw = build(self.mark, identity, self.generation, contents)
+            raw = self.codec.block(self.mark, identity, self.generation, contents)
             first = contents.sequences[0]
             self.txn.put(blockKey(identity, first), raw)
             yield first, len(raw)
@@ -86,7 +87,7 @@ class ValueTransaction:
         raw = self.txn.get(key)
         if raw is None:
             return None
-        return unwrapEither(raw, key)[0].value if isTwice(key) else unwrap(raw, key).value
+        return self.codec.unfold(raw, key)
 
     def deleteSome(self, prefix: bytes, most: int) -> int:
         deleted = 0
@@ -162,7 +163,10 @@ class LogBlocks:
     def _blockAt(self, first: int) -> Block | None:
         txn, identity = self._transaction.txn, self.row.identity
         raw = txn.get(blockKey(identity, first))
-        return None if raw is None else readBlock(raw, identity, first, self._dead(first))
+        if raw is None:
+            return None
+        plain = self._transaction.codec.openBlock(raw, identity)
+        return readBlock(plain, identity, first, self._dead(first))
 
     def _dead(self, first: int) -> frozenset[int]:
         value = self._transaction.get(deadKey(self.row.identity, first))

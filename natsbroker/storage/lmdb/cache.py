@@ -113,7 +113,7 @@ class QuickRecords:
 
     def __init__(self, owner: Any, cache: BlockCache, identity: int) -> None:
         """
-        @param owner: the store, with C{readQuickly}.
+        @param owner: the store, with C{readQuickly} and C{codec}.
         """
         self._owner = owner
         self._cache = cache
@@ -132,7 +132,7 @@ class QuickRecords:
     def _readLast(
         self, txn: lmdb.Transaction[bytes], subject: bytes, ahead: RecordsAhead, version: int
     ) -> int:
-        last = lastIn(txn, self._identity, subject)
+        last = lastIn(txn, self._identity, subject, self._owner.codec)
         if last and self._cache.find(self._identity, last) is None:
             self._read = last, version, self._readRecord(txn, last, ahead)
         return last
@@ -154,7 +154,7 @@ class QuickRecords:
     def _readRecord(
         self, txn: lmdb.Transaction[bytes], sequence: int, ahead: RecordsAhead
     ) -> EncodedRecord | None:
-        found = findRecord(txn, self._identity, sequence)
+        found = findRecord(txn, self._identity, sequence, self._owner.codec)
         if found is None:
             return None
         first, record = found
@@ -166,7 +166,8 @@ class QuickRecords:
         found = blockIn(txn, self._identity, first)
         if found is not None:
             _, raw, dead = found
-            block = readBlock(bytes(raw), self._identity, first, dead)
+            plain = self._owner.codec.openBlock(bytes(raw), self._identity)
+            block = readBlock(plain, self._identity, first, dead)
             if block is not None and not block.missing:
                 block.dead = dead.union(ahead.goneIn(block.sequences))
                 self._cache.add(self._identity, first, block)

@@ -19,9 +19,10 @@ from typing import Any
 import lmdb
 
 from natsbroker.interfaces.records import StoreFailed
+from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
+from natsbroker.storage.lmdb.encryption.keyring import Encryption, readKeyring
 from natsbroker.storage.lmdb.files import Commits, Lock, Marks, readFormat
-from natsbroker.storage.lmdb.finding import findMark
-from natsbroker.storage.lmdb.journal import readFrames, runsIn
+from natsbroker.storage.lmdb.journal import framesBeyond, readFrames, runsIn
 from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
 from natsbroker.storage.lmdb.opening import (
     BEHIND,
@@ -30,16 +31,15 @@ from natsbroker.storage.lmdb.opening import (
     GAPS,
     JOURNAL,
     STORE,
-    framesBeyond,
-    gapsBefore,
     inspectDatabase,
+    markOf,
     openDirectory,
 )
 from natsbroker.storage.lmdb.reading import fetchState
 from natsbroker.storage.lmdb.reports import unacknowledged
 from natsbroker.storage.lmdb.scrubbing import scrub
 from natsbroker.storage.lmdb.store import LOCK, refuseForeign
-from natsbroker.storage.lmdb.survey import Survey
+from natsbroker.storage.lmdb.survey import Survey, gapsBefore
 from natsbroker.storage.records import sequenceOf
 
 _PIECE = 16 << 20
@@ -73,7 +73,8 @@ class _ReadOnly:
     A database for the functions that read one of a store that is open.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, codec: PlainCodec) -> None:
+        self.codec = codec
         size = max(path.stat().st_size, 1 << 20)
         self._environment = lmdb.Environment(
             str(path), map_size=size, subdir=False, readonly=True, lock=False
@@ -88,8 +89,9 @@ class _ReadOnly:
         self._environment.close()
 
 
-def checkDirectory(directory: Path) -> CheckedStore:
+def checkDirectory(directory: Path, encryption: Encryption | None = None) -> CheckedStore:
     """
+    @raise natsbroker.interfaces.records.StoreEncrypted: if the key is missing, or another.
     @raise natsbroker.interfaces.records.StoreLocked: if a broker has the store.
     @raise natsbroker.interfaces.records.UnknownFormat: if it has another format, or is of
         nats-streaming-server.
@@ -100,7 +102,7 @@ def checkDirectory(directory: Path) -> CheckedStore:
         raise StoreFailed(f"there is no store in {directory}")
     lock = Lock(directory / LOCK, isShared=True) if (directory / LOCK).exists() else None
     try:
-        return _checked(directory)
+        return _checked(directory, encryption)
     except lmdb.Error as failure:
         raise StoreFailed(f"the store cannot be read: {failure}") from failure
     finally:
@@ -108,38 +110,38 @@ def checkDirectory(directory: Path) -> CheckedStore:
             lock.release()
 
 
-def _checked(directory: Path) -> CheckedStore:
+def _checked(directory: Path, encryption: Encryption | None) -> CheckedStore:
     checked = CheckedStore()
     marks = Marks.read(directory)
-    mark = readFormat(directory / STORE)
-    if mark is None:
+    said = readFormat(directory / STORE)
+    ring = readKeyring(directory, encryption, said is not None and said.isSealed)
+    codec = PLAIN if ring is None else ring.codec()
+    if said is None:
         checked.problems.append(f"the file {STORE} is missing or damaged")
-        mark = marks.mark or findMark(directory / DATABASE)
-    if mark is None:
-        raise StoreFailed(f"nothing in {directory} says what it is")
+    mark = markOf(directory, marks) if said is None else said.mark
     if marks.mark != mark:
         checked.problems.append("the files marks-0 and marks-1 are missing or damaged")
         marks = Marks(directory)
-    found, problem = inspectDatabase(directory / DATABASE, mark)
+    found, problem = inspectDatabase(directory / DATABASE, mark, codec)
     if found is None:
-        return _rehearsed(directory, [*checked.problems, problem])
+        return _rehearsed(directory, encryption, [*checked.problems, problem])
     _addJournal(directory, mark, marks, found, checked)
     checked.logs = {key: CheckedLog(row) for key, row in found.rows.items() if not row.dropped}
     _addSurvey(found, checked)
     checked.problems += _quarantines(checked)
     for report in unacknowledged(directory):
         checked.problems.append(f"losses that nobody has acknowledged: {report}")
-    _readAll(directory / DATABASE, checked)
+    _readAll(directory / DATABASE, codec, checked)
     return checked
 
 
-def _rehearsed(directory: Path, problems: list[str]) -> CheckedStore:
+def _rehearsed(directory: Path, encryption: Encryption | None, problems: list[str]) -> CheckedStore:
     with TemporaryDirectory(prefix="natsbroker-check-") as folder:
         copy = Path(folder) / "store"
         shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("damaged-*"))
-        opened = openDirectory(copy)
+        opened = openDirectory(copy, encryption=encryption)
         opened.close()
-        checked = _checked(copy)
+        checked = _checked(copy, encryption)
     # The others are about the copy, which has just been repaired.
     saved = "the start of a broker saves what is listed here"
     checked.problems = [*problems, saved, *_quarantines(checked)]
@@ -153,7 +155,9 @@ def _addJournal(
     Add the records that only the journal has. Each frame was verified by its checksum.
     """
     frames, _, isBehind = framesBeyond(
-        found.generation, _noted(directory / COMMITS, mark), readFrames(directory / JOURNAL, mark)
+        found.generation,
+        _noted(directory / COMMITS, mark),
+        readFrames(directory / JOURNAL, mark, found.codec),
     )
     gaps = gapsBefore(frames, found, marks)
     if isBehind:
@@ -197,8 +201,8 @@ def _addSurvey(found: Survey, checked: CheckedStore) -> None:
             checked.problems.append(f"an index of subjects under {key!r} is damaged")
 
 
-def _readAll(database: Path, checked: CheckedStore) -> None:
-    environment: Any = _ReadOnly(database)
+def _readAll(database: Path, codec: PlainCodec, checked: CheckedStore) -> None:
+    environment: Any = _ReadOnly(database, codec)
     try:
         after = b""
         while True:
@@ -213,7 +217,7 @@ def _readAll(database: Path, checked: CheckedStore) -> None:
         environment.close()
     checked.states = [(*spaceAndKey(key), value) for key, value in values]
     for key, reason in broken:
-        space, name = spaceAndKey(key)
+        space, name = codec.nameIn(key)
         checked.problems.append(f"the value {name!r} of {space} is damaged: {reason}")
 
 

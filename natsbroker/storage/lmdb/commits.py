@@ -318,12 +318,12 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             return self._commit(asked)
         txn = opened.environment.begin()
         try:
-            known = self._rows, self._policies, self._heads
-            generation = opened.base + txn.id()
-            transaction = LMDBTransaction(txn, opened.mark, generation, *known, self._now())
+            known = self._rows, self._policies, self._heads, self._now(), opened.environment.codec
+            transaction = LMDBTransaction(txn, opened.mark, opened.base + txn.id(), *known)
             gone = self._apply(transaction, jobs)
             rows = {key: writer.row for key, writer in transaction.writers.items()}
             opened.marks.reserve(opened.mark, rows)
+            transaction.announce(opened.environment.names)
             began = perf_counter()
             txn.commit()
             self.figures.synced(perf_counter() - began)
@@ -383,6 +383,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 self._unmarked.add(identity)
                 self._heads.pop(identity, None)
         for identity in gone:
+            opened.environment.names.forget(identity)
             del self._rows[identity]
             self.leftover.discard(identity)
         return outcome

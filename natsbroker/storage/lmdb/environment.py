@@ -28,6 +28,8 @@ import lmdb
 from lmdb import verify
 
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
+from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
+from natsbroker.storage.lmdb.encryption.subjectnames import SubjectNames
 from natsbroker.storage.lmdb.pages import PageFile
 
 SMALLEST_MAP = 64 << 20
@@ -85,14 +87,18 @@ def asStoreFailed(failure: Exception) -> StoreFailed:
 
 class Environment:
     """
+    @ivar codec: the form of what is stored.
+    @ivar names: the subjects of logs, where the codec's keys do not have them in order.
     @ivar full: why the file cannot be made longer, while the map ends where it does.
     """
 
-    def __init__(self, path: Path, maxSize: int = 0) -> None:
+    def __init__(self, path: Path, maxSize: int = 0, codec: PlainCodec = PLAIN) -> None:
         """
         @param path: of the file; made if it is not there.
         @param maxSize: how large it may grow, in bytes; 0 for any size.
         """
+        self.codec = codec
+        self.names = SubjectNames()
         self.path = path
         self._lock = threading.Lock()
         self._condition = threading.Condition(self._lock)

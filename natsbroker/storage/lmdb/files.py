@@ -15,17 +15,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct, error
+from typing import NamedTuple
 
 from natsbroker.interfaces.records import StoreLocked, UnknownFormat
 from natsbroker.storage.jobs import StoredRow
-from natsbroker.storage.lmdb.layout import FORMAT_VERSION
+from natsbroker.storage.lmdb.layout import FORMAT_VERSION, SEALED_VERSION
 from natsbroker.storage.records import crc32c
 
 RESERVED = 16384
 """How many sequences are reserved at a time."""
 
 
-def _contents(path: Path) -> bytes | None:
+def contentsOf(path: Path) -> bytes | None:
     """
     What is in a file, or C{None} if it is not there or the disk cannot read it any more.
     """
@@ -105,29 +106,35 @@ class Lock:
         os.close(self._descriptor)
 
 
-def writeFormat(path: Path, mark: bytes) -> None:
-    text = f"natsbroker store\nformat {FORMAT_VERSION}\nmark {mark.hex()}\n".encode()
+def writeFormat(path: Path, mark: bytes, version: int) -> None:
+    text = f"natsbroker store\nformat {version}\nmark {mark.hex()}\n".encode()
     writeWhole(path, text + b"checksum %08x\n" % crc32c(text))
 
 
-def readFormat(path: Path) -> bytes | None:
+class Format(NamedTuple):
+    mark: bytes
+    isSealed: bool
+
+
+def readFormat(path: Path) -> Format | None:
     """
-    @return: the mark, or C{None} if the file is not there or is damaged.
+    @return: C{None} if the file is not there or is damaged.
     @raise UnknownFormat: if another version wrote it.
     """
-    data = _contents(path)
+    data = contentsOf(path)
     if data is None:
         return None
     text, separator, checksum = data.rpartition(b"checksum ")
     if not separator or checksum != b"%08x\n" % crc32c(text):
         return None
     lines = dict(line.partition(b" ")[::2] for line in text.splitlines())
-    if lines.get(b"format") != b"%d" % FORMAT_VERSION:
+    if lines.get(b"format") not in (b"%d" % FORMAT_VERSION, b"%d" % SEALED_VERSION):
         version = lines.get(b"format", b"").decode("ascii", "replace")
         raise UnknownFormat(
             f"{path.parent} has a store of format {version}; this version knows {FORMAT_VERSION}"
         )
-    return bytes.fromhex(lines[b"mark"].decode("ascii"))
+    isSealed = lines[b"format"] != b"%d" % FORMAT_VERSION
+    return Format(bytes.fromhex(lines[b"mark"].decode("ascii")), isSealed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +175,7 @@ class Marks:
     @classmethod
     def _readOne(cls, directory: Path, number: int) -> Marks:
         marks = cls(directory)
-        data = _contents(directory / f"marks-{number}")
+        data = contentsOf(directory / f"marks-{number}")
         if data is None:
             return marks
         try:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from natsbroker.storage.blocks import Head, parseHead, readBlock, unpackDead
 from natsbroker.storage.envelopes import ENVELOPE_SIZE, unwrapAt
+from natsbroker.storage.lmdb.encryption.codec import PlainCodec
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
     FORMAT_TEXT,
@@ -27,6 +28,7 @@ from natsbroker.storage.lmdb.layout import (
     identityOf,
     isTwice,
     sequenceOf,
+    unpackFormat,
 )
 from natsbroker.storage.lmdb.pages import Entry, PageFile, Tree
 from natsbroker.storage.records import (
@@ -117,18 +119,20 @@ def trustIn(path: Path) -> Trust:
         os.close(descriptor)
 
 
-def findMark(path: Path) -> bytes | None:
+def findFormat(path: Path) -> tuple[bytes, int] | None:
+    """
+    @return: the mark of a database, and the version of its format, wherever in it they are found.
+    """
     data = path.read_bytes() if path.exists() else b""
     position = data.find(FORMAT_TEXT)
     while position >= 0:
         start = position - ENVELOPE_SIZE - len(FORMAT_KEY)
         try:
             envelope, _ = unwrapAt(data, start)
+            if start >= 0 and envelope.key == FORMAT_KEY:
+                return data[start : start + 8], unpackFormat(envelope.value)[0]
         except (Damaged, error):
             pass
-        else:
-            if start >= 0 and envelope.key == FORMAT_KEY:
-                return data[start : start + 8]
         position = data.find(FORMAT_TEXT, position + 1)
     return None
 
@@ -149,12 +153,16 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 class Finder:
     """
     @ivar logs: what was found, by identity.
-    @ivar values: state, holds and known losses, by key, each with its generation.
+    @ivar values: state, holds and known losses, by the key that they have in a database that is
+        not encrypted, each with its generation.
     @ivar generation: the newest that was found.
     """
 
-    def __init__(self, raw: mmap.mmap | bytes, mark: bytes, trust: Trust) -> None:
+    def __init__(
+        self, raw: mmap.mmap | bytes, mark: bytes, trust: Trust, codec: PlainCodec
+    ) -> None:
         self._raw = raw
+        self._codec = codec
         self._mark = mark
         self._trust = trust
         self._broken: dict[bytes, Entry] = {}
@@ -217,13 +225,19 @@ class Finder:
         if envelope.kind == b"L":
             log = self._log(identityOf(key))
             if generation >= log.generation:
-                log.row, log.generation = LogRow.unpack(identityOf(key), envelope.value), generation
+                value = self._codec.open(envelope)
+                log.row, log.generation = LogRow.unpack(identityOf(key), value), generation
         elif envelope.kind == b"G":
             dead = unpackDead(sequenceOf(key), envelope.value)
             self._log(identityOf(key)).dead.update(dead)
         elif envelope.kind in (b"S", b"H", b"X"):
+            if envelope.kind == b"S":
+                name, value = self._codec.state(envelope)
+                key = key[: 2 + key[1]] + name
+            else:
+                value = self._codec.open(envelope)
             if generation >= self.values.get(key, (0, b""))[0]:
-                self.values[key] = (generation, envelope.value)
+                self.values[key] = (generation, value)
         return end
 
     def _log(self, identity: int) -> FoundLog:
@@ -295,7 +309,9 @@ class Finder:
         if not length or position + length > len(raw):
             return 0
         try:
-            decode(raw[position : position + length], 0, length, identity)
+            record = raw[position : position + length]
+            decode(record, 0, length, identity)
+            self._codec.openRecord(record)
         except Damaged:
             return 0
         return length
@@ -319,6 +335,13 @@ class Finder:
         return RecordPlace(-len(self._added), len(blob))
 
     def blob(self, place: RecordPlace) -> bytes:
+        """
+        The bytes of a record, as they are if it is damaged.
+        """
         if place.offset < 0:
             return self._added[-1 - place.offset]
-        return self._raw[place.offset : place.offset + place.length]
+        raw = self._raw[place.offset : place.offset + place.length]
+        try:
+            return self._codec.openRecord(raw)
+        except Damaged:
+            return raw

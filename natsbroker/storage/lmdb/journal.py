@@ -30,8 +30,9 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.files import syncDirectory
+from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.files import Commits, readPiece, writeAt
-from natsbroker.storage.records import crc32c, identityOf, lengthAt, sequenceOf
+from natsbroker.storage.records import Damaged, crc32c, identityOf, lengthAt, sequenceOf
 
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
@@ -75,7 +76,7 @@ def _roundedUp(length: int) -> int:
     return -(-length // SECTOR) * SECTOR
 
 
-def _frameAt(data: bytes, position: int) -> JournalFrame | None:
+def _frameAt(data: bytes, position: int, codec: PlainCodec) -> JournalFrame | None:
     body = position + _HEAD_SIZE
     if body > len(data):
         return None
@@ -86,7 +87,11 @@ def _frameAt(data: bytes, position: int) -> JournalFrame | None:
     checked = data[position : position + _HEAD.size] + data[body:end]
     if crc32c(checked) != _CRC.unpack_from(data, position + _HEAD.size)[0]:
         return None
-    return JournalFrame(generation, since, _split(data[body:end]))
+    try:
+        blobs = [codec.openRecord(each) for each in _split(data[body:end])]
+    except Damaged:
+        return None
+    return JournalFrame(generation, since, blobs)
 
 
 def _split(body: bytes) -> list[bytes]:
@@ -98,7 +103,7 @@ def _split(body: bytes) -> list[bytes]:
     return blobs
 
 
-def readFrames(path: Path, mark: bytes) -> list[JournalFrame]:
+def readFrames(path: Path, mark: bytes, codec: PlainCodec = PLAIN) -> list[JournalFrame]:
     """
     By rising generation, without those that the disk cannot read any more; none without the file.
     """
@@ -118,7 +123,7 @@ def readFrames(path: Path, mark: bytes) -> list[JournalFrame]:
     frames: dict[int, JournalFrame] = {}
     position = data.find(mark)
     while position >= 0:
-        frame = _frameAt(data, position)
+        frame = _frameAt(data, position, codec)
         if frame is not None:
             frames.setdefault(frame.generation, frame)
         position = data.find(mark, position + 1)
@@ -141,6 +146,31 @@ def runsIn(frames: Sequence[JournalFrame]) -> Iterator[tuple[int, list[bytes]]]:
             following = identity, sequence + 1
     if run:
         yield following[0], run
+
+
+class Beyond(NamedTuple):
+    """
+    What there is beyond the last commit of a database.
+
+    @ivar frames: those of the journal, by rising generation.
+    @ivar known: the newest generation that is there.
+    @ivar isBehind: whether commits are missing.
+    """
+
+    frames: list[JournalFrame]
+    known: int
+    isBehind: bool
+
+
+def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) -> Beyond:
+    """
+    @param generation: of the database's last commit.
+    @param noted: the generation of the last commit or frame, as noted beside the database.
+    """
+    ahead = [each for each in frames if each.generation > generation]
+    known = max([generation, *(each.generation for each in ahead)])
+    isBehind = noted > known or any(each.since > generation for each in ahead)
+    return Beyond(ahead, known, isBehind)
 
 
 def _fill(path: Path) -> None:
@@ -171,8 +201,8 @@ def _openDirect(path: Path) -> int:
         return os.open(path, _FLAGS)
 
 
-WIDEST = _roundedUp(2 * (_HEAD_SIZE + LARGEST_FRAME))
-"""How long both copies of the largest frame are."""
+WIDEST = _roundedUp(2 * (_HEAD_SIZE + 2 * LARGEST_FRAME))
+"""How long both copies of the largest frame are, even if its records are small and encrypted."""
 
 
 class Journal:
@@ -181,12 +211,15 @@ class Journal:
         outlives the process, not a power cut.
     """
 
-    def __init__(self, path: Path, mark: bytes, isSynced: bool = True) -> None:
+    def __init__(
+        self, path: Path, mark: bytes, isSynced: bool = True, codec: PlainCodec = PLAIN
+    ) -> None:
         """
         Open the file, or make it. Its blocks are all written once, so that writing to them again
         needs no more space and changes nothing but themselves.
         """
         self._mark = mark
+        self._codec = codec
         self._path = path
         self.isSynced = isSynced
         self.position = 0
@@ -198,7 +231,7 @@ class Journal:
         """
         A frame as it is to be written next; empty if there is no room for it.
         """
-        data = _pack(self._mark, generation, since, blobs)
+        data = _pack(self._mark, generation, since, self._codec.closeRecords(blobs))
         return data if self.position + len(data) <= SIZE and len(data) <= WIDEST else b""
 
     def append(self, generation: int, since: int, blobs: Sequence[bytes]) -> bool:

@@ -16,7 +16,9 @@ from struct import Struct, error, pack, unpack_from
 from natsbroker.storage.jobs import StoredRow
 from natsbroker.storage.records import Damaged
 
-FORMAT_VERSION = 1
+FORMAT_VERSION, SEALED_VERSION = 1, 2
+"""The second one is encrypted."""
+
 FORMAT_KEY = b"F"
 FORMAT_TEXT = b"natsbroker store, format "
 
@@ -66,6 +68,13 @@ def tallyKey(identity: int, subject: bytes) -> bytes:
     return tallyPrefix(identity) + subject
 
 
+def subjectOrder(subject: bytes) -> bytes:
+    """
+    Where the tally of a subject stands among those of its log.
+    """
+    return tallyKey(0, subject)
+
+
 def subjectIn(key: bytes) -> bytes:
     """
     The subject in the key of a tally; empty if the key has not all of it.
@@ -95,11 +104,11 @@ def sequenceOf(key: bytes) -> int:
     return int.from_bytes(key[9:17], "big")
 
 
-def packFormat(base: int) -> bytes:
+def packFormat(base: int, version: int) -> bytes:
     """
     @param base: what is added to the numbers of transactions to get generations.
     """
-    return FORMAT_TEXT + b"%d, generations from %d\n" % (FORMAT_VERSION, base)
+    return FORMAT_TEXT + b"%d, generations from %d\n" % (version, base)
 
 
 def unpackFormat(value: bytes) -> tuple[int, int]:

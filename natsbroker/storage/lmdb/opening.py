@@ -19,32 +19,39 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from lmdb import verify
 from twisted.logger import Logger
 
 from natsbroker.files import syncDirectory
-from natsbroker.interfaces.records import StoreFailed
-from natsbroker.storage.envelopes import unwrapAt, wrapTwice
+from natsbroker.interfaces.records import StoreEncrypted, StoreFailed
+from natsbroker.storage.envelopes import unwrapAt
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
+from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
+from natsbroker.storage.lmdb.encryption.encrypting import rewrite, rewritten
+from natsbroker.storage.lmdb.encryption.keyring import (
+    Encryption,
+    currentKeyring,
+    keysMissing,
+    readKeyring,
+)
 from natsbroker.storage.lmdb.environment import NO_SPACE, UNVERIFIABLE, Environment
 from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, writeFormat
-from natsbroker.storage.lmdb.finding import Finder, Trust, findMark
-from natsbroker.storage.lmdb.journal import Journal, JournalFrame, readFrames, runsIn
+from natsbroker.storage.lmdb.finding import Finder, Trust, findFormat
+from natsbroker.storage.lmdb.journal import Journal, JournalFrame, framesBeyond, readFrames, runsIn
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
+    SEALED_VERSION,
     LogRow,
     identityOf,
     lostKey,
     packFormat,
     packRanges,
-    spaceAndKey,
 )
 from natsbroker.storage.lmdb.pages import PageFile
 from natsbroker.storage.lmdb.reports import REPORT, keep, reportsIn, unacknowledged
 from natsbroker.storage.lmdb.salvage import salvage
-from natsbroker.storage.lmdb.survey import Survey, survey
+from natsbroker.storage.lmdb.survey import Survey, gapsBefore, survey
 from natsbroker.storage.lmdb.transaction import LMDBTransaction, jobFor
 from natsbroker.storage.records import Damaged, sequenceOf
 
@@ -98,7 +105,12 @@ class Opened:
             self.journal.close()
 
 
-def openDirectory(directory: Path, maxSize: int = 0, isSynced: bool = True) -> Opened:
+def openDirectory(
+    directory: Path,
+    maxSize: int = 0,
+    isSynced: bool = True,
+    encryption: Encryption | None = None,
+) -> Opened:
     """
     Open the store in a directory whose lock is held, or make one.
 
@@ -106,24 +118,88 @@ def openDirectory(directory: Path, maxSize: int = 0, isSynced: bool = True) -> O
     @raise natsbroker.interfaces.records.UnknownFormat: if another version wrote it.
     @raise StoreFailed: if nothing can be made of it.
     """
-    mark = readFormat(directory / STORE)
+    said = readFormat(directory / STORE)
+    mark = None if said is None else said.mark
     marks = Marks.read(directory)
     database = directory / DATABASE
-    if mark is None and _isUnfinished(directory, marks):
+    ring = readKeyring(directory, encryption, said is not None and said.isSealed)
+    codec = PLAIN if ring is None else ring.codec()
+    isThere = mark is not None or not _isUnfinished(directory, marks, codec)
+    if ring is None and isThere and said is None and _isSealed(database):
+        raise keysMissing(directory)
+    if encryption is not None:
+        ring = currentKeyring(directory, ring, encryption, isThere)
+        codec = ring.codec()
+    if not isThere:
         database.unlink(missing_ok=True)
-        mark = _make(directory)
+        mark = _make(directory, codec)
         marks = Marks.read(directory)
     if mark is None:
-        mark = marks.mark or findMark(database)
-        if mark is None:
-            raise StoreFailed(f"nothing in {directory} says what it is")
-        writeFormat(directory / STORE, mark)
+        mark = markOf(directory, marks)
+        writeFormat(directory / STORE, mark, codec.formatVersion)
     if marks.mark != mark:
         marks = Marks(directory)
-    return _openMarked(directory, mark, marks, maxSize, isSynced)
+    before = None
+    if ring is not None and ring.isConverting:
+        before = _encrypt(directory, mark, marks, maxSize, codec)
+        writeFormat(directory / STORE, mark, codec.formatVersion)
+        ring.finish()
+    opened = _openMarked(directory, mark, marks, maxSize, isSynced, codec)
+    if before is not None:
+        opened.states = [*before.states, *opened.states]
+        opened.repaired = "; ".join(filter(None, (before.repaired, opened.repaired)))
+    return opened
 
 
-def _isUnfinished(directory: Path, marks: Marks) -> bool:
+def markOf(directory: Path, marks: Marks) -> bytes:
+    """
+    The mark of a store whose file that says it is lost.
+
+    @raise StoreFailed: if nothing else says it.
+    """
+    if marks.mark:
+        return marks.mark
+    found = findFormat(directory / DATABASE)
+    if found is None:
+        raise StoreFailed(f"nothing in {directory} says what it is")
+    return found[0]
+
+
+def _isSealed(database: Path) -> bool:
+    """
+    Whether a database is encrypted that may be damaged.
+    """
+    found = findFormat(database)
+    return found is not None and found[1] == SEALED_VERSION
+
+
+def _encrypt(
+    directory: Path, mark: bytes, marks: Marks, maxSize: int, codec: PlainCodec
+) -> Opened | None:
+    """
+    Replace a database that is not encrypted by one that is. Until the new one is complete, the old
+    one is in its place.
+
+    @return: what was found when that was opened; it is closed. C{None} if it was replaced before.
+    """
+    database = directory / DATABASE
+    found, _ = inspectDatabase(database, mark, codec)
+    if _isSealed(database) if found is None else found.isSealed:
+        return None
+    _log.info("Encrypting the store in {directory}", directory=str(directory))
+    opened = _openMarked(directory, mark, marks, maxSize, True, PLAIN)
+    try:
+        rewrite(opened.environment, database, mark, opened.generation + GENERATIONS, codec)
+    finally:
+        opened.close()
+    os.replace(rewritten(database), database)
+    # The database had taken what is in the journal.
+    (directory / JOURNAL).unlink(missing_ok=True)
+    syncDirectory(directory)
+    return opened
+
+
+def _isUnfinished(directory: Path, marks: Marks, codec: PlainCodec) -> bool:
     """
     Whether there is no store yet, or the making of one was cut off: then it is marked that there
     is no log, nothing at all was stored, and no commit was ever noted.
@@ -133,14 +209,16 @@ def _isUnfinished(directory: Path, marks: Marks) -> bool:
         return False
     if not database.exists() or not database.stat().st_size:
         return not marks.logs
-    if not marks.known or marks.logs or inspectDatabase(database, marks.mark)[0] is not None:
+    if not marks.known or marks.logs:
         return False
-    finder = Finder(database.read_bytes(), marks.mark, Trust())
+    if inspectDatabase(database, marks.mark, codec)[0] is not None:
+        return False
+    finder = Finder(database.read_bytes(), marks.mark, Trust(), codec)
     finder.search()
     return not (finder.logs or finder.values)
 
 
-def _make(directory: Path) -> bytes:
+def _make(directory: Path, codec: PlainCodec) -> bytes:
     """
     Make an empty store. The file that says so comes last, and a database is never there without
     the marks.
@@ -150,36 +228,38 @@ def _make(directory: Path) -> bytes:
     marks.write(mark, {})
     marks.write(mark, {})
     syncDirectory(directory)
-    _makeDatabase(directory / DATABASE, mark)
+    _makeDatabase(directory / DATABASE, mark, codec)
     syncDirectory(directory)
-    writeFormat(directory / STORE, mark)
+    writeFormat(directory / STORE, mark, codec.formatVersion)
     syncDirectory(directory)
     return mark
 
 
-def _makeDatabase(path: Path, mark: bytes) -> None:
+def _makeDatabase(path: Path, mark: bytes, codec: PlainCodec) -> None:
     environment = Environment(path)
     environment.prepare(0)
     with environment.begin() as txn:
-        value = wrapTwice(mark, FORMAT_KEY, txn.id(), FORMAT_KEY, packFormat(0))
+        value = codec.fold(mark, txn.id(), FORMAT_KEY, packFormat(0, codec.formatVersion))
         txn.put(FORMAT_KEY, value)
     environment.sync()
     environment.close()
 
 
-def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int, isSynced: bool) -> Opened:
+def _openMarked(
+    directory: Path, mark: bytes, marks: Marks, maxSize: int, isSynced: bool, codec: PlainCodec
+) -> Opened:
     database = directory / DATABASE
     commits = Commits(directory / COMMITS, mark)
     try:
         noted = commits.read()
-        frames = readFrames(directory / JOURNAL, mark)
-        found, repaired = _verified(database, mark, marks, noted, frames)
+        frames = readFrames(directory / JOURNAL, mark, codec)
+        found, repaired = _verified(database, mark, marks, noted, frames, codec)
         ahead, known, isBehind = framesBeyond(found.generation, noted, frames)
         stale = isBehind and not repaired
         if stale:
             repaired = BEHIND
         base = max(known, noted) - found.generation + found.base + GENERATIONS
-        environment = Environment(database, maxSize)
+        environment = Environment(database, maxSize, codec)
     except BaseException:
         commits.close()
         raise
@@ -200,7 +280,7 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int, isSync
         environment.sync()
         if ahead or stale or found.broken or found.halved:
             opened.generation = base + environment.lastTransaction()
-        opened.journal = _openJournal(directory / JOURNAL, mark, isSynced)
+        opened.journal = _openJournal(directory / JOURNAL, mark, isSynced, codec)
     except BaseException:
         opened.close()
         raise
@@ -209,65 +289,17 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int, isSync
     return opened
 
 
-def _openJournal(path: Path, mark: bytes, isSynced: bool) -> Journal | None:
+def _openJournal(path: Path, mark: bytes, isSynced: bool, codec: PlainCodec) -> Journal | None:
     """
     Open the journal. Where a disk has no space for it, everything is committed to the database.
     """
     try:
-        return Journal(path, mark, isSynced)
+        return Journal(path, mark, isSynced, codec)
     except OSError as failure:
         if failure.errno not in NO_SPACE:
             raise
         _log.warn("There is no space for the journal {path}: {why}", path=path, why=failure)
         return None
-
-
-class Beyond(NamedTuple):
-    """
-    What there is beyond the last commit of a database.
-
-    @ivar frames: those of the journal, by rising generation.
-    @ivar known: the newest generation that is there.
-    @ivar isBehind: whether commits are missing.
-    """
-
-    frames: list[JournalFrame]
-    known: int
-    isBehind: bool
-
-
-def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) -> Beyond:
-    """
-    @param generation: of the database's last commit.
-    @param noted: the generation of the last commit or frame, as noted beside the database.
-    """
-    ahead = [each for each in frames if each.generation > generation]
-    known = max([generation, *(each.generation for each in ahead)])
-    isBehind = noted > known or any(each.since > generation for each in ahead)
-    return Beyond(ahead, known, isBehind)
-
-
-def gapsBefore(
-    frames: Sequence[JournalFrame], found: Survey, marks: Marks
-) -> dict[int, list[tuple[int, int]]]:
-    """
-    The sequences that are missing between a database and what the journal has beyond it, by log.
-    Logs that the database should know, and does not, are added to it.
-    """
-    gaps: dict[int, list[tuple[int, int]]] = {}
-    reached: dict[int, int] = {}
-    for identity, blobs in runsIn(frames):
-        if identity not in found.rows and identity in marks.logs:
-            found.rows[identity] = LogRow(identity, marks.logs[identity].name)
-        row = found.rows.get(identity)
-        if row is None or row.dropped:
-            continue
-        last = reached.get(identity, row.last)
-        first = sequenceOf(blobs[0], 0)
-        if first > last + 1:
-            gaps.setdefault(identity, []).append((last + 1, first))
-        reached[identity] = max(last, first + len(blobs) - 1)
-    return gaps
 
 
 def _replay(
@@ -287,7 +319,9 @@ def _replay(
     weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
     environment.prepare(weight + LOG_WEIGHT * (len({identity for identity, _ in runs}) + 1))
     with environment.begin() as txn:
-        transaction = LMDBTransaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction = LMDBTransaction(
+            txn, found.mark, base + txn.id(), found.rows, {}, {}, 0, environment.codec
+        )
         transaction.putFormat(base)
         for identity, blobs in runs:
             writer = transaction.log(identity)
@@ -305,7 +339,12 @@ def _replay(
 
 
 def _verified(
-    database: Path, mark: bytes, marks: Marks, noted: int, frames: Sequence[JournalFrame]
+    database: Path,
+    mark: bytes,
+    marks: Marks,
+    noted: int,
+    frames: Sequence[JournalFrame],
+    codec: PlainCodec,
 ) -> tuple[Survey, str]:
     """
     Verify a database, and repair it if it is damaged.
@@ -313,14 +352,17 @@ def _verified(
     @param noted: the generation of the last commit, or of the last frame, or 0.
     @return: what is in it, and what was repaired.
     """
-    found, problem = inspectDatabase(database, mark)
+    found, problem = inspectDatabase(database, mark, codec)
     if found is not None:
+        if found.isSealed != codec.isSealed:
+            isWhat = "is encrypted" if found.isSealed else "is not encrypted"
+            raise StoreEncrypted(f"{database} {isWhat}, unlike what is beside it")
         return found, ""
     newest = max([noted, *(each.generation for each in frames)])
     expected = frames[-1].since if frames and frames[-1].generation == newest else noted
     beyond = [each for each in frames if each.generation > expected]
-    report = salvage(database, mark, marks, expected, newest, beyond)
-    found, again = inspectDatabase(database, mark)
+    report = salvage(database, mark, marks, expected, newest, beyond, codec)
+    found, again = inspectDatabase(database, mark, codec)
     if found is None:
         raise StoreFailed(f"the store cannot be repaired: {again}")
     return found, "; ".join([problem, *report])
@@ -340,14 +382,14 @@ def _remember(directory: Path, found: Survey, opened: Opened) -> None:
     opened.states += [("", b"", f"values may be lost: see {each / REPORT}") for each in reports]
 
 
-def inspectDatabase(database: Path, mark: bytes) -> tuple[Survey | None, str]:
+def inspectDatabase(database: Path, mark: bytes, codec: PlainCodec) -> tuple[Survey | None, str]:
     """
     @return: what is in it, or C{None} and what is wrong.
     @raise OSError: if that cannot be found out. What the disk cannot read any more is damaged.
     """
     try:
         problems = verify.verify(str(database), subdir=False)  # type: ignore[no-untyped-call]
-        found = None if problems else _surveyed(database)
+        found = None if problems else _surveyed(database, codec)
     except (Damaged, *UNVERIFIABLE) as failure:
         found, problems = None, [str(failure)]
     except OSError as failure:
@@ -361,10 +403,10 @@ def inspectDatabase(database: Path, mark: bytes) -> tuple[Survey | None, str]:
     return found, ""
 
 
-def _surveyed(database: Path) -> Survey:
+def _surveyed(database: Path, codec: PlainCodec) -> Survey:
     descriptor = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return survey(PageFile(descriptor))
+        return survey(PageFile(descriptor), codec)
     finally:
         os.close(descriptor)
 
@@ -400,7 +442,9 @@ def _persist(
 ) -> list[tuple[str, bytes, str]]:
     environment.prepare(16384 * (len(rows) + len(found.broken) + len(found.halved) + 1))
     with environment.begin() as txn:
-        transaction = LMDBTransaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction = LMDBTransaction(
+            txn, found.mark, base + txn.id(), found.rows, {}, {}, 0, environment.codec
+        )
         transaction.putFormat(base)
         for row in rows:
             transaction.log(row.identity)
@@ -428,7 +472,7 @@ def _mend(transaction: LMDBTransaction, found: Survey) -> list[tuple[str, bytes,
         except Damaged as failure:
             own = b""
             if key[:1] == b"S":
-                lost.append((*spaceAndKey(key), str(failure)))
+                lost.append((*transaction.codec.nameIn(key), str(failure)))
         if key[:1] == b"T":
             recount.add(identityOf(own or key))
         if own:

@@ -19,6 +19,7 @@ from natsbroker.interfaces.records import Columns
 from natsbroker.storage.blocks import NONE, parseHead, placeIn, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.exports import beginning, gather, sizeIn
+from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import (
     LONGEST_SUBJECT_KEY,
@@ -68,7 +69,8 @@ def fetchBlocks(
         more = _seek(cursor, identity, sequence)
         prefix = blockKey(identity, 0)[:9]
         while more:
-            first, raw = sequenceOf(cursor.key()), cursor.value()
+            first, stored = sequenceOf(cursor.key()), cursor.value()
+            raw = environment.codec.openBlock(stored, identity)
             more = cursor.next() and cursor.key().startswith(prefix)
             following = sequenceOf(cursor.key()) if more else 0
             found.append(RawBlock(first, raw, _dead(txn, identity, first), following))
@@ -99,7 +101,7 @@ def fetchColumns(
                 break
             if txn.get(deadKey(identity, first)) is not None:
                 return None
-            raw = cursor.value()
+            raw = environment.codec.openBlock(cursor.value(), identity)
             raws.append(raw)
             most -= len(raw)
             if first >= start:
@@ -115,7 +117,7 @@ def fetchLast(
     The sequence of the last record of a literal subject, 0 without, and the block that may hold it.
     """
     with environment.reading() as txn:
-        tallies = tallyIn(txn, identity, subject).tallies
+        tallies = tallyIn(txn, environment.codec, identity, subject).tallies
     last = tallies[0].last if tallies else 0
     return last, fetchBlocks(environment, identity, last, 1) if last else []
 
@@ -141,12 +143,12 @@ def blockIn(
 
 
 def findRecord(
-    txn: lmdb.Transaction[bytes], identity: int, sequence: int
+    txn: lmdb.Transaction[bytes], identity: int, sequence: int, codec: PlainCodec = PLAIN
 ) -> tuple[int, bytes] | None:
     """
     The first sequence of the block of a record, and the bytes of the record, unverified.
     """
-    if hot.findRecord is not None:
+    if hot.findRecord is not None and not codec.isSealed:
         quick: tuple[int, bytes, bytes | None] | None = hot.findRecord(txn, identity, sequence)
         if quick is None or sequence in _deadIn(identity, quick[0], quick[2]):
             return None
@@ -156,7 +158,10 @@ def findRecord(
         return None
     first, raw, _ = found
     place = placeIn(raw, sequence)
-    return None if place is None else (first, bytes(raw[slice(*place)]))
+    try:
+        return None if place is None else (first, codec.openRecord(bytes(raw[slice(*place)])))
+    except Damaged:
+        return None
 
 
 def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:
@@ -169,7 +174,8 @@ def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBl
         first = sequenceOf(cursor.key())
         if first > sequence:
             return None
-        return RawBlock(first, cursor.value(), _dead(txn, identity, first), 0)
+        raw = environment.codec.openBlock(cursor.value(), identity)
+        return RawBlock(first, raw, _dead(txn, identity, first), 0)
 
 
 def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
@@ -248,10 +254,13 @@ def fetchTallies(
     @param after: only of subjects behind this one.
     @param most: the most to look at.
     """
+    codec = environment.codec
+    if codec.isSealed and hasWildcard(pattern):
+        return _namedTallies(environment, identity, pattern, after, limit)
     with environment.reading() as txn:
         if not hasWildcard(pattern):
-            return tallyIn(txn, identity, pattern, after)
-        last = _lastIn(txn, identity)
+            return tallyIn(txn, codec, identity, pattern, after)
+        last = _lastIn(txn, codec, identity)
         literal = tallyPrefix(identity) + beginning(pattern)[:WHOLE_KEY]
         found: list[Tally] = []
         search, step = PatternSearch(pattern), NEAR
@@ -280,6 +289,43 @@ def fetchTallies(
     return TallyPage(found, b"", last)
 
 
+def _namedTallies(
+    environment: Environment, identity: int, pattern: bytes, after: bytes, limit: int
+) -> TallyPage:
+    """
+    As L{fetchTallies}, where the order of the keys is none of subjects.
+    """
+    names, search = environment.names, PatternSearch(pattern)
+
+    def subjects() -> Iterator[bytes]:
+        prefix = tallyPrefix(identity)
+        with environment.reading() as txn, txn.cursor() as cursor:
+            more = cursor.set_range(prefix)
+            while more and cursor.key().startswith(prefix):
+                tally = environment.codec.tally(*cursor.item())
+                if tally is not None:
+                    yield tally.subject
+                more = cursor.next()
+
+    while True:
+        names.learn(identity, subjects)
+        # The names are looked at last: they have every subject of the transaction then.
+        with environment.reading() as txn:
+            last = _lastIn(txn, environment.codec, identity)
+            found: list[Tally] = []
+            place = after + b"\0" if after else beginning(pattern)
+            while (some := names.find(identity, search, place)) is not None:
+                matching, place = some
+                for subject in matching:
+                    tally = _tallyOf(txn, environment.codec, identity, subject)
+                    if tally is not None:
+                        found.append(tally)
+                    if len(found) >= limit:
+                        return TallyPage(found, subject, last)
+                if not place:
+                    return TallyPage(found, b"", last)
+
+
 def _wanted(
     txn: lmdb.Transaction[bytes], search: PatternSearch, keys: Sequence[bytes]
 ) -> Iterator[Tally]:
@@ -293,7 +339,7 @@ def _wanted(
     for key in keys:
         subject = subjectIn(key)
         if not subject or subject in chosen:
-            tally = wholeTally(key, bytes(txn.get(key) or b""))
+            tally = PLAIN.tally(key, bytes(txn.get(key) or b""))
             if tally is not None and (subject or search.select((tally.subject,))):
                 yield tally
 
@@ -305,16 +351,18 @@ def _subjectAt(txn: lmdb.Transaction[bytes], key: bytes) -> bytes:
     subject = subjectIn(key)
     if subject:
         return subject
-    tally = wholeTally(key, bytes(txn.get(key) or b""))
+    tally = PLAIN.tally(key, bytes(txn.get(key) or b""))
     return b"" if tally is None else tally.subject
 
 
 def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
     """
     The first and the last subject that have tallies, in the order of their bytes, as far as they
-    are in the keys.
+    are in the keys: nothing of it where they are keyed hashes.
     """
     prefix = tallyPrefix(identity)
+    if environment.codec.isSealed:
+        return [b""]
     with environment.reading() as txn, txn.cursor() as cursor:
         if not cursor.set_range(prefix) or not cursor.key().startswith(prefix):
             return []
@@ -325,41 +373,53 @@ def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
         return [each[len(prefix) :] for each in found]
 
 
-def _lastIn(txn: lmdb.Transaction[bytes], identity: int) -> int:
+def _lastIn(txn: lmdb.Transaction[bytes], codec: PlainCodec, identity: int) -> int:
     key = rowKey(identity)
     raw = txn.get(key)
     try:
         if raw is None:
             return 0
-        return LogRow.unpack(identity, unwrapEither(bytes(raw), key)[0].value).last
+        return LogRow.unpack(identity, codec.unfold(bytes(raw), key)).last
     except Damaged:
         return 0
 
 
-def lastIn(txn: lmdb.Transaction[bytes], identity: int, subject: bytes) -> int:
+def lastIn(
+    txn: lmdb.Transaction[bytes], identity: int, subject: bytes, codec: PlainCodec = PLAIN
+) -> int:
     """
     The sequence of the last record of a literal subject; 0 if there is none.
     """
-    key = tallyKey(identity, subject)
-    if hot.findLast is not None:
+    key = codec.tallyKey(identity, subject)
+    if hot.findLast is not None and not codec.isSealed:
         return int(hot.findLast(txn, key))
     raw = txn.get(key)
     try:
-        return 0 if raw is None else lastOfTally(unwrap(bytes(raw), key).value)
+        return 0 if raw is None else lastOfTally(codec.unfold(bytes(raw), key))
     except Damaged:
         return 0
 
 
 def tallyIn(
-    txn: lmdb.Transaction[bytes], identity: int, subject: bytes, after: bytes = b""
+    txn: lmdb.Transaction[bytes],
+    codec: PlainCodec,
+    identity: int,
+    subject: bytes,
+    after: bytes = b"",
 ) -> TallyPage:
     """
     As L{fetchTallies}, for a literal subject.
     """
-    key = tallyKey(identity, subject)
+    tally = None if subject <= after else _tallyOf(txn, codec, identity, subject)
+    return TallyPage([] if tally is None else [tally], b"", _lastIn(txn, codec, identity))
+
+
+def _tallyOf(
+    txn: lmdb.Transaction[bytes], codec: PlainCodec, identity: int, subject: bytes
+) -> Tally | None:
+    key = codec.tallyKey(identity, subject)
     raw = txn.get(key)
-    tally = None if raw is None or subject <= after else wholeTally(key, bytes(raw))
-    return TallyPage([] if tally is None else [tally], b"", _lastIn(txn, identity))
+    return None if raw is None else codec.tally(key, bytes(raw))
 
 
 def fetchAbsent(
@@ -370,32 +430,33 @@ def fetchAbsent(
     read.
     """
     with environment.reading() as txn:
-        absent = sum(txn.get(tallyKey(identity, each)) is None for each in subjects)
-        return absent, _lastIn(txn, identity)
-
-
-def wholeTally(key: bytes, raw: bytes) -> Tally | None:
-    try:
-        return Tally.unpack(unwrap(raw, key).value)
-    except Damaged:
-        return None
+        codec = environment.codec
+        absent = sum(txn.get(codec.tallyKey(identity, each)) is None for each in subjects)
+        return absent, _lastIn(txn, codec, identity)
 
 
 def fetchState(
     environment: Environment, prefix: bytes
 ) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, str]]]:
     """
-    @return: whole values, and the keys of damaged ones, with what is wrong.
+    @param prefix: as in a database that is not encrypted.
+    @return: whole values, with the keys that they would have there, and the keys of damaged ones,
+        with what is wrong.
     """
     found: list[tuple[bytes, bytes]] = []
     broken: list[tuple[bytes, str]] = []
+    codec = environment.codec
+    start = prefix[: 2 + prefix[1]] if codec.isSealed and len(prefix) > 1 else prefix
     with environment.reading() as txn, txn.cursor() as cursor:
-        more = cursor.set_range(prefix)
-        while more and cursor.key().startswith(prefix):
+        more = cursor.set_range(start)
+        while more and cursor.key().startswith(start):
             key = cursor.key()
             try:
-                found.append((key, unwrap(cursor.value(), key).value))
+                name, value = codec.state(unwrap(cursor.value(), key))
+                whole = key[: 2 + key[1]] + name
+                if whole.startswith(prefix):
+                    found.append((whole, value))
             except Damaged as failure:
                 broken.append((key, str(failure)))
             more = cursor.next()
-    return found, broken
+    return sorted(found), broken

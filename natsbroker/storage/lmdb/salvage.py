@@ -19,8 +19,8 @@ from pathlib import Path
 import lmdb
 
 from natsbroker.files import syncDirectory
-from natsbroker.storage.blocks import build, chunks
-from natsbroker.storage.envelopes import wrap, wrapTwice
+from natsbroker.storage.blocks import chunks
+from natsbroker.storage.lmdb.encryption.codec import PlainCodec
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.files import Marks, readPiece
 from natsbroker.storage.lmdb.finding import Finder, FoundLog, RecordPlace, Trust, merged, trustIn
@@ -31,12 +31,11 @@ from natsbroker.storage.lmdb.layout import (
     Tally,
     blockKey,
     identityOf,
-    isTwice,
     lostKey,
     packFormat,
     packRanges,
     rowKey,
-    tallyKey,
+    spaceAndKey,
     unpackRanges,
 )
 from natsbroker.storage.lmdb.reports import keep, lossOf
@@ -52,29 +51,50 @@ LISTED = 1024
 """How many sequences a tally lists that is made again."""
 
 
-class _Builder:
-    def __init__(self, path: Path, mark: bytes, base: int, expected: int) -> None:
+class DatabaseBuilder:
+    """
+    Writes a database beside the one that it is to replace.
+    """
+
+    def __init__(
+        self, path: Path, mark: bytes, base: int, expected: int, codec: PlainCodec
+    ) -> None:
         """
         @param expected: about how many bytes will be written, at most.
         """
         self._step = 2 * min(MOST_IN_ONE_COMMIT, expected)
         self._environment = Environment(path)
+        self._codec = codec
         self._mark = mark
         self._base = base
         self._txn: lmdb.Transaction[bytes] | None = None
         self._weight = 0
-        self.put(FORMAT_KEY, packFormat(base))
+        self.put(FORMAT_KEY, packFormat(base, codec.formatVersion))
 
     def put(self, key: bytes, value: bytes) -> None:
         txn = self._room(len(value))
-        fold = wrapTwice if isTwice(key) else wrap
-        txn.put(key, fold(self._mark, key[:1], self._base + txn.id(), key, value))
+        txn.put(key, self._codec.fold(self._mark, self._base + txn.id(), key, value))
+
+    def putState(self, space: str, key: bytes, value: bytes) -> None:
+        txn = self._room(len(key) + len(value))
+        generation = self._base + txn.id()
+        txn.put(*self._codec.foldState(self._mark, generation, space, key, value))
+
+    def putTally(self, identity: int, tally: Tally) -> None:
+        self.put(self._codec.tallyKey(identity, tally.subject), tally.pack())
 
     def putBlocks(self, identity: int, sequences: Sequence[int], blobs: Sequence[bytes]) -> None:
         for contents in chunks(sequences, blobs):
             txn = self._room(sum(contents.lengths))
-            raw = build(self._mark, identity, self._base + txn.id(), contents)
+            raw = self._codec.block(self._mark, identity, self._base + txn.id(), contents)
             txn.put(blockKey(identity, contents.sequences[0]), raw)
+
+    def copyBlock(self, key: bytes, raw: bytes) -> None:
+        """
+        @param raw: a block with plain records.
+        """
+        txn = self._room(len(raw))
+        txn.put(key, self._codec.closeBlock(raw, identityOf(key)))
 
     def _room(self, weight: int) -> lmdb.Transaction[bytes]:
         self._weight += weight + 200
@@ -100,6 +120,7 @@ def salvage(
     generation: int,
     newest: int,
     frames: Sequence[JournalFrame],
+    codec: PlainCodec,
 ) -> list[str]:
     """
     Replace a damaged database by a new one with all that could be found.
@@ -119,16 +140,18 @@ def salvage(
         journalled.setdefault(identity, []).extend(blobs)
     size = path.stat().st_size if path.exists() else 0
     if not size:
-        finder = Finder(b"", mark, Trust())
-        report = _rebuild(finder, fresh, mark, marks, generation, newest, journalled)
+        finder = Finder(b"", mark, Trust(), codec)
+        report = _rebuild(finder, fresh, mark, marks, generation, newest, journalled, codec)
     else:
         with _readable(path) as whole:
             trust = trustIn(whole)
             with whole.open("rb") as file:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
-                    finder = Finder(raw, mark, trust)
+                    finder = Finder(raw, mark, trust, codec)
                     finder.search()
-                    report = _rebuild(finder, fresh, mark, marks, generation, newest, journalled)
+                    report = _rebuild(
+                        finder, fresh, mark, marks, generation, newest, journalled, codec
+                    )
     keep(path, ["The database was damaged; what could be found is in a new one.", *report])
     os.replace(fresh, path)
     fresh.with_name(fresh.name + "-lock").unlink(missing_ok=True)
@@ -169,10 +192,11 @@ def _rebuild(
     generation: int,
     newest: int,
     journalled: Mapping[int, Sequence[bytes]],
+    codec: PlainCodec,
 ) -> list[str]:
     base = max(finder.generation, newest) + 16
     certain = bool(generation) and finder.generation == generation
-    builder = _Builder(fresh, mark, base, finder.size)
+    builder = DatabaseBuilder(fresh, mark, base, finder.size, codec)
     report = []
     known = set(marks.logs) if marks.known else set(finder.logs)
     current = marks.newest()
@@ -188,15 +212,21 @@ def _rebuild(
             continue
         report += _rebuildLog(finder, builder, identity, log, marks, certain and log.current)
     for key, (_, value) in finder.values.items():
-        if key[:1] == b"S" or identityOf(key) in known:
-            if key[:1] != b"X":
-                builder.put(key, value)
+        if key[:1] == b"S":
+            builder.putState(*spaceAndKey(key), value)
+        elif key[:1] != b"X" and identityOf(key) in known:
+            builder.put(key, value)
     builder.close()
     return report
 
 
 def _rebuildLog(
-    finder: Finder, builder: _Builder, identity: int, log: FoundLog, marks: Marks, certain: bool
+    finder: Finder,
+    builder: DatabaseBuilder,
+    identity: int,
+    log: FoundLog,
+    marks: Marks,
+    certain: bool,
 ) -> list[str]:
     records = finder.recordsOf(identity, log)
     row = log.row
@@ -288,7 +318,9 @@ def _jump(
     return [lost]
 
 
-def _write(finder: Finder, builder: _Builder, row: LogRow, records: dict[int, RecordPlace]) -> None:
+def _write(
+    finder: Finder, builder: DatabaseBuilder, row: LogRow, records: dict[int, RecordPlace]
+) -> None:
     sequences = sorted(records)
     row.count, row.size = len(sequences), 0
     row.first = sequences[0] if sequences else row.last + 1
@@ -300,8 +332,8 @@ def _write(finder: Finder, builder: _Builder, row: LogRow, records: dict[int, Re
         builder.putBlocks(row.identity, some, blobs)
         if row.indexed:
             _countAll(tallies, some, blobs)
-    for subject, tally in tallies.items():
-        builder.put(tallyKey(row.identity, subject), tally.pack())
+    for tally in tallies.values():
+        builder.putTally(row.identity, tally)
     builder.put(rowKey(row.identity), row.pack())
 
 

@@ -34,9 +34,10 @@ from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.backlog import LMDBCommit
 from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.commits import LMDBCommitter
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.environment import QuickReads, asStoreError
 from natsbroker.storage.lmdb.files import Lock
-from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey, statePrefix
+from natsbroker.storage.lmdb.layout import LogRow, statePrefix
 from natsbroker.storage.lmdb.log import LMDBLog
 from natsbroker.storage.lmdb.losses import Losses
 from natsbroker.storage.lmdb.opening import STORE, Opened, openDirectory
@@ -61,6 +62,7 @@ def openLMDB(
     now: Callable[[], int] = time.time_ns,
     readers: Any = None,
     syncInterval: float = 0,
+    encryption: Encryption | None = None,
 ) -> Deferred[LMDBStore]:
     """
     Open the store in a directory, or make one there.
@@ -73,8 +75,11 @@ def openLMDB(
         L{natsbroker.connections.poller.SocketPoller} has them.
     @param syncInterval: seconds; 0 to have on disk what is acknowledged. Otherwise small appends
         are acknowledged when the kernel has them, and on disk after this time at the latest.
+    @param encryption: C{None} for a store that is not encrypted. One that is not is encrypted first
+        otherwise, which takes a while and as much space again.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
-        L{natsbroker.interfaces.records.UnknownFormat}, L{natsbroker.interfaces.records.StoreFull}
+        L{natsbroker.interfaces.records.UnknownFormat},
+        L{natsbroker.interfaces.records.StoreEncrypted}, L{natsbroker.interfaces.records.StoreFull}
         or L{StoreFailed}.
     """
     path = Path(directory).absolute()
@@ -89,7 +94,7 @@ def openLMDB(
             lock.release()
             pool.stop()
         else:
-            store = LMDBStore(reactor, path, maxSize, now, pool, syncInterval)
+            store = LMDBStore(reactor, path, maxSize, now, pool, syncInterval, encryption)
             store.begin(lock, opened, readers or reactor)
             result.callback(store)
 
@@ -98,12 +103,16 @@ def openLMDB(
         if not result.called:
             result.errback(failure)
 
-    opening = deferToThreadPool(reactor, pool, _openBlocking, path, maxSize, not syncInterval)
+    opening = deferToThreadPool(
+        reactor, pool, _openBlocking, path, maxSize, not syncInterval, encryption
+    )
     opening.addCallbacks(found, failed)
     return result
 
 
-def _openBlocking(path: Path, maxSize: int, isSynced: bool = True) -> tuple[Lock, Opened]:
+def _openBlocking(
+    path: Path, maxSize: int, isSynced: bool, encryption: Encryption | None
+) -> tuple[Lock, Opened]:
     try:
         if not (path / STORE).exists():
             refuseForeign(path)
@@ -112,7 +121,7 @@ def _openBlocking(path: Path, maxSize: int, isSynced: bool = True) -> tuple[Lock
             syncDirectory(path.parent)
         lock = Lock(path / LOCK)
         try:
-            return lock, openDirectory(path, maxSize, isSynced)
+            return lock, openDirectory(path, maxSize, isSynced, encryption)
         except BaseException:
             lock.release()
             raise
@@ -142,11 +151,13 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         now: Callable[[], int],
         pool: ThreadPool,
         syncInterval: float,
+        encryption: Encryption | None,
     ) -> None:
         super().__init__(reactor, pool, now)
         self._path = path
         self._maxSize = maxSize
         self._syncInterval = syncInterval
+        self._encryption = encryption
         self._syncCall: Any = None
         self.cache = BlockCache()
         self._quickReads = QuickReads()
@@ -159,11 +170,14 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
     def begin(self, lock: Lock, opened: Opened, readers: Any) -> None:
         self._environment = opened.environment
+        self.codec = opened.environment.codec
         self._learn(opened)
         self._committer = LMDBCommitter(
             readers,
             opened,
-            lambda: openDirectory(self._path, self._maxSize, not self._syncInterval),
+            lambda: openDirectory(
+                self._path, self._maxSize, not self._syncInterval, self._encryption
+            ),
             self,
             self._policies,
             self.now,
@@ -305,7 +319,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
                 reason = "a record does not match its checksum"
                 self.troubles.recordsDamaged(row.name, max(start, bounds.first), last, reason)
         for key, reason in findings.values:
-            self.troubles.stateDamaged(*spaceAndKey(key), reason)
+            self.troubles.stateDamaged(*self.codec.nameIn(key), reason)
 
     def _read(self, call: Callable[..., T], *args: Any) -> T:
         try:
@@ -379,6 +393,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
     def reopened(self, opened: Opened) -> None:
         self._environment = opened.environment
+        self.codec = opened.environment.codec
         self._databaseCaughtUp()
         self._learn(opened)
         self._losses.start(opened.reports)
@@ -397,6 +412,8 @@ class LMDBStore(ThreadedStore[LMDBLog]):
 
 @implementer(IStateStore)
 class LMDBStates(OwnedSpace):
+    _owner: LMDBStore
+
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
         try:
@@ -406,7 +423,7 @@ class LMDBStates(OwnedSpace):
         head = statePrefix(self._space)
         found, broken = yield self._owner.fetch(fetchState, head + prefix)
         for key, reason in broken:
-            self._owner.troubles.stateDamaged(self._space, key[len(head) :], reason)
+            self._owner.troubles.stateDamaged(*self._owner.codec.nameIn(key), reason)
         return {key[len(head) :]: value for key, value in found}
 
 

@@ -8,16 +8,20 @@ the head is read. Records themselves are verified when they are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from natsbroker.interfaces.records import UnknownFormat
 from natsbroker.storage.blocks import HEAD_LENGTH, NONE, Head, parseHead, readBlock, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.lmdb.blocklog import MERGE, SEALED
+from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
+from natsbroker.storage.lmdb.files import Marks
+from natsbroker.storage.lmdb.journal import JournalFrame, runsIn
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
     FORMAT_VERSION,
+    SEALED_VERSION,
     LogRow,
     identityOf,
     sequenceOf,
@@ -27,6 +31,7 @@ from natsbroker.storage.lmdb.layout import (
 )
 from natsbroker.storage.lmdb.pages import Entry, PageFile
 from natsbroker.storage.records import Damaged
+from natsbroker.storage.records import sequenceOf as sequenceIn
 
 
 @dataclass
@@ -54,12 +59,15 @@ class _Blocks:
 @dataclass
 class Survey:
     """
+    @ivar isSealed: whether it is encrypted.
     @ivar base: what was added to the numbers of transactions to get generations.
     @ivar tallies: how many there are, by log.
     @ivar halved: values of which one of two copies is damaged.
     """
 
+    codec: PlainCodec = PLAIN
     mark: bytes = b""
+    isSealed: bool = False
     base: int = 0
     generation: int = 0
     rows: dict[int, LogRow] = field(default_factory=dict)
@@ -72,7 +80,7 @@ class Survey:
     broken: dict[bytes, bytes] = field(default_factory=dict)
 
 
-def survey(file: PageFile) -> Survey:
+def survey(file: PageFile, codec: PlainCodec) -> Survey:
     """
     @raise Damaged: if something in it is not in order.
     @raise UnknownFormat: if another version wrote it.
@@ -82,7 +90,7 @@ def survey(file: PageFile) -> Survey:
         raise Damaged("the database does not say where anything is")
     if file.size < (metas[0].lastPage + 1) * metas[0].pageSize:
         raise Damaged("the file was cut off")
-    found = Survey()
+    found = Survey(codec)
     for entry in file.entries(metas[0], metas[0].mainRoot):
         _look(file, entry, found)
     if not found.mark:
@@ -117,7 +125,7 @@ def _look(file: PageFile, entry: Entry, found: Survey) -> None:
         _check(key, raw, found)
         return
     envelope, whole = unwrapEither(raw, key)
-    value = envelope.value
+    value = found.codec.open(envelope)
     if not whole:
         found.halved[key] = value
     if kind == b"G" and len(key) == 17:
@@ -125,7 +133,8 @@ def _look(file: PageFile, entry: Entry, found: Survey) -> None:
     elif key == FORMAT_KEY:
         found.mark = raw[:8] if whole else b""
         version, found.base = unpackFormat(value)
-        if version != FORMAT_VERSION:
+        found.isSealed = version == SEALED_VERSION
+        if version not in (FORMAT_VERSION, SEALED_VERSION):
             raise UnknownFormat(f"the database has format {version}, not {FORMAT_VERSION}")
     elif kind == b"L" and len(key) == 9:
         found.rows[identityOf(key)] = LogRow.unpack(identityOf(key), value)
@@ -155,7 +164,8 @@ def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterat
         dead = found.dead.get((identity, head.first), NONE)
         if not dead and head.first >= row.first:
             continue
-        block = readBlock(file.read(entry.offset, entry.length), identity, head.first, dead)
+        raw = found.codec.openBlock(file.read(entry.offset, entry.length), identity)
+        block = readBlock(raw, identity, head.first, dead)
         if block is None:
             yield head.records, head.size
             continue
@@ -177,3 +187,26 @@ def _complete(file: PageFile, found: Survey, identity: int, row: LogRow) -> None
         row.count -= records
         row.size -= size
     blocks.heads.clear()
+
+
+def gapsBefore(
+    frames: Sequence[JournalFrame], found: Survey, marks: Marks
+) -> dict[int, list[tuple[int, int]]]:
+    """
+    The sequences that are missing between a database and what the journal has beyond it, by log.
+    Logs that the database should know, and does not, are added to it.
+    """
+    gaps: dict[int, list[tuple[int, int]]] = {}
+    reached: dict[int, int] = {}
+    for identity, blobs in runsIn(frames):
+        if identity not in found.rows and identity in marks.logs:
+            found.rows[identity] = LogRow(identity, marks.logs[identity].name)
+        row = found.rows.get(identity)
+        if row is None or row.dropped:
+            continue
+        last = reached.get(identity, row.last)
+        first = sequenceIn(blobs[0], 0)
+        if first > last + 1:
+            gaps.setdefault(identity, []).append((last + 1, first))
+        reached[identity] = max(last, first + len(blobs) - 1)
+    return gaps

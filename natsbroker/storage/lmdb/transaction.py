@@ -15,6 +15,8 @@ from natsbroker.storage.blocks import Block
 from natsbroker.storage.envelopes import unwrap
 from natsbroker.storage.jobs import AppendJob, ChangeJob, Job, LogJob
 from natsbroker.storage.lmdb.blocklog import ValueTransaction
+from natsbroker.storage.lmdb.encryption.codec import PlainCodec
+from natsbroker.storage.lmdb.encryption.subjectnames import SubjectNames
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.layout import (
     FORMAT_KEY,
@@ -25,7 +27,6 @@ from natsbroker.storage.lmdb.layout import (
     lostKey,
     packFormat,
     rowKey,
-    stateKey,
     tallyPrefix,
 )
 from natsbroker.storage.lmdb.writing import BLOCKS_A_SLICE, LMDBLogWriter
@@ -56,8 +57,9 @@ class LMDBTransaction(ValueTransaction):
         policies: dict[int, Policy],
         heads: dict[int, Block],
         now: int,
+        codec: PlainCodec,
     ) -> None:
-        super().__init__(txn, mark, generation, heads, now)
+        super().__init__(txn, mark, generation, heads, now, codec)
         self._rows = rows
         self._policies = policies
         self.writers: dict[int, LMDBLogWriter] = {}
@@ -77,16 +79,25 @@ class LMDBTransaction(ValueTransaction):
     def change(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
         for key, value in changes.items():
             if value is None:
-                self.txn.delete(stateKey(space, key))
+                self.txn.delete(self.codec.stateKey(space, key))
             else:
-                self.put(stateKey(space, key), value)
+                self.txn.put(*self.codec.foldState(self.mark, self.generation, space, key, value))
 
     def putFormat(self, base: int) -> None:
-        self.put(FORMAT_KEY, packFormat(base))
+        self.put(FORMAT_KEY, packFormat(base, self.codec.formatVersion))
 
     def finish(self) -> None:
         for writer in self.writers.values():
             writer.finish()
+
+    def announce(self, names: SubjectNames) -> None:
+        """
+        Tell which subjects are new, before they are committed.
+        """
+        if self.codec.isSealed:
+            named = {identity: writer.named for identity, writer in self.writers.items()}
+            counts = {identity: writer.row.tallies for identity, writer in self.writers.items()}
+            names.adding(named, counts)
 
     def dropSlice(self, row: LogRow, isFull: bool) -> bool:
         """
@@ -178,19 +189,20 @@ def free(environment: Environment, jobs: Sequence[Job]) -> bool:
         for job in jobs:
             if isinstance(job, ChangeJob) and not job.frees:
                 job.frees = all(
-                    value is None or _lengthOf(txn, stateKey(job.space, key)) >= len(value)
+                    value is None or _lengthOf(txn, environment.codec, job.space, key) >= len(value)
                     for key, value in job.changes.items()
                 )
     return all(job.frees for job in jobs)
 
 
-def _lengthOf(txn: lmdb.Transaction[bytes], key: bytes) -> int:
+def _lengthOf(txn: lmdb.Transaction[bytes], codec: PlainCodec, space: str, name: bytes) -> int:
     """
-    How long a value is; -1 if it is not there.
+    How long a value of state is; -1 if it is not there.
     """
+    key = codec.stateKey(space, name)
     raw = txn.get(key)
     try:
-        return -1 if raw is None else len(unwrap(raw, key).value)
+        return -1 if raw is None else len(codec.state(unwrap(raw, key))[1])
     except Damaged:
         return -1
 

@@ -18,8 +18,8 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.jobs import LogJob
 from natsbroker.storage.lmdb.environment import Environment
-from natsbroker.storage.lmdb.layout import LogRow, tallyKey
-from natsbroker.storage.lmdb.reading import fetchBlocks, wholeTally
+from natsbroker.storage.lmdb.layout import LogRow
+from natsbroker.storage.lmdb.reading import fetchBlocks
 from natsbroker.storage.lmdb.transaction import LMDBAppendJob
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.records import HEAD_SIZE, Damaged
@@ -124,11 +124,11 @@ class TrimmedLog:
             return True
         with environment.reading() as txn:
             for subject in unknown:
-                key = tallyKey(row.identity, subject)
+                key = environment.codec.tallyKey(row.identity, subject)
                 raw = txn.get(key)
                 found = LivingRecords(0, () if limit <= LARGEST_LIMIT else None)
                 if raw is not None:
-                    tally = wholeTally(key, raw)
+                    tally = environment.codec.tally(key, raw)
                     if tally is None:
                         return False
                     listed = tally.complete and limit <= LARGEST_LIMIT

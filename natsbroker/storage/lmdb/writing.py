@@ -22,10 +22,8 @@ from natsbroker.storage.lmdb.layout import (
     holdsKey,
     packHolds,
     rowKey,
-    tallyKey,
     tallyPrefix,
 )
-from natsbroker.storage.lmdb.reading import wholeTally
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Encoded
 
@@ -40,6 +38,7 @@ KEYS_A_SLICE = 1000
 
 class LMDBLogWriter(LogBlocks):
     """
+    @ivar named: the subjects that got a tally.
     @ivar oldest: the timestamp of the oldest record, if that matters and there is one.
     """
 
@@ -48,6 +47,7 @@ class LMDBLogWriter(LogBlocks):
         self._policy = policy
         self._tallies: dict[bytes, Tally] = {}
         self._added: set[bytes] = set()
+        self.named: set[bytes] = set()
         self._counted: list[bytes] = []
         self.discardTo = 0
         self.trimmed = True
@@ -96,11 +96,12 @@ class LMDBLogWriter(LogBlocks):
     def _tally(self, subject: bytes) -> Tally | None:
         tally = self._tallies.get(subject)
         if tally is None:
-            key = tallyKey(self.row.identity, subject)
+            codec = self._transaction.codec
+            key = codec.tallyKey(self.row.identity, subject)
             raw = self._transaction.txn.get(key)
             if raw is None:
                 return None
-            tally = wholeTally(key, raw) or self._recount(subject)
+            tally = codec.tally(key, raw) or self._recount(subject)
             self._tallies[subject] = tally
         return tally
 
@@ -161,13 +162,14 @@ class LMDBLogWriter(LogBlocks):
     def _writeTallies(self) -> None:
         transaction = self._transaction
         for subject, tally in self._tallies.items():
-            key = tallyKey(self.row.identity, subject)
+            key = transaction.codec.tallyKey(self.row.identity, subject)
             if tally.count:
                 transaction.put(key, tally.pack())
                 self.row.tallies += subject in self._added
             else:
                 self.row.tallies -= transaction.txn.delete(key)
         self._tallies = {}
+        self.named |= self._added
         self._added.clear()
 
     def skipTo(self, sequence: int) -> None:
@@ -308,7 +310,7 @@ class LMDBLogWriter(LogBlocks):
         with self._transaction.txn.cursor() as cursor:
             more = cursor.set_range(max(prefix, after + b"\0"))
             while more and cursor.key().startswith(prefix):
-                tally = wholeTally(cursor.key(), cursor.value())
+                tally = self._transaction.codec.tally(cursor.key(), cursor.value())
                 if tally is not None and tally.count > limit:
                     found.append(tally.subject)
                 seen += 1

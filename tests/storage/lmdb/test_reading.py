@@ -15,6 +15,7 @@ import pytest
 from natsbroker import hot
 from natsbroker.storage.blocks import build, chunks, packDead
 from natsbroker.storage.envelopes import wrap, wrapTwice
+from natsbroker.storage.lmdb.encryption.codec import PLAIN
 from natsbroker.storage.lmdb.layout import Tally, blockKey, deadKey, tallyKey
 from natsbroker.storage.lmdb.reading import fetchTallies, findRecord, lastIn
 from natsbroker.storage.records import encodeBatch
@@ -158,6 +159,7 @@ class _Reading:
 
     def __init__(self, env: Any) -> None:
         self.reading = env.begin
+        self.codec = PLAIN
 
 
 @pytest.mark.parametrize(("pattern", "most"), [(b"a.*.nope", 800), (b"a.*.7", 1200)])

@@ -1,0 +1,160 @@
+"""
+The form in which the database and the journal have what is stored: as it is, or encrypted.
+
+Everything above sees plain records, subjects and values, and everything below keeps the form of
+docs/reference/store-format.md, in which checksums are over the stored bytes: damage is found, and
+what is whole is found again, without a key. A codec stands between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from natsbroker.storage.blocks import Contents, build
+from natsbroker.storage.envelopes import (
+    SEALED,
+    VERSION,
+    Envelope,
+    unwrap,
+    unwrapEither,
+    wrap,
+    wrapTwice,
+)
+from natsbroker.storage.lmdb.layout import (
+    FORMAT_VERSION,
+    Tally,
+    isTwice,
+    spaceAndKey,
+    stateKey,
+    subjectOrder,
+    tallyKey,
+)
+from natsbroker.storage.records import Damaged
+
+
+class PlainCodec:
+    """
+    Stores everything as it is.
+
+    @ivar isSealed: whether what is stored is encrypted.
+    @ivar overhead: by how many bytes a record is longer when it is stored.
+    @ivar formatVersion: that of the store's format.
+    """
+
+    isSealed = False
+    overhead = 0
+    formatVersion = FORMAT_VERSION
+
+    # Keys
+
+    def tallyKey(self, identity: int, subject: bytes) -> bytes:
+        return tallyKey(identity, subject)
+
+    def stateKey(self, space: str, key: bytes) -> bytes:
+        return stateKey(space, key)
+
+    def order(self, subject: bytes) -> bytes:
+        """
+        Where a subject stands among those of a log when they are listed.
+        """
+        return subjectOrder(subject)
+
+    def nameIn(self, key: bytes) -> tuple[str, bytes]:
+        """
+        The space of a value of state, and its key in it: empty if that cannot be known.
+        """
+        return spaceAndKey(key)
+
+    # Values
+
+    def fold(self, mark: bytes, generation: int, key: bytes, value: bytes) -> bytes:
+        """
+        Make what is stored under a key, except of blocks.
+
+        @param key: as it is in the database.
+        """
+        version, stored = self._close(key, generation, value)
+        into = wrapTwice if isTwice(key) else wrap
+        return into(mark, key[:1], generation, key, stored, version)
+
+    def foldState(
+        self, mark: bytes, generation: int, space: str, key: bytes, value: bytes
+    ) -> tuple[bytes, bytes]:
+        """
+        @return: under which key a value of state is stored, and what.
+        """
+        stored = self.stateKey(space, key)
+        return stored, self.fold(mark, generation, stored, self._keyed(key, value))
+
+    def unfold(self, raw: bytes, key: bytes) -> bytes:
+        """
+        The value in what is stored under a key.
+
+        @raise Damaged: if it is not whole.
+        """
+        return self.open(unwrapEither(raw, key)[0] if isTwice(key) else unwrap(raw, key))
+
+    def open(self, envelope: Envelope) -> bytes:
+        """
+        @raise Damaged: if it cannot be decrypted.
+        """
+        if envelope.version == SEALED:
+            raise Damaged("a value is encrypted")
+        return envelope.value
+
+    def state(self, envelope: Envelope) -> tuple[bytes, bytes]:
+        """
+        @return: the key of a value of state within its space, and the value.
+        @raise Damaged: if it cannot be decrypted.
+        """
+        return spaceAndKey(envelope.key)[1], self.open(envelope)
+
+    def tally(self, key: bytes, raw: bytes) -> Tally | None:
+        """
+        @return: C{None} if it is not whole.
+        """
+        try:
+            return Tally.unpack(self.open(unwrap(raw, key)))
+        except Damaged:
+            return None
+
+    def _close(self, key: bytes, generation: int, value: bytes) -> tuple[int, bytes]:
+        """
+        @return: the version of the envelope, and what it holds.
+        """
+        return VERSION, value
+
+    def _keyed(self, key: bytes, value: bytes) -> bytes:
+        """
+        The value of a key that cannot be read from the database's.
+        """
+        return value
+
+    # Records
+
+    def closeRecords(self, blobs: Sequence[bytes]) -> Sequence[bytes]:
+        return blobs
+
+    def openRecord(self, blob: bytes) -> bytes:
+        """
+        @raise Damaged: if it is encrypted and not whole.
+        """
+        return blob
+
+    def openBlock(self, raw: bytes, identity: int) -> bytes:
+        """
+        The same block with plain records. Those that are not whole stay so.
+        """
+        return raw
+
+    def closeBlock(self, raw: bytes, identity: int) -> bytes:
+        """
+        As L{openBlock}, the other way.
+        """
+        return raw
+
+    def block(self, mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:
+        return build(mark, identity, generation, contents)
+
+
+PLAIN = PlainCodec()

@@ -1,0 +1,197 @@
+"""
+The keys of an encrypted store, in two files of which each has all; docs/reference/store-format.md
+has their layout. They are encrypted with the key that the operator gives.
+
+So a change of that key is made when the store is opened, at once: the files are written again, and
+what is stored from then on has a key that the former one does not open. What was stored before
+keeps its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from natsbroker.files import syncDirectory
+from natsbroker.interfaces.records import StoreEncrypted
+from natsbroker.storage.lmdb.files import contentsOf, writeWhole
+from natsbroker.storage.records import crc32c
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    from natsbroker.storage.lmdb.encryption.sealing import SealedCodec, StoreKey
+
+FILES = ("keys-0", "keys-1")
+
+_SALT, _NONCE, _KEY = 16, 12, 32
+_COST = {"n": 1 << 14, "r": 8, "p": 1, "dklen": _KEY}
+_TEXT = b"natsbroker keys\nformat 1\n"
+_ENTRY = Struct("<HB32s")
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """
+    @ivar key: any text; what it opens depends on it alone.
+    @ivar cipher: C{chacha} or C{aes}, for what is stored from now on.
+    @ivar previous: the key before this one, or empty.
+    """
+
+    key: str = field(repr=False)
+    cipher: str = "chacha"
+    previous: str = field(default="", repr=False)
+
+
+@dataclass
+class Keyring:
+    """
+    @ivar keys: all that records were ever encrypted with; the last one is for new ones.
+    @ivar hashKey: for subjects and names in the keys of the database.
+    @ivar isConverting: whether the database was not encrypted, and may not be yet.
+    """
+
+    directory: Path
+    secret: str = field(repr=False)
+    keys: tuple[StoreKey, ...] = field(repr=False)
+    hashKey: bytes = field(repr=False)
+    isConverting: bool
+    generation: int = 0
+
+    def codec(self) -> SealedCodec:
+        from natsbroker.storage.lmdb.encryption.sealing import SealedCodec
+
+        return SealedCodec(self.keys, self.hashKey)
+
+    def finish(self) -> None:
+        """
+        Note that the database is encrypted.
+        """
+        self.isConverting = False
+        self.write()
+
+    def write(self) -> None:
+        """
+        Replace both files, one after the other: when the second one is written, the first is on
+        disk.
+        """
+        self.generation += 1
+        salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
+        head = _TEXT + b"generation %d\nsalt %s\n" % (self.generation, salt.hex().encode())
+        plain = bytes((self.isConverting,)) + self.hashKey
+        plain += b"".join(_ENTRY.pack(each.number, each.cipher, each.key) for each in self.keys)
+        sealed = nonce + _cipherOf(self.secret, salt).encrypt(nonce, plain, head)
+        text = head + b"keys %s\n" % sealed.hex().encode()
+        text += b"checksum %08x\n" % crc32c(text)
+        for name in FILES:
+            writeWhole(self.directory / name, text)
+            syncDirectory(self.directory)
+
+
+def _cipherOf(secret: str, salt: bytes) -> ChaCha20Poly1305:
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    return ChaCha20Poly1305(hashlib.scrypt(secret.encode(), salt=salt, **_COST))
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """
+    A file of keys that is whole.
+    """
+
+    generation: int
+    salt: bytes
+    head: bytes
+    sealed: bytes
+
+    def open(self, directory: Path, secret: str) -> Keyring | None:
+        """
+        @return: C{None} if the key is another.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        from natsbroker.storage.lmdb.encryption.sealing import StoreKey
+
+        nonce, text = self.sealed[:_NONCE], self.sealed[_NONCE:]
+        try:
+            plain = _cipherOf(secret, self.salt).decrypt(nonce, text, self.head)
+        except InvalidTag:
+            return None
+        hashKey, entries = plain[1 : 1 + _KEY], plain[1 + _KEY :]
+        keys = tuple(StoreKey._make(each) for each in _ENTRY.iter_unpack(entries))
+        return Keyring(directory, secret, keys, hashKey, bool(plain[0]), self.generation)
+
+
+def _read(path: Path) -> _Sealed | None:
+    data = contentsOf(path) or b""
+    text, separator, checksum = data.rpartition(b"checksum ")
+    if not separator or checksum != b"%08x\n" % crc32c(text) or not text.startswith(_TEXT):
+        return None
+    lines = dict(line.partition(b" ")[::2] for line in text.splitlines())
+    salt, sealed = (bytes.fromhex(lines[each].decode()) for each in (b"salt", b"keys"))
+    return _Sealed(
+        int(lines[b"generation"]), salt, text[: text.index(b"keys ", len(_TEXT))], sealed
+    )
+
+
+def keysMissing(directory: Path) -> StoreEncrypted:
+    return StoreEncrypted(
+        f"the store in {directory} is encrypted, and its files {FILES[0]} and {FILES[1]} are lost "
+        "or damaged: put one of them back from a backup"
+    )
+
+
+def readKeyring(
+    directory: Path, encryption: Encryption | None, isSealed: bool = False
+) -> Keyring | None:
+    """
+    @param isSealed: whether there are keys in any case.
+    @return: C{None} if the store is not encrypted.
+    @raise StoreEncrypted: if the operator's key is missing, or another.
+    """
+    read = (_read(directory / name) for name in FILES)
+    found = sorted(filter(None, read), key=lambda each: -each.generation)
+    if not found:
+        if isSealed or any((directory / name).exists() for name in FILES):
+            raise keysMissing(directory)
+        return None
+    if encryption is None:
+        text = f"the store in {directory} is encrypted, and jetstream has no encryption_key"
+        raise StoreEncrypted(text)
+    for secret in filter(None, (encryption.key, encryption.previous)):
+        for each in found:
+            ring = each.open(directory, secret)
+            if ring is not None:
+                return ring
+    tried = "neither encryption_key nor prev_encryption_key" if encryption.previous else ""
+    text = f"{tried} is its key" if tried else "encryption_key is not its key"
+    raise StoreEncrypted(f"the store in {directory} is encrypted, and {text}")
+
+
+def currentKeyring(
+    directory: Path, ring: Keyring | None, encryption: Encryption, isThere: bool
+) -> Keyring:
+    """
+    The keys to write with: new ones if there are none, or if the operator's key or cipher changed.
+
+    @param ring: what L{readKeyring} found.
+    @param isThere: whether there is a store already.
+    """
+    from natsbroker.storage.lmdb.encryption.sealing import CIPHERS, StoreKey
+
+    cipher = CIPHERS[encryption.cipher]
+    if ring is not None and ring.secret == encryption.key and ring.keys[-1].cipher == cipher:
+        return ring
+    number = 1 if ring is None else ring.keys[-1].number + 1
+    key = StoreKey(number, cipher, os.urandom(_KEY))
+    if ring is None:
+        ring = Keyring(directory, encryption.key, (key,), os.urandom(_KEY), isThere)
+    else:
+        ring = replace(ring, secret=encryption.key, keys=(*ring.keys, key))
+    ring.write()
+    return ring

@@ -1,0 +1,99 @@
+"""
+The subjects of logs whose tallies lie under keyed hashes, in byte order, to list those that a
+pattern matches.
+
+They are read from the database when a log's subjects are first listed. From then on the thread
+that writes adds new ones before it commits them; so every subject of a state of the database that
+can be read is here. One that is gone stays until there are many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from threading import Lock
+
+from natsbroker.storage.sortedsubjects import SortedSubjects
+from natsbroker.subjects.searching import PatternSearch
+
+LOOKED_AT = 4096
+"""How many subjects are looked at while the thread that writes may have to wait."""
+
+STALE = 10_000
+"""How many subjects there may be beside twice as many as the database has."""
+
+
+class _Names:
+    def __init__(self) -> None:
+        self.inOrder = SortedSubjects()
+        self._all: set[bytes] = set()
+
+    def add(self, subjects: Iterable[bytes]) -> None:
+        for subject in subjects:
+            if subject not in self._all:
+                self._all.add(subject)
+                self.inOrder.add(subject)
+
+    @property
+    def count(self) -> int:
+        return len(self._all)
+
+
+class SubjectNames:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._learning = Lock()
+        self._known: dict[int, _Names] = {}
+        self._unfinished: dict[int, _Names] = {}
+        self._pending: Mapping[int, Collection[bytes]] = {}
+
+    def adding(self, subjects: Mapping[int, Collection[bytes]], counts: Mapping[int, int]) -> None:
+        """
+        Subjects are about to be committed. Only for the thread that writes.
+
+        @param counts: how many subjects the logs have then.
+        """
+        with self._lock:
+            self._pending = subjects
+            for identity, some in subjects.items():
+                names = self._known.get(identity, self._unfinished.get(identity))
+                if names is not None:
+                    names.add(some)
+                    if names.count > 2 * counts[identity] + STALE:
+                        self._known.pop(identity, None)
+
+    def forget(self, identity: int) -> None:
+        with self._lock:
+            self._known.pop(identity, None)
+
+    def find(
+        self, identity: int, search: PatternSearch, start: bytes
+    ) -> tuple[list[bytes], bytes] | None:
+        """
+        Some of the subjects at or behind a place that a pattern matches.
+
+        @return: with the place to go on at, empty if that was all; C{None} if L{learn} is to be
+            called first.
+        """
+        with self._lock:
+            names = self._known.get(identity)
+            return None if names is None else names.inOrder.find(search, start, LOOKED_AT)
+
+    def learn(self, identity: int, read: Callable[[], Iterable[bytes]]) -> None:
+        """
+        @param read: begins a transaction and reads the subjects of the log from the database.
+        """
+        with self._learning:
+            with self._lock:
+                if identity in self._known:
+                    return
+                # A commit underway may be too new for what is read, and have added its subjects.
+                names = self._unfinished[identity] = _Names()
+                names.add(self._pending.get(identity, ()))
+            try:
+                found = list(read())
+                with self._lock:
+                    names.add(found)
+                    self._known[identity] = names
+            finally:
+                with self._lock:
+                    del self._unfinished[identity]

@@ -1,0 +1,122 @@
+"""
+A store that gets a key after it was made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.interfaces.records import Retention
+from natsbroker.storage.lmdb import opening
+from natsbroker.storage.lmdb.checking import checkDirectory
+from natsbroker.storage.lmdb.encryption.encrypting import rewritten
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.testing.pumped import PumpedReactor
+from tests.storage.history import Recorder
+from tests.storage.lmdb.test_scrubbing import damage
+
+KEY = Encryption("sample key")
+
+PAYLOAD = b"payload %03d, and as much as makes a record of some length"
+
+
+def opened(path: Path, encryption: Encryption | None = None) -> tuple[PumpedReactor, Any]:
+    """A store."""
+    reactor = PumpedReactor()
+    return reactor, reactor.wait(openLMDB(reactor, path, encryption=encryption))
+
+
+def contents(path: Path, encryption: Encryption | None = KEY) -> tuple[Any, ...]:
+    """What is in a store, and what it reports."""
+    reactor, store = opened(path, encryption)
+    recorder = Recorder()
+    store.watch(recorder)
+    logs = {}
+    for name in reactor.wait(store.logs()):
+        log = reactor.wait(store.open(name))
+        records = reactor.wait(log.read(1, 10_000, 1 << 24))
+        logs[name] = log.bounds(), records, reactor.wait(log.subjects(b">"))
+    states = reactor.wait(store.states("space").load())
+    reactor.wait(store.close())
+    return logs, states, recorder.damaged, recorder.states
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A store without a key, with all there can be, and records in its journal only."""
+    path = tmp_path / "store"
+    reactor, store = opened(path)
+    for name in ("many", "sole"):
+        log = reactor.wait(store.open(name))
+        log.retain(Retention(count=900))
+        for start in range(0, 1000, 50):
+            sequences = range(start, start + 50)
+            subjects = [b"s.%d" % (each % 77 * (name == "many")) for each in sequences]
+            payloads = [PAYLOAD % each for each in sequences]
+            batch = [(*each, 0) for each in zip(subjects, [b"h"] * 50, payloads, strict=True)]
+            reactor.wait(log.append(batch))
+        reactor.wait(log.delete([500, 502, 777]))
+        reactor.wait(log.hold("somebody", 200))
+    reactor.wait(store.states("space").change({b"key": b"a value", b"other": b"another value"}))
+    log = reactor.wait(store.open("many"))
+    reactor.wait(log.append([(b"s.last", b"", b"payload in the journal", 0)]))
+    killed = tmp_path / "killed"
+    shutil.copytree(path, killed)
+    reactor.wait(store.close())
+    return killed
+
+
+def test_encrypted(plain: Path) -> None:
+    """With a key, the next start encrypts a store; all is there, and nothing in the clear."""
+    before = contents(plain, None)
+    assert before[0]["many"][0].last == 1001
+    assert contents(plain) == before
+    assert contents(plain) == before
+    found = {each.name: each.read_bytes() for each in plain.iterdir()}
+    assert not [name for name, data in found.items() if b"payload" in data or b"value" in data]
+    assert rewritten(plain / "data.mdb").name not in found
+    checked = checkDirectory(plain, KEY)
+    assert (checked.problems, len(checked.logs), len(checked.states)) == ([], 2, 2)
+
+
+@pytest.mark.parametrize("moment", ["rewrite", "replace", "syncDirectory", "writeFormat"])
+def test_cutOff(plain: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """Wherever that is cut off, the next start with the key goes on, and nothing is lost."""
+    before = contents(plain, None)
+
+    def stop(*_: object) -> None:
+        raise OSError(5, "cut off")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os if moment == "replace" else opening, moment, stop)
+        with pytest.raises(Exception, match="cut off"):
+            opened(plain, KEY)
+    assert contents(plain) == before
+    assert b"payload" not in (plain / "data.mdb").read_bytes()
+
+
+def test_damaged(plain: Path) -> None:
+    """A damaged record stays the only one that is lost, and is reported."""
+    damage(plain / "data.mdb", PAYLOAD % 300)
+    before = contents(plain, None)
+    assert 0 < len(before[2]) <= 2
+    after = contents(plain)
+    assert (after[0], after[1]) == (before[0], before[1])
+    assert [each[:3] for each in after[2]] == [each[:3] for each in before[2]]
+
+
+def test_damagedDatabase(plain: Path) -> None:
+    """A database whose structure is damaged is salvaged first."""
+    data = bytearray((plain / "data.mdb").read_bytes())
+    data[:8192] = bytes(8192)
+    (plain / "data.mdb").write_bytes(data)
+    logs, states, _, _ = contents(plain)
+    assert logs["many"][0].count > 800
+    assert states == {b"key": b"a value", b"other": b"another value"}
+    assert b"payload" not in (plain / "data.mdb").read_bytes()

@@ -1,0 +1,63 @@
+"""
+The subjects of encrypted logs, listed in byte order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from natsbroker.storage.lmdb.encryption.subjectnames import STALE, SubjectNames
+from natsbroker.subjects.searching import PatternSearch
+
+ALL = PatternSearch(b">")
+
+
+def found(names: SubjectNames) -> list[bytes]:
+    """All that are known of log 1."""
+    some = names.find(1, ALL, b"")
+    assert some is not None
+    return some[0]
+
+
+def test_learnt() -> None:
+    """They are read once, and those that are committed later are added."""
+    names = SubjectNames()
+    assert names.find(1, ALL, b"") is None
+    names.adding({1: [b"before"]}, {1: 1})
+    names.learn(1, lambda: [b"b", b"before"])
+    names.learn(1, lambda: [b"not read again"])
+    names.adding({1: [b"a"], 2: [b"z"]}, {1: 3, 2: 1})
+    assert found(names) == [b"a", b"b", b"before"]
+
+
+def test_commitUnderway() -> None:
+    """A commit that began before they are read, and ends behind what is read, is in them."""
+    names = SubjectNames()
+    names.adding({1: [b"underway"]}, {1: 1})
+    names.learn(1, lambda: [])
+    assert found(names) == [b"underway"]
+
+
+def test_commitMeanwhile() -> None:
+    """Those that are committed while others are read are in them."""
+    names = SubjectNames()
+
+    def read() -> Iterator[bytes]:
+        yield b"a"
+        names.adding({1: [b"new"]}, {1: 2})
+
+    names.learn(1, read)
+    assert found(names) == [b"a", b"new"]
+
+
+def test_stale() -> None:
+    """When most are gone from the database, they are read again."""
+    names = SubjectNames()
+    names.learn(1, lambda: (b"%d" % each for each in range(STALE)))
+    names.adding({1: [b"one"]}, {1: 1})
+    assert found(names)
+    names.adding({1: [b"two", b"three"]}, {1: 0})
+    assert names.find(1, ALL, b"") is None
+    names.learn(1, lambda: [b"three"])
+    names.forget(1)
+    assert names.find(1, ALL, b"") is None
