@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES
+from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES, ConfigError
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.settings import advertiseProblems
@@ -141,6 +141,20 @@ def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics)
     if said.domain and not _isDomain(said.domain):
         message = "invalid domain name: may not contain ., * or >"
         findings.error(message, "jetstream.domain", root.place("jetstream"))
+    block = root.blockOrEmpty("jetstream")
+    if said.encryption_key and said.backend != "lmdb":
+        problem = (
+            f'the store "{said.backend}" does not encrypt: use what the database, or the disk '
+            "under it, has for that"
+        )
+        findings.errorAt(block, "encryption_key", problem)
+    if block.text("unique_tag"):
+        message = (
+            "unique_tag has no effect: brokers do not place replicas of streams, and on a store "
+            "that they share each stream has one broker at a time"
+        )
+        place = block.place("unique_tag")
+        findings.warnings.append(ConfigError(message, block.pathTo("unique_tag"), place))
     for name, domain in said.default_domains.items():
         for problem in _problems(settings, name, domain):
             message = f"default_js_domain {problem}"

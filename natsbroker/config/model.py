@@ -178,6 +178,7 @@ class JetStream:
     @ivar sync_interval: seconds; 0 for C{always}.
     @ivar default_domains: by account: the domain behind a leafnode that answers requests without
         one; an empty one takes the barrier between the two away.
+    @ivar encryption_key: empty for streams in files that are not encrypted.
     """
 
     enabled: bool = False
@@ -187,6 +188,9 @@ class JetStream:
     max_memory_store: int = -1
     max_file_store: int = -1
     sync_interval: float = 0.0
+    encryption_key: str = field(default="", repr=False)
+    prev_encryption_key: str = field(default="", repr=False)
+    cipher: str = "chacha"
     strict: bool = True
     max_ack_pending: int = 0
     max_request_batch: int = 0

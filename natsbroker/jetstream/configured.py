@@ -36,6 +36,7 @@ from natsbroker.jetstream.service import JetStreamService
 from natsbroker.jetstream.totals import withTotals
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.start import StartError
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
 from natsbroker.streaming.deadlines import Deadlines
 
@@ -66,6 +67,7 @@ def jetStreamService(
     if jetstream.backend == "lmdb":
         section.setdefault("dir", storeDirectory(jetstream))
         section.setdefault("sync_interval", jetstream.sync_interval)
+        section.setdefault("encryption", encryptionOf(jetstream))
     directory = str(section["dir"]) if jetstream.backend == "lmdb" else ""
     effective = withTotals(jetstream, directory)
 
@@ -195,6 +197,16 @@ def isSized(block: JetStream) -> bool:
     Whether the configuration says both totals, which nats-server shows as C{compress_ok}.
     """
     return min(block.max_memory_store, block.max_file_store) >= 0
+
+
+def encryptionOf(jetstream: JetStream) -> Encryption | None:
+    """
+    How streams in files are encrypted; C{None} if they are not.
+    """
+    if not jetstream.encryption_key:
+        return None
+    previous = jetstream.prev_encryption_key
+    return Encryption(jetstream.encryption_key, jetstream.cipher, previous)
 
 
 def limitsIn(settings: Settings) -> Mapping[str, JetStreamLimits]:

@@ -15,6 +15,7 @@ from zope.interface import implementer
 from natsbroker.interfaces import IBrokerHost, IOptionsCheck, IStoreOpener, IStreamStore
 from natsbroker.server.pluginoptions import PluginOptionError, refuseOthers
 from natsbroker.server.plugins import Plugins
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.wire.durations import secondsFrom
@@ -72,18 +73,21 @@ class MemoryOpener:
 class LMDBOpener:
     """
     Options: C{dir}, the folder; C{max_size}, in bytes; C{sync_interval}, C{always} or seconds or a
-    duration.
+    duration. C{encryption}, an L{Encryption}, is no option of a file: keys have their own place
+    there.
     """
 
     name = "lmdb"
 
     def checkOptions(self, section: Mapping[str, Any], settings: Any) -> None:
-        refuseOthers(section, "max_size", "dir", "sync_interval")
+        refuseOthers(section, "max_size", "dir", "sync_interval", "encryption")
         directory = section.get("dir")
         if not isinstance(directory, str) or not directory:
             raise PluginOptionError("dir", "a store on disk needs dir")
         _size(section)
         _syncInterval(section)
+        if not isinstance(section.get("encryption"), Encryption | None):
+            raise PluginOptionError("encryption", "encryption_key of jetstream says how to encrypt")
 
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
         self.checkOptions(section, None)
@@ -91,7 +95,10 @@ class LMDBOpener:
         clock = wallClockOf(host.reactor)
         readers = getattr(host, "readers", host.reactor)
         interval = _syncInterval(section)
-        opening = openLMDB(host.reactor, directory, _size(section), clock, readers, interval)
+        encryption = section.get("encryption")
+        opening = openLMDB(
+            host.reactor, directory, _size(section), clock, readers, interval, encryption
+        )
         return opening  # type: ignore[return-value]
 
 

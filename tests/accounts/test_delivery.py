@@ -444,7 +444,9 @@ class TestFilters:
     def test_noMessage(self, returned: Any, cure: str, hall: Hall) -> None:
         """A filter that returns something else drops the message, and is reported with the cure."""
         errors: list[str] = []
-        hall.account.delivery.filters._failed = lambda _, text: errors.append(str(sys.exc_info()[1]))
+        hall.account.delivery.filters._failed = lambda _, text: errors.append(
+            str(sys.exc_info()[1])
+        )
 
         class Wrong:
             def filterMessage(self, message: Message, kind: int) -> Any:

@@ -139,6 +139,23 @@ def test_said(text: str, said: JetStream) -> None:
     assert built(text).settings.jetstream == said
 
 
+@pytest.mark.parametrize("backend", ["postgres", "memory"])
+def test_encryptedElsewhere(backend: str) -> None:
+    """A key is refused with a store that does not encrypt, and says what encrypts there."""
+    text = f"jetstream {{ backend: {backend}, key: hush }}"
+    complaint = f'the store "{backend}" does not encrypt: use what the database, or the disk under'
+    assert complaint in complaintsOf(text)[0]
+    settingsOf(f"jetstream {{ backend: {backend}, cipher: aes }}")
+
+
+def test_uniqueTag() -> None:
+    """A tag that replicas should differ in is taken, with a warning that says what it does."""
+    [warning] = built("jetstream { unique_tag: 'az:' }").warnings
+    assert (warning.path, str(warning.position.line)) == ("jetstream.unique_tag", "1")
+    assert "unique_tag has no effect: brokers do not place replicas" in str(warning)
+    assert built("jetstream { unique_tag: '' }").warnings == ()
+
+
 @pytest.mark.parametrize(
     ("text", "isOn"),
     [

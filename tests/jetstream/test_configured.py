@@ -21,10 +21,12 @@ from natsbroker.jetstream.configured import (
     LeavingObserver,
     allowanceOf,
     channelStreams,
+    encryptionOf,
     limitsIn,
     storeDirectory,
 )
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.testing.process import BrokerProcess
 
@@ -33,6 +35,14 @@ def test_directory(tmp_path: Path) -> None:
     """Streams are in a folder of their own under C{store_dir}."""
     assert storeDirectory(JetStream(store_dir=str(tmp_path))) == str(tmp_path / "jetstream")
     assert storeDirectory(JetStream()).endswith("natsbroker/jetstream")
+
+
+def test_encryption() -> None:
+    """Files are encrypted if there is a key, and the one before it counts only then."""
+    text = "jetstream { key: a, prev_key: b, cipher: aes }"
+    found = encryptionOf(buildText(text, {}).settings.jetstream)
+    assert found == Encryption("a", "aes", "b")
+    assert encryptionOf(buildText("jetstream { prev_key: b }", {}).settings.jetstream) is None
 
 
 def test_directoryIsLogged(tmp_path: Path, natsbrokerFactory: Callable[..., BrokerProcess]) -> None:

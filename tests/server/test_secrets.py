@@ -124,7 +124,8 @@ BROKEN = [
     f"websocket {{ listen: 1, authorization {{ token: {MARK}, pass: {MARK} }} }}",
     f"streaming {{ nats_server: 'nats://a:{MARK}@h:x' }}",
     f"streaming {{ encryption_key: {MARK}-key }}",
-    f"jetstream {{ encryption_key: {MARK}-key }}",
+    f"jetstream {{ encryption_key: {MARK}-key, cipher: x }}",
+    f"jetstream {{ backend: memory, encryption_key: {MARK}, prev_key: {MARK} }}",
     f"jetstream {{ backend: postgres, backend_options {{ source: '{MARK}@h' }}, x: 1 }}",
     f"leafnodes {{ remotes: [ {{ url: 'nats://h:1', proxy {{ password: {MARK} }} }} ] }}",
 ]

@@ -17,6 +17,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreOpener, IStreamStore
 from natsbroker.server.plugins import PluginError, Plugins
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.stores import (
     LMDBOpener,
     MemoryOpener,
@@ -76,6 +77,14 @@ def test_lmdb(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b" / "data.mdb").exists()
 
 
+def test_encrypted(tmp_path: Path) -> None:
+    """A store on disk may be encrypted."""
+    reactor = PumpedReactor()
+    section = {"dir": str(tmp_path / "a"), "encryption": Encryption("key")}
+    reactor.wait(reactor.wait(LMDBOpener().openStore(Host(reactor), section)).close())  # type: ignore[arg-type]
+    assert (tmp_path / "a" / "keys-0").exists()
+
+
 @pytest.mark.parametrize(
     ("given", "isSynced"),
     [("Always", True), (0, True), (-1.5, True), ("0s", True), ("2m", False), (0.5, False)],
@@ -102,11 +111,12 @@ def test_interval(tmp_path: Path, given: object, isSynced: bool) -> None:
         {"dir": "x", "y": 1},
         {"dir": "x", "sync_interval": "never"},
         {"dir": "x", "sync_interval": True},
+        {"dir": "x", "encryption": "a key"},
     ],
 )
 def test_sections(section: dict[str, object]) -> None:
     """Options that make no sense are refused."""
-    with pytest.raises(ValueError, match=r"dir|max_size|sync_interval|unknown|duration"):
+    with pytest.raises(ValueError, match=r"dir|max_size|sync_interval|unknown|duration|encrypt"):
         LMDBOpener().openStore(Host(Clock()), section)  # type: ignore[arg-type]
 
 

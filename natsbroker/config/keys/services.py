@@ -33,8 +33,17 @@ from natsbroker.config.keys.types import (
     arrayOf,
 )
 
-_AT_REST = "encryption at rest"
 _REPLICAS = "clusters of JetStream servers"
+
+
+def _cipher(name: str) -> str:
+    found = _CIPHERS.get(name.lower())
+    if found is None:
+        raise ValueError(f'Unknown cipher type: "{name}"')
+    return found
+
+
+_CIPHERS = {"chacha": "chacha", "chachapoly": "chacha", "aes": "aes"}
 
 
 def _limit(name: str, *types: ValueType) -> Key:
@@ -77,17 +86,15 @@ JETSTREAM = BlockSchema(
     max_memory_store=Key(SIZE, aliases="max_mem_store max_mem"),
     max_file_store=Key(SIZE, aliases="max_file"),
     domain=Key(STRING, restart="JetStreamDomain"),
-    encryption_key=Key(
-        STRING, aliases="key ek", isSecret=True, unsupported=Unsupported(_AT_REST, "")
-    ),
+    encryption_key=Key(STRING, aliases="key ek", isSecret=True, restart="JetStreamKey"),
     prev_encryption_key=Key(
-        STRING, aliases="prev_key prev_ek", isSecret=True, unsupported=Unsupported(_AT_REST, "")
+        STRING, aliases="prev_key prev_ek", isSecret=True, restart="JetStreamOldKey"
     ),
-    cipher=Key(STRING, unsupported=Unsupported(_AT_REST, "")),
+    cipher=Key(STRING, check=_cipher, restart="JetStreamCipher"),
     sync_interval=Key(ALWAYS, *TIME.types, aliases="sync", restart="SyncInterval"),
     limits=Key(JETSTREAM_LIMITS),
-    tpm=Key(JETSTREAM_TPM, unsupported=Unsupported(_AT_REST)),
-    unique_tag=Key(STRING, unsupported=Unsupported(_REPLICAS, "")),
+    tpm=Key(JETSTREAM_TPM, unsupported=Unsupported("keys in a TPM")),
+    unique_tag=Key(STRING),
     strict=Key(BOOLEAN, restart="NoJetStreamStrict"),
     extension_hint=Key(STRING),
     max_outstanding_catchup=Key(SIZE, unsupported=Unsupported(_REPLICAS, 0)),

@@ -9,19 +9,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from natsbroker.config.errors import ConfigErrors
 from natsbroker.config.goflags import FlagError, FlagType, notUnderstood, takeFlags
 from natsbroker.interfaces.records import StoreError
 
 if TYPE_CHECKING:
     from natsbroker.server.checking.configuration import ConfigurationReport
     from natsbroker.server.checking.store import StoreReport
+    from natsbroker.storage.lmdb.encryption.keyring import Encryption
 
 FINE, FOUND, CANNOT_CHECK = 0, 1, 2
 """Exit codes: nothing to report; something is wrong; it cannot be found out."""
 
 HELP = """\
 Usage: natsbroker check --config FILE [--strict] [--json]
-       natsbroker check --store DIR [--json]
+       natsbroker check --store DIR [--config FILE] [--json]
 
 Of a configuration, reports everything that is wrong, with its place: what -t finds, and also files
 and folders that are missing or may not be used, ports that collide, exports and imports that do not
@@ -30,7 +32,8 @@ Run it as the user that runs the broker. Nothing is started or changed.
 
 Of a store: reads it completely, without changing it, and verifies each record: prints its streams
 and channels, and what is damaged, with sequences. No broker may have the store open. DIR is the
-folder that has a file STORE; of JetStream it is the folder "jetstream" in store_dir.
+folder that has a file STORE; of JetStream it is the folder "jetstream" in store_dir. If it is
+encrypted, FILE is the configuration with its key; nothing else of that is looked at.
 
 If the structure of the database is damaged, a copy of the store is made in the folder for temporary
 files (TMPDIR) and repaired there, to show what the start of a broker would save and lose.
@@ -69,7 +72,7 @@ def main(
         report = _report(configuration, str(given.get("store") or ""), environment)
     except OSError as error:
         return _failed(f"{error.filename}: {error.strerror}", stderr)
-    except (FlagError, StoreError) as error:
+    except (FlagError, StoreError, ConfigErrors) as error:
         return _failed(str(error), stderr)
     text = json.dumps(report.toJSON()) if given.get("json") else "\n".join(report.lines())
     print(text, file=stdout)
@@ -85,12 +88,23 @@ def _failed(why: str, stderr: TextIO) -> int:
 def _report(
     configuration: str, store: str, environment: Mapping[str, str]
 ) -> ConfigurationReport | StoreReport:
-    if bool(configuration) == bool(store):
+    if not (configuration or store):
         raise FlagError("either --config FILE or --store DIR is needed")
     if store:
         from natsbroker.server.checking.store import storeReport
 
-        return storeReport(Path(store))
+        return storeReport(Path(store), _encryptionIn(configuration, environment))
     from natsbroker.server.checking.configuration import configurationReport
 
     return configurationReport(configuration, environment)
+
+
+def _encryptionIn(configuration: str, environment: Mapping[str, str]) -> Encryption | None:
+    if not configuration:
+        return None
+    from natsbroker.config.build import inspectFile
+    from natsbroker.config.files import readText
+    from natsbroker.jetstream.configured import encryptionOf
+
+    readText(configuration)
+    return encryptionOf(inspectFile(configuration, environment).settings.jetstream)

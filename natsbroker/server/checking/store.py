@@ -15,6 +15,7 @@ from natsbroker.jetstream.model.configjson import STREAM_CONFIG
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.streams.stream import logName
 from natsbroker.storage.lmdb.checking import CheckedLog, CheckedStore, checkDirectory
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 
 _KINDS = {"jetstream": "stream", "stan": "channel"}
 
@@ -68,11 +69,11 @@ class StoreReport:
         yield f"{self.store}: {len(self.logs)} logs, {records} records, {state}"
 
 
-def storeReport(directory: Path) -> StoreReport:
+def storeReport(directory: Path, encryption: Encryption | None = None) -> StoreReport:
     """
     @raise natsbroker.interfaces.records.StoreError: if the store is in use, or cannot be read.
     """
-    checked = checkDirectory(directory)
+    checked = checkDirectory(directory, encryption)
     logs = sorted(checked.logs.values(), key=lambda each: each.row.name)
     problems = [*checked.problems, *_streamProblems(checked)]
     return StoreReport(str(directory), [_logReport(each) for each in logs], problems)

@@ -352,7 +352,7 @@ def test_supportedFeature() -> None:
     ("path", "value"),
     [
         ("ocsp", False),
-        ("jetstream.encryption_key", ""),
+        ("streaming.encrypt", False),
         ("prof_port", 0),
         ("write_timeout", "default"),
         ("tls.ocsp_peer", False),

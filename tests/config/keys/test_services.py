@@ -11,11 +11,7 @@ from natsbroker.config.keys.services import STORE_LIMITS, STREAMING
 from tests.config.support import built, complaintsOf, errorsOf
 
 VALID = [
-    "jetstream { key: k }",
-    "jetstream { prev_key: k }",
-    "jetstream { cipher: aes }",
     "jetstream { tpm { keys_file: f, pcr: 1 } }",
-    "jetstream { unique_tag: 'az:' }",
     "jetstream { max_outstanding_catchup: 64MB }",
     "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
     "ocsp { mode: always, urls: [a] }",
@@ -37,6 +33,9 @@ SUPPORTED = [
         headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
     }""",
     "jetstream: enabled",
+    "jetstream { key: k }",
+    "jetstream { prev_key: k }",
+    "jetstream { cipher: AES, ek: k }",
     """jetstream {
         store_dir: "js", max_mem: 1GB, max_file: 10G, domain: d, sync: always, strict: false
         limits { max_ack_pending: 10, duplicate_window: "1m", max_request_batch: 10 }
@@ -46,7 +45,7 @@ SUPPORTED = [
         default_max_consumers: 5
         batch { max_inflight_per_stream: 1, max_inflight_total: 2, max_msgs: 3, timeout: "4s" }
     } }""",
-    "jetstream { enabled: false, key: k, unique_tag: 'az:', limits { batch { max_msgs: 10 } } }",
+    "jetstream { enabled: false, key: k, limits { batch { max_msgs: 10 } } }",
     "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "resolver { type: full, dir: a, allow_delete: true, limit: 5, interval: '1m' }",
     "resolver { type: cache, dir: a, ttl: '1h' }",

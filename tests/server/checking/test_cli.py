@@ -12,6 +12,7 @@ import pytest
 
 from natsbroker.main import main
 from natsbroker.server.checking import configuration
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from tests.server.checking.test_store import fill
 
 
@@ -66,6 +67,22 @@ def test_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == (0, f"{path}: nothing is wrong\n", "")
 
 
+def test_encrypted(tmp_path: Path) -> None:
+    """The key of an encrypted store is in the configuration that is given with it."""
+    store, path = tmp_path / "store", tmp_path / "x.conf"
+    fill(store, ["stan/c/foo"], encryption=Encryption("one"))
+    path.write_text("jetstream { key: $KEY }")
+    where = ("--store", str(store), "--config", str(path))
+    assert check(*where, environment={"KEY": "one"})[0] == 0
+    assert check(*where, environment={"KEY": "two"}) == (
+        2,
+        "",
+        f"natsbroker check: the store in {store} is encrypted, and encryption_key is not its key\n",
+    )
+    code, _, printed = check("--store", str(store))
+    assert (code, "jetstream has no encryption_key" in printed) == (2, True)
+
+
 def test_configuration(tmp_path: Path) -> None:
     """A configuration is reported as lines or as JSON, with the same exit codes as a store."""
     path = tmp_path / "x.conf"
@@ -91,7 +108,7 @@ def test_configuration(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         ([], "either --config FILE or --store DIR is needed"),
-        (["--store", "a", "-c", "b"], "either --config FILE or --store DIR is needed"),
+        (["--store", "a", "-c", "/nowhere"], "/nowhere: No such file or directory"),
         (["--store", "/nowhere"], "there is no store in /nowhere"),
         (["--config", "/nowhere"], "/nowhere: No such file or directory"),
         (["--store", "x", "more"], "not understood: more"),

@@ -12,20 +12,26 @@ import pytest
 
 from natsbroker.interfaces.records import StoreError, StoreLocked, UnknownFormat
 from natsbroker.server.checking.store import storeReport
+from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.store import LOCK, openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.streaming.filestore.writer import StoreWriter
 
 
-def fill(directory: Path, names: list[str], copy: Path | None = None) -> None:
+def fill(
+    directory: Path,
+    names: list[str],
+    copy: Path | None = None,
+    encryption: Encryption | None = None,
+) -> None:
     """
     Put three records into each log of a store, and close it.
 
     @param copy: where a copy is made before.
     """
     reactor = PumpedReactor()
-    store: Any = reactor.wait(openLMDB(reactor, directory))
+    store: Any = reactor.wait(openLMDB(reactor, directory, encryption=encryption))
     for name in names:
         log: Any = reactor.wait(store.open(name))
         batch = [(b"s", b"", b"payload-%d of a record" % number, 0) for number in (1, 2, 3)]
