@@ -1,5 +1,5 @@
 """
-Commits, which the server may not answer.
+Statements and commits, which the server may not answer.
 
 With C{synchronous_standby_names}, the server answers C{COMMIT} when a standby has confirmed it.
 While none does, it shows the transaction to nobody, and the transaction keeps its locks. If the
@@ -10,8 +10,9 @@ left alone: the outcome is unknown, as if the connection were lost, until standb
 from __future__ import annotations
 
 import select
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
 
 from psycopg import errors
 from psycopg.pq import ExecStatus
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from psycopg.errors import Diagnostic
 
 PATIENCE = 1.2
-"""Seconds without an answer to C{COMMIT} after which it is asked why."""
+"""Seconds without an answer after which the server is asked why."""
 
 AGAIN = 0.5
 """Seconds until it is asked again, if no standby is waited for, and in which that is answered."""
@@ -32,6 +33,29 @@ AGAIN = 0.5
 NO_STANDBY = "no standby of the database confirms what is committed"
 
 NO_ANSWER = "the database does not answer"
+
+
+def watched(
+    statement: Generator[Any, Any, Any], whenLate: Callable[[], object]
+) -> Generator[Any, Any, Any]:
+    """
+    Wait for the answer to a statement, as psycopg does. A server that stands still keeps its
+    connections, so that nothing but the missing answer shows it.
+
+    @param whenLate: called when there is no answer for some seconds, and again; what it raises ends
+        the statement.
+    """
+    due = time.monotonic() + PATIENCE
+    try:
+        wanted = next(statement)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() >= due:
+                whenLate()
+                due = time.monotonic() + AGAIN
+            wanted = statement.send(ready)
+    except StopIteration as end:
+        return end.value
 
 
 def confirmed(connection: Connection, isAwaitingStandby: Callable[[int], bool]) -> None:

@@ -77,7 +77,7 @@ class Database:
         if self.readers < 1:
             raise ValueError("at least one connection must read")
 
-    def connect(self, who: str) -> Connection:
+    def connect(self, who: str) -> PrimaryConnection:
         """
         @param who: C{application_name}, shown by the server.
         """

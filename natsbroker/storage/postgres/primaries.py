@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import psycopg
 from twisted.logger import Logger
 
+from natsbroker.storage.postgres.confirming import watched
+
 LATE = 0.5
 """Seconds to wait for further servers when one has answered."""
 
@@ -66,9 +68,17 @@ class PrimaryConnection(psycopg.Connection[Any]):
     """
     @ivar timeline: of the server when it was connected to. A server that is promoted takes no
         writes before, so that of a connection stays.
+    @ivar whenLate: called when a statement has no answer for a while, and again; what it raises
+        ends the statement.
     """
 
     timeline = Timeline()
+    whenLate: Callable[[], object] | None = None
+
+    def wait(self, gen: Any, *settings: Any, **named: Any) -> Any:
+        if self.whenLate is not None:
+            gen = watched(gen, self.whenLate)
+        return super().wait(gen, *settings, **named)
 
 
 Open = Callable[[], PrimaryConnection]

@@ -25,7 +25,7 @@ from natsbroker.storage.postgres.leasing import (
     newIdentity,
     stillHeld,
 )
-from natsbroker.storage.postgres.primaries import Superseded
+from natsbroker.storage.postgres.primaries import PrimaryConnection, Superseded
 from natsbroker.storage.postgres.schema import Connection, prepare
 
 LOCK_WAIT = 2000
@@ -54,7 +54,7 @@ class Session:
         self._committing = False
         self._isCommitted = False
         self.leases = Readers(database, self.who("lease"))
-        self.connection: Connection = database.connect(self.who("write"))
+        self.connection: Connection = self._connected()
         try:
             with self._confirmed(self.connection):
                 prepare(self.connection, database.schema)
@@ -68,6 +68,22 @@ class Session:
 
     def who(self, what: str) -> str:
         return f"natsbroker {self.holder:016x} {what}"
+
+    def _connected(self) -> PrimaryConnection:
+        connection = self._database.connect(self.who("write"))
+
+        def ask() -> None:
+            """
+            Find out whether the server answers anybody.
+            """
+            try:
+                self.leases.call(awaitsStandby, connection.info.backend_pid)
+            except StoreFailed:
+                connection.close()
+                raise
+
+        connection.whenLate = ask
+        return connection
 
     def _enter(self) -> None:
         enter(self.connection, self.holder, self.name, self._database.lease)
@@ -135,7 +151,7 @@ class Session:
         """
         self.connection.close()
         self._database.primaries.doubt()
-        connection = self._database.connect(self.who("write"))
+        connection = self._connected()
         try:
             commits = self._commits(connection)
         except BaseException:
@@ -185,7 +201,7 @@ class Session:
         try:
             self.connect()
         except Forgotten:
-            self.connection = self._database.connect(self.who("write"))
+            self.connection = self._connected()
             self._number = 0
             with self._confirmed(self.connection):
                 self._enter()
@@ -199,7 +215,7 @@ class Session:
     def leave(self) -> None:
         try:
             if isLost(self.connection):
-                self.connection = self._database.connect(self.who("write"))
+                self.connection = self._connected()
             with self._confirmed(self.connection):
                 self.connection.execute(f"SET LOCAL lock_timeout TO {LOCK_WAIT}")
                 leave(self.connection, self.holder)

@@ -28,6 +28,7 @@ class Proxy:
     @ivar downAfterCut: whether no connection is accepted after that.
     @ivar isDown: whether no connection is accepted.
     @ivar cuts: how many there were.
+    @ivar moves: while it is not set, nothing is passed on; connections are accepted all the same.
     """
 
     def __init__(self, server: Path, user: str) -> None:
@@ -41,6 +42,8 @@ class Proxy:
         self.downAfterCut = False
         self.isDown = False
         self.cuts = 0
+        self.moves = threading.Event()
+        self.moves.set()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._threads: list[threading.Thread] = []
         self._listener = socket.socket(socket.AF_UNIX)
@@ -74,6 +77,7 @@ class Proxy:
                 if b"COMMIT\0" in data and self.cut == "before":
                     self._cutNow()
                     break
+                self.moves.wait()
                 server.sendall(data)
         except OSError:
             pass  # The other direction ended it.
@@ -85,6 +89,7 @@ class Proxy:
                 if b"COMMIT\0" in data and self.cut == "after":
                     self._cutNow()
                     break
+                self.moves.wait()
                 client.sendall(data)
         except OSError:
             pass  # The other direction ended it.
@@ -113,6 +118,7 @@ class Proxy:
         """
         End everything.
         """
+        self.moves.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cutAll()

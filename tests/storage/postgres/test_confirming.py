@@ -14,10 +14,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres import confirming, session
 from natsbroker.storage.postgres.confirming import NO_ANSWER, NO_STANDBY, awaitsStandby, confirmed
+from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
 from natsbroker.testing.contracts.harness import entry, numbered
-from tests.postgresql import PostgresServer
+from tests.postgresql import USER, PostgresServer
 from tests.storage.postgres.harness import PostgresHarness
+from tests.storage.postgres.proxy import Proxy
 from tests.storage.postgres.test_store import Watcher
 
 
@@ -155,6 +157,58 @@ class WithoutStandbyTests(PostgresHarness, SynchronousTestCase):
         assert [formatEvent(each) for each in events] == [
             f"The store cannot be opened: {NO_STANDBY}"
         ]
+
+
+class StandsStillTests(PostgresHarness, SynchronousTestCase):
+    """A server that takes connections and says nothing, as one whose disk or machine hangs."""
+
+    def setUp(self) -> None:
+        """Make a store behind a proxy, and renew its leases."""
+        super().setUp()
+        patched = pytest.MonkeyPatch()
+        self.addCleanup(patched.undo)
+        patched.setattr(confirming, "PATIENCE", 0.2)
+        self.proxy = Proxy(self.server.directory, USER)
+        self.addCleanup(self.proxy.close)
+        place = Database(self.proxy.source + " connect_timeout=2", self.schema)
+        self.opened: Any = self.wait(openPostgres(self.reactor, place, self.now))
+        self.addCleanup(lambda: self.wait(self.opened.close()))
+        self.watcher = Watcher()
+        self.opened.watch(self.watcher)
+        self.made: Any = self.wait(self.opened.open("log"))
+        self.wait(self.made.append(numbered(0, 3)))
+
+    def test_refused(self) -> None:
+        """Writes fail, whatever statement has no answer, and succeed when the server goes on."""
+        self.addCleanup(self.proxy.moves.set)
+        self.proxy.moves.clear()
+        for _ in range(3):
+            self.failsWith(StoreFailed, self.made.append([entry(b"unanswered")]))
+        [(kind, _)] = self.watcher.told
+        assert kind == "stopped"
+        self.proxy.moves.set()
+        while True:
+            self.reactor.advance(1)
+            try:
+                self.wait(self.made.append([entry(b"next")]))
+                break
+            except StoreFailed:
+                self.reactor.turn()
+        assert self.payloads(self.made) == [b"0", b"1", b"2", b"next"]
+
+    def test_waits(self) -> None:
+        """A statement that waits for a lock of another connection is waited for."""
+        with self.server.connect() as other:
+            other.execute(f'SET search_path TO "{self.schema}"')
+            other.execute("BEGIN")
+            other.execute("SELECT 1 FROM log FOR UPDATE")
+            writing = self.made.append([entry(b"late")])
+            time.sleep(4 * confirming.PATIENCE)
+            self.reactor.catchUp()
+            assert not writing.called
+            other.execute("COMMIT")
+        assert self.wait(writing) == range(4, 5)
+        assert self.watcher.told == []
 
 
 class TestConfirmed:
