@@ -24,7 +24,7 @@ from natsbroker.jetstream.model.configjson import (
     consumerConfigJSON,
 )
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
-from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.duplicates import readIds
 from natsbroker.jetstream.streams.stream import (
     Stream,
     consumerKeys,
@@ -429,15 +429,4 @@ async def recoverDuplicates(stream: Stream) -> None:
     window = stream.config.duplicate_window
     if window <= 0 or not stream.messages:
         return
-    sequence = await stream.sequenceAt(stream.account.now() - window)
-    duplicates = stream.publisher.duplicates
-    while sequence <= stream.last:
-        found = await stream.read((), sequence, 1024, 1 << 24)
-        for record in found.records:
-            messageId = b""
-            if b"Nats-Msg-Id" in record.headers:
-                messageId = MessageHeaders(record.headers).get(b"Nats-Msg-Id")
-            if messageId:
-                duplicates.add(messageId, record.sequence, record.timestamp)
-            duplicates.last = messageId
-        sequence = found.next
+    await readIds(stream, await stream.sequenceAt(stream.account.now() - window))

@@ -336,3 +336,58 @@ def test_closed() -> None:
         stream.close()
     wait(stage)
     assert stream.messages == 5
+
+
+@contextmanager
+def unanswered() -> Iterator[None]:
+    """A store that keeps messages, and fails before it says so, until it writes again."""
+    append, isAway = MemoryLog.append, False
+
+    def once(log: MemoryLog, batch: Any) -> Any:
+        nonlocal isAway
+        if not isAway:
+            isAway = True
+            append(log, batch)
+        return fail(StoreFailed("the database is away"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryLog, "append", once)
+        yield
+
+
+class TestMessageIds:
+    """Messages that are published again after their store failed."""
+
+    def setup_method(self) -> None:
+        self.stage = staged("")
+        self.publish(b"first")
+
+    def publish(self, messageId: bytes, **headers: str) -> dict[str, Any]:
+        headers = {"Nats-Msg-Id": messageId.decode(), **headers}
+        answer: dict[str, Any] = json.loads(self.stage.publish(b"s.a", b"", **headers))
+        return answer
+
+    def test_stored(self) -> None:
+        """What was stored although the publisher got an error is not stored again."""
+        with unanswered():
+            assert "error" in self.publish(b"second")
+            assert "error" in self.publish(b"second")
+        assert "error" in self.publish(b"second")
+        wait(self.stage)
+        assert self.publish(b"second") == {"stream": "S", "seq": 2, "duplicate": True}
+        assert self.publish(b"first") == {"stream": "S", "seq": 1, "duplicate": True}
+        assert self.publish(b"third") == {"stream": "S", "seq": 3}
+
+    def test_notStored(self) -> None:
+        """What was not stored is, and the last id is that of the last message that was."""
+        with failing((MemoryLog, "append")):
+            assert "error" in self.publish(b"second")
+        wait(self.stage)
+        last = {"Nats-Expected-Last-Msg-Id": "first"}
+        assert self.publish(b"second", **last) == {"stream": "S", "seq": 2}
+
+    def test_others(self) -> None:
+        """Messages without an id need not wait."""
+        with unanswered():
+            assert "error" in self.publish(b"second")
+        assert json.loads(self.stage.publish(b"s.a", b"")) == {"stream": "S", "seq": 3}
