@@ -167,6 +167,8 @@ class ApiDispatcher:
         names = _names(route.subject, message.subject)
         if self._router is None:
             await self._serve(message, route, names)
+        elif self._router.refuses(route.subject, names):
+            self._unavailable(message, route, names)
         else:
             serve = partial(self._serve, message, route, names)
             try:

@@ -53,6 +53,10 @@ class BrokerLeases(Protocol):
     def isMeta(self) -> bool:
         """Whether this broker answers for whole accounts."""
 
+    @property
+    def isSilent(self) -> bool:
+        """Whether the store takes requests and answers none."""
+
     async def refresh(self) -> LeaseCensus:
         """See who has which lease."""
 
@@ -107,6 +111,13 @@ class AccountCluster:
         Whether this broker answers for the whole account.
         """
         return self._leases.isMeta
+
+    @property
+    def isSilent(self) -> bool:
+        """
+        Whether the store takes requests and answers none.
+        """
+        return self._leases.isSilent
 
     def leads(self, name: str) -> bool:
         """

@@ -107,6 +107,13 @@ class ClusterLeadership:
         """
         return self._reach.trouble
 
+    @property
+    def isSilent(self) -> bool:
+        """
+        Whether the shared store takes requests and answers none.
+        """
+        return self._reach.isSilent
+
     def _quorumLost(self) -> None:
         for each in self.clusters.values():
             each.quorumLost()

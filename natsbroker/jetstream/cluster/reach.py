@@ -34,10 +34,16 @@ class StoreReach:
         """
         Why the database is out of reach; empty while it is not.
         """
+        return self._why or ("the database does not answer" if self.isSilent else "")
+
+    @property
+    def isSilent(self) -> bool:
+        """
+        Whether the database takes requests and answers none.
+        """
         if self._why or self._since is None:
-            return self._why
-        isLate = self._deadlines.now() - self._since > self._lease
-        return "the database does not answer" if isLate else ""
+            return False
+        return self._deadlines.now() - self._since > self._lease
 
     def asked(self) -> None:
         """

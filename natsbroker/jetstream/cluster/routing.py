@@ -48,6 +48,18 @@ class ApiRouter:
         """
         return self._cluster.isMeta
 
+    def refuses(self, pattern: str, names: tuple[str, ...]) -> bool:
+        """
+        Whether this broker would answer a request, and the store answers nothing.
+
+        @param pattern: that of the request, behind C{$JS.API.}.
+        @param names: the tokens that its wildcards match.
+        """
+        cluster = self._cluster
+        if not cluster.isSilent:
+            return False
+        return cluster.isMeta if pattern in CHANGES or not names else cluster.leads(names[0])
+
     async def route(
         self,
         pattern: str,

@@ -5,9 +5,12 @@ A database that cannot be reached.
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.cluster.reach import QUORUM_LOST, StoreReach
 from natsbroker.streaming.deadlines import Deadlines
 from tests.jetstream.cluster.support import ClusterStage
@@ -66,4 +69,33 @@ def test_unreachable() -> None:
     stage.elapse(2)
     assert {each.trouble for each in stage.services.values()} == {""}
     assert stage.ask("STREAM.NAMES")["total"] == 2
+    stage.end()
+
+
+def test_silent() -> None:
+    """With a database that takes requests and answers none, they are answered with an error, once
+    each, as soon as that has lasted for the time of a lease."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("S")
+    stage.make("T")
+    waiting: list[Deferred[Any]] = []
+
+    def silent(*_: object) -> Deferred[Any]:
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    stores: list[Any] = list(stage.stores.values())
+    for store in stores:
+        store.census = store.peek = silent
+    stage.elapse(6)
+    requests = {"STREAM.CREATE.U": {"name": "U"}, "STREAM.UPDATE.S": {"name": "S"}}
+    for subject in ("INFO", "STREAM.LIST", "STREAM.INFO.S", "CONSUMER.LIST.T", *requests):
+        (answer,) = stage.answers(subject, requests.get(subject, b""))
+        assert answer["error"]["err_code"] == 10008
+    for store in stores:
+        del store.census, store.peek
+    for each in waiting:
+        each.errback(StoreFailed("the connection is lost"))
+    stage.elapse(6)
+    assert stage.ask("STREAM.NAMES")["streams"] == ["S", "T"]
     stage.end()
