@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.python.failure import Failure
+
 from natsbroker.interfaces.records import Entry, Record
 from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
@@ -106,13 +108,16 @@ class MirrorReader(OriginReader):
         records, self._records = self._records, []
         if entries:
             self._storing += 1
+            first = self.stream.log.nextSequence
             storing = self.stream.log.append(entries)
-            storing.addBoth(self._settled)
+            storing.addBoth(self._settled, first)
             storing.addCallback(self._stored, records)
             self.guarded(storing)
 
-    def _settled(self, result: Any) -> Any:
+    def _settled(self, result: Any, first: int) -> Any:
         self._storing -= 1
+        if isinstance(result, Failure):
+            self.stream.upkeep.outcome.failed(first, result)
         return result
 
     def _stored(self, result: Any, records: list[Record]) -> None:

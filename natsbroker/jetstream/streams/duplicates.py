@@ -5,14 +5,11 @@ The message ids of a stream's duplicate window.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
+from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-
-if TYPE_CHECKING:
-    from natsbroker.jetstream.contracts import KeptStream
 
 
 class DuplicateWindow:
@@ -23,9 +20,7 @@ class DuplicateWindow:
     @ivar last: the id of the message stored last, if that had one; else empty.
     @ivar sequences: the sequence of each id. The compiled step adds new ones here, and calls
         L{added} then.
-    @ivar doubtful: the first sequence that may have been stored with an id that was forgotten, as
-        the store failed and its outcome is unknown; 0 for none.
-    @ivar doubts: how often that happened.
+    @ivar isKnown: whether it is known which ids were stored.
     @ivar began: called before the first id is remembered, in a stream of which it is known that no
         message ever had one; else C{None}.
     """
@@ -33,7 +28,7 @@ class DuplicateWindow:
     def __init__(self, window: int) -> None:
         self.window = window
         self.last = b""
-        self.doubtful = self.doubts = 0
+        self.isKnown = True
         self.sequences: dict[bytes, int] = {}
         self.began: Callable[[], object] | None = None
         self._order: deque[tuple[int, list[bytes], list[int]]] = deque()
@@ -45,7 +40,7 @@ class DuplicateWindow:
         @param now: nanoseconds since 1970.
         @raise JetStreamError: if it is not known.
         """
-        if self.doubtful:
+        if not self.isKnown and self.window > 0:
             raise errors.STREAM_STORE_FAILED(err="what was stored before is not known yet")
         self.expire(now)
         return self.sequences.get(messageId)
@@ -72,15 +67,17 @@ class DuplicateWindow:
         self._begin()
         self._order.append((timestamp, ids, sequences))
 
-    def doubt(self, sequence: int) -> None:
+    def read(self, records: Iterable[Record]) -> None:
         """
-        Find nothing until it is known again what was stored.
-
-        @param sequence: the first one that is in doubt.
+        Add the ids of stored messages.
         """
-        if self.window > 0:
-            self.doubts += 1
-            self.doubtful = min(self.doubtful or sequence, sequence)
+        for record in records:
+            messageId = b""
+            if b"Nats-Msg-Id" in record.headers:
+                messageId = MessageHeaders(record.headers).get(b"Nats-Msg-Id")
+            if messageId:
+                self.add(messageId, record.sequence, record.timestamp)
+            self.last = messageId
 
     def forgetFrom(self, sequence: int) -> None:
         """
@@ -108,22 +105,3 @@ class DuplicateWindow:
 
     def __len__(self) -> int:
         return len(self.sequences)
-
-
-async def readIds(stream: KeptStream, sequence: int) -> None:
-    """
-    Read the message ids of a stream.
-
-    @param sequence: the first message.
-    """
-    duplicates = stream.publisher.duplicates
-    while sequence <= stream.last:
-        found = await stream.read((), sequence, 1024, 1 << 24)
-        for record in found.records:
-            messageId = b""
-            if b"Nats-Msg-Id" in record.headers:
-                messageId = MessageHeaders(record.headers).get(b"Nats-Msg-Id")
-            if messageId:
-                duplicates.add(messageId, record.sequence, record.timestamp)
-            duplicates.last = messageId
-        sequence = found.next

@@ -457,7 +457,7 @@ class StreamPublisher:
         error = storeFailed(failure)
         if not failure.check(StoreError):
             _log.failure("Storing messages of {name} failed", failure, name=self._stream.name)
-        self._stream.upkeep.notStored(self.duplicates, batch.first, failure)
+        self._stream.upkeep.outcome.failed(batch.first, failure)
         self.forget()
         refuseAll(batch.origins, error)
         text = self._answers.error(error)

@@ -69,7 +69,7 @@ class PublishSteps:
         @param batch: C{None} if there is none yet.
         @return: the places of the message to go on with, and the batch.
         """
-        if self._step is None or self._duplicates.doubtful:
+        if self._step is None or not self._duplicates.isKnown:
             return run, place, batch
         stream, duplicates, subjects = self._stream, self._duplicates, self._subjects
         filled = StreamBatch(stream.log.nextSequence) if batch is None else batch

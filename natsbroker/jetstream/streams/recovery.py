@@ -24,7 +24,6 @@ from natsbroker.jetstream.model.configjson import (
     consumerConfigJSON,
 )
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
-from natsbroker.jetstream.streams.duplicates import readIds
 from natsbroker.jetstream.streams.stream import (
     Stream,
     consumerKeys,
@@ -429,4 +428,8 @@ async def recoverDuplicates(stream: Stream) -> None:
     window = stream.config.duplicate_window
     if window <= 0 or not stream.messages:
         return
-    await readIds(stream, await stream.sequenceAt(stream.account.now() - window))
+    sequence = await stream.sequenceAt(stream.account.now() - window)
+    while sequence <= stream.last:
+        found = await stream.read((), sequence, 1024, 1 << 24)
+        stream.publisher.duplicates.read(found.records)
+        sequence = found.next

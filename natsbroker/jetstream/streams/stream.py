@@ -258,6 +258,14 @@ class Stream(StreamRecords):
         @param records: without the length of their headers.
         @param isWatched: whether C{records} is filled: nobody but consumers needs them.
         """
+        if not self.upkeep.outcome.isOpen:
+            records = self.upkeep.outcome.unannounced(records)
+            self.announce(records, isWatched and bool(records))
+
+    def announce(self, records: Sequence[Record], isWatched: bool) -> None:
+        """
+        Hand durable messages to those who follow the stream, all of them and in order.
+        """
         if isWatched and self.config.max_msgs_per_subject <= 0:
             self._tail.add(records)
         else:

@@ -9,12 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks, succeed
-from twisted.python.failure import Failure
 
-from natsbroker.interfaces.records import StoreError, StoreFailed
-from natsbroker.jetstream.contracts import KeptStream
+from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.streams.aging import MessageAging
-from natsbroker.jetstream.streams.duplicates import DuplicateWindow, readIds
+from natsbroker.jetstream.streams.outcomes import DoubtingStream, UnknownOutcome
 from natsbroker.storage.retrying import StoreRetry
 
 if TYPE_CHECKING:
@@ -31,14 +29,16 @@ class StreamUpkeep:
     works again. What a restart interrupts is found again when the stream is served next.
 
     @ivar retry: waits for the store.
+    @ivar outcome: what it may have stored although it failed.
     """
 
-    def __init__(self, stream: KeptStream) -> None:
+    def __init__(self, stream: DoubtingStream) -> None:
         account = stream.account
         store = account.files if stream.isInFile else account.memory
         self._stream = stream
         self._aging = MessageAging(stream)
         self.retry = StoreRetry(store, account.deadlines)
+        self.outcome = UnknownOutcome(stream)
         self._carried: set[Callable[[], Awaitable[Any]]] = set()
         self._isClosed = False
 
@@ -87,30 +87,6 @@ class StreamUpkeep:
         except StoreError:
             self.keepTrying(attempt, *args)
             raise
-
-    # Message ids.
-
-    def notStored(self, duplicates: DuplicateWindow, sequence: int, failure: Failure) -> None:
-        """
-        Forget the ids of messages that could not be stored, and find them again if they were.
-
-        @param sequence: of the first one.
-        """
-        duplicates.forgetFrom(sequence)
-        if failure.check(StoreFailed):
-            duplicates.doubt(sequence)
-            self.keepTrying(self._findIds)
-
-    async def _findIds(self) -> None:
-        stream, duplicates = self._stream, self._stream.publisher.duplicates
-        while duplicates.doubtful:
-            doubts = duplicates.doubts
-            # It fails until the store writes again, and knows what it has.
-            await stream.log.append([])
-            # The one before gives the last id if none of them was stored.
-            await readIds(stream, max(duplicates.doubtful - 1, stream.first))
-            if duplicates.doubts == doubts:
-                duplicates.doubtful = 0
 
     # Limits.
 

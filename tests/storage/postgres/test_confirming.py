@@ -178,7 +178,7 @@ class StandsStillTests(PostgresHarness, SynchronousTestCase):
         self.made: Any = self.wait(self.opened.open("log"))
         self.wait(self.made.append(numbered(0, 3)))
 
-    def test_refused(self) -> None:
+    def test_writesFail(self) -> None:
         """Writes fail, whatever statement has no answer, and succeed when the server goes on."""
         self.addCleanup(self.proxy.moves.set)
         self.proxy.moves.clear()

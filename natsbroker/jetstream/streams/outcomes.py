@@ -1,0 +1,86 @@
+"""
+Messages of which a stream does not know whether they are stored, because its store failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces.records import Record, StoreFailed
+from natsbroker.jetstream.contracts import KeptStream
+
+_PIECE = 1024
+_PIECE_BYTES = 1 << 24
+
+
+class DoubtingStream(KeptStream, Protocol):
+    """
+    A stream whose store may fail.
+    """
+
+    def announce(self, records: Sequence[Record], isWatched: bool) -> None:
+        """Hand durable messages to those who follow the stream."""
+
+
+class UnknownOutcome:
+    """
+    Finds out what was stored when the store works again. Consumers and all others that follow the
+    stream learn of that as if it had just been stored, and before what was stored later: a message
+    that they were not given would never be delivered.
+
+    @ivar isOpen: whether messages are in doubt. What becomes durable meanwhile is found as well.
+    """
+
+    def __init__(self, stream: DoubtingStream) -> None:
+        self._stream = stream
+        self._next = self._doubts = 0
+        self._found = 0
+
+    @property
+    def isOpen(self) -> bool:
+        return self._next > 0
+
+    def failed(self, sequence: int, failure: Failure) -> None:
+        """
+        Messages could not be stored.
+
+        @param sequence: of the first one.
+        """
+        duplicates = self._stream.publisher.duplicates
+        duplicates.forgetFrom(sequence)
+        if failure.check(StoreFailed):
+            self._doubts += 1
+            self._next = min(self._next or sequence, sequence)
+            duplicates.isKnown = False
+            self._stream.upkeep.keepTrying(self._find)
+
+    def unannounced(self, records: Sequence[Record]) -> Sequence[Record]:
+        """
+        Those of some records that became durable that were not found before.
+        """
+        if records and records[0].sequence <= self._found:
+            return [each for each in records if each.sequence > self._found]
+        return records
+
+    async def _find(self) -> None:
+        stream, duplicates = self._stream, self._stream.publisher.duplicates
+        while self.isOpen:
+            doubts = self._doubts
+            # It fails until the store writes again, and knows what it has.
+            await stream.log.append([])
+            # The message before has the last id if none of them was stored.
+            sequence = max(self._next - 1, stream.first, 1)
+            while sequence <= stream.last:
+                found = await stream.read((), sequence, _PIECE, _PIECE_BYTES)
+                duplicates.read(found.records)
+                new = [each for each in found.records if each.sequence >= self._next]
+                self._next = max(self._next, found.next)
+                sequence = found.next
+                self._found = sequence - 1
+                stream.announce(new, bool(new))
+            if doubts == self._doubts:
+                self._next = 0
+                duplicates.isKnown = True

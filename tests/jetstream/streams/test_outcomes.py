@@ -1,0 +1,115 @@
+"""
+Messages that a store kept, though it failed before it said so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from twisted.internet.defer import fail
+
+from natsbroker.interfaces.records import StoreFailed
+from natsbroker.storage.memory import MemoryLog
+from tests.jetstream.streams.test_upkeep import acknowledge, consume, failing, staged, wait
+
+INBOX = b"_INBOX.push"
+
+
+@contextmanager
+def unanswered() -> Iterator[None]:
+    """A store that keeps messages, and fails before it says so, until it writes again."""
+    append, isAway = MemoryLog.append, False
+
+    def once(log: MemoryLog, batch: Any) -> Any:
+        nonlocal isAway
+        if not isAway:
+            isAway = True
+            append(log, batch)
+        return fail(StoreFailed("the database is away"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryLog, "append", once)
+        yield
+
+
+class TestUnknownOutcome:
+    """A stream with a message, whose store fails with the next one."""
+
+    def setup_method(self) -> None:
+        self.stage = staged("c", allow_msg_ttl=True)
+        self.stream = self.stage.jetstream.streams["S"]
+        assert "error" not in self.publish(b"first")
+
+    def publish(self, body: bytes, **headers: str) -> dict[str, Any]:
+        headers = {"Nats-Msg-Id": body.decode(), **headers}
+        answer: dict[str, Any] = json.loads(self.stage.publish(b"s.a", body, **headers))
+        return answer
+
+    def test_duplicates(self) -> None:
+        """What was stored although the publisher got an error is not stored again."""
+        with unanswered():
+            assert "error" in self.publish(b"second")
+            assert "error" in self.publish(b"second")
+        assert "error" in self.publish(b"second")
+        wait(self.stage)
+        assert self.publish(b"second") == {"stream": "S", "seq": 2, "duplicate": True}
+        assert self.publish(b"first") == {"stream": "S", "seq": 1, "duplicate": True}
+        assert self.publish(b"third") == {"stream": "S", "seq": 3}
+
+    def test_notStored(self) -> None:
+        """What was not stored is, and the last id is that of the last message that was."""
+        with failing((MemoryLog, "append")):
+            assert "error" in self.publish(b"second")
+        wait(self.stage)
+        last = {"Nats-Expected-Last-Msg-Id": "first"}
+        assert self.publish(b"second", **last) == {"stream": "S", "seq": 2}
+
+    def test_consumers(self) -> None:
+        """Consumers get it, and before what is stored when the store works again."""
+        pushed = self.stage.inbox(INBOX)
+        consume(self.stage, "p", deliver_subject=INBOX.decode(), ack_policy="none")
+        consume(self.stage, "f", filter_subject="s.a")
+        assert acknowledge(self.stage) == [b"first"]
+        with unanswered():
+            assert "error" in self.publish(b"second")
+        assert json.loads(self.stage.publish(b"s.a", b"third")) == {"stream": "S", "seq": 3}
+        wait(self.stage)
+        expected = [b"first", b"second", b"third"]
+        assert pushed.payloads == expected
+        assert acknowledge(self.stage) == expected[1:]
+        assert acknowledge(self.stage, "f") == expected
+        consume(self.stage, "later")
+        assert acknowledge(self.stage, "later") == expected
+
+    def test_laterOnly(self) -> None:
+        """Without any further message consumers get it as well."""
+        assert acknowledge(self.stage) == [b"first"]
+        with unanswered():
+            assert "error" in self.publish(b"second")
+        wait(self.stage)
+        assert acknowledge(self.stage) == [b"second"]
+
+    def test_twice(self) -> None:
+        """When the store fails once more, what it kept both times is found, once each."""
+        pushed = self.stage.inbox(INBOX)
+        consume(self.stage, "p", deliver_subject=INBOX.decode(), ack_policy="none")
+        for body in (b"second", b"third"):
+            with unanswered():
+                assert "error" in json.loads(self.stage.publish(b"s.a", body))
+        wait(self.stage)
+        assert pushed.payloads == [b"first", b"second", b"third"]
+
+    def test_timeToLive(self) -> None:
+        """It ends when its time to live is over."""
+        with unanswered():
+            assert "error" in self.publish(b"second", **{"Nats-TTL": "90"})
+        wait(self.stage)
+        assert self.stream.messages == 2
+        for _ in range(60):
+            self.stage.clock.advance(1)
+            self.stage.settle()
+        assert self.stream.messages == 1
