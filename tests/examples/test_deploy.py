@@ -110,6 +110,13 @@ class TestSystemd:
         assert service["KillSignal"] == SIGNALS["ldm"].name
         assert int(service["TimeoutStopSec"]) > settings.lame_duck_duration
 
+    def test_restarted(self) -> None:
+        """A broker that ends at once, as without its database, is started again without an end."""
+        mostStarts, within = 5, 10  # Those of systemd, unless its own configuration says otherwise.
+        service = self.section("Service")
+        assert service["Restart"] == "on-failure"
+        assert mostStarts * int(service.get("RestartSec", "0")) > within
+
     def test_configuration(self) -> None:
         """The broker starts with the configuration, and is healthy."""
         with started(textOf("server.conf"), self.ENVIRONMENT) as broker:
