@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -248,6 +248,9 @@ class ExportService:
     def _ran(self, result: Failure | None, running: Deferred[None], request: ApiRequest) -> None:
         self._running.discard(running)
         if not isinstance(result, Failure) or self._catalogue is None:
+            return
+        # The broker stops, or nobody waits for the answer: a job then sees its connection closed.
+        if result.check(CancelledError):
             return
         if isinstance(result.value, StoreError):
             request.refuse(Reason.STORE, why=result.value)

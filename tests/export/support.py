@@ -137,6 +137,7 @@ class Stage:
 
     @ivar clock: its time.
     @ivar shelf: its logs.
+    @ivar turns: when its work goes on.
     """
 
     def __init__(self, maxPayload: int = 1 << 20) -> None:
@@ -152,10 +153,11 @@ class Stage:
         result(self.service.begin(self.shelf))
 
     def _makeService(self) -> ExportService:
+        self.turns = turnsOn(self.clock)
         return ExportService(
             self.account.busFor(Kind.INTERNAL),
             self.clock,
-            turnsOn(self.clock).of("A"),
+            self.turns.of("A"),
             self.now,
             lambda: self.maxPayload,
         )

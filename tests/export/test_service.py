@@ -146,6 +146,15 @@ class TestRefused:
         """Who asks another cluster is not answered."""
         assert stage.send("INFO.other.orders.eu").got == []
 
+    def test_stopped(self, stage: Stage) -> None:
+        """A broker that stops answers no request that it has not ended: the connection closes."""
+        stage.log("long", [b"x"] * 5000)
+        inbox = stage.send("DIGEST.test-cluster.long", {"start": 1, "stop": 5001})
+        assert inbox.got == []
+        stage.turns.stop()
+        stage.settle()
+        assert inbox.got == []
+
     def test_unforeseen(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: FlushLoggedErrors
     ) -> None:

@@ -113,7 +113,7 @@ def awaitsStandby(connection: Connection, process: int) -> bool:
 def _send(connection: Connection, statement: bytes) -> None:
     connection.pgconn.send_query(statement)
     while connection.pgconn.flush():
-        select.select((), (connection.pgconn.socket,), (), AGAIN)
+        _isReady(connection.pgconn, select.POLLOUT, AGAIN)
 
 
 def _answer(connection: Connection, seconds: float) -> pq.abc.PGresult | None:
@@ -122,10 +122,17 @@ def _answer(connection: Connection, seconds: float) -> pq.abc.PGresult | None:
     """
     pgconn = connection.pgconn
     while pgconn.is_busy():
-        if not select.select((pgconn.socket,), (), (), seconds)[0]:
+        if not _isReady(pgconn, select.POLLIN, seconds):
             return None
         pgconn.consume_input()
     answer = None
     while (result := pgconn.get_result()) is not None:
         answer = result
     return answer
+
+
+def _isReady(pgconn: pq.abc.PGconn, event: int, seconds: float) -> bool:
+    # A broker with a thousand clients has descriptors that select() does not take.
+    poll = select.poll()
+    poll.register(pgconn.socket, event)
+    return bool(poll.poll(seconds * 1000))
