@@ -81,7 +81,7 @@ def splitURL(
     Read the URL of a server. Errors contain nothing that could be a password.
 
     @param schemes: accepted besides C{tls}; a URL without a scheme has the first one.
-    @param isPeer: whether the URL of a WebSocket is accepted too, and any number as a port.
+    @param isPeer: whether any scheme and any number as a port are accepted, as by nats-server.
     @raise ValueError: for any other text.
     """
     try:
@@ -95,7 +95,8 @@ def splitURL(
         raise ValueError(
             f"{what}s over WebSocket ({scheme}://) are not supported: use {schemes[0]}:// or tls://"
         )
-    if scheme not in (*schemes, "tls", *_WEBSOCKET) or not host or not (found or isPeer):
+    isKnown = isPeer or (scheme in (*schemes, "tls") and bool(found))
+    if not host or not isKnown:
         raise ValueError(f"error parsing {what} url: it needs a host")
     password = parts.password
     return RemoteURL(

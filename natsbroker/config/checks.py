@@ -124,8 +124,6 @@ class _Checker:
 
     def monitoring(self) -> Monitoring:
         monitoring = self._settings.monitoring
-        if monitoring.https_port and self._settings.tls is None:
-            self._error("TLS cert and key required for HTTPS", "https_port")
         isOn = monitoring.http_port or monitoring.https_port
         host = monitoring.http_host or (self._settings.host if isOn else Monitoring().http_host)
         monitoring = replace(monitoring, http_host=host)

@@ -50,6 +50,12 @@ class AnyPeer(Protocol):
 
 
 class LinkPeer(AnyPeer, Protocol):
+    """
+    @ivar certificate: of a peer that dialled us, if it was verified; else C{None}.
+    """
+
+    certificate: Any
+
     def compress(self, level: str) -> None:
         """
         Speak S2 in both directions, or send at another level of it.

@@ -104,6 +104,16 @@ def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
         return default
 
 
+def contextWithout(tls: TLSSettings) -> Context:
+    """
+    A context without a certificate, with which every handshake fails.
+    """
+    with _placed(tls):
+        context = _bareContext(tls, SSL.TLS_SERVER_METHOD)
+        _setVerification(context, tls)
+        return context
+
+
 def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
     """
     OpenSSL contexts for those who both answer and dial: the certificate of a peer is always

@@ -7,6 +7,7 @@ dialled before its INFO names the gateway that we wanted.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.logger import Logger
@@ -40,19 +41,17 @@ class InboundGateway(GatewayLink):
     def gateway(self) -> str:
         return self.document.gateway if self.document is not None else ""
 
-    @property
-    def credentials(self) -> tuple[str, str]:
-        connect = self._connect or LinkConnect()
-        return connect.user, connect.password
-
     def greet(self) -> None:
         self.tell(self._gateways.document())
 
     def _connected(self, given: LinkConnect) -> None:
-        if self._connect is not None:
-            return
+        if self._connect is None:
+            admission = self._gateways.admits(given, self.peer.certificate)
+            self.judge(admission, partial(self._letIn, given))
+
+    def _letIn(self, given: LinkConnect, isRight: bool) -> None:
         gateways = self._gateways
-        if not gateways.admits(given.user, given.password):
+        if not isRight:
             self.close(errors.AUTHORIZATION)
         elif not given.gateway:
             self.close(errors.WRONG_GATEWAY_PORT)

@@ -98,7 +98,7 @@ def _problems(gateway: Gateway) -> Iterator[tuple[str, str]]:
         message = f'gateway "{gateway.name}" has no port specified (select -1 for random port)'
         yield "listen", message
     yield from guardProblems(gateway, "gateway")
-    yield from loginProblems(gateway.user, gateway.password, "gateways")
+    yield from loginProblems(gateway)
     yield from certificateProblems(gateway.tls, "gateways")
     after = gateway.interest.options.get("switch_after")
     if not gateway.interest.plugin and isinstance(after, int) and after < 0:

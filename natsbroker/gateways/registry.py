@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker import errors
@@ -29,13 +30,13 @@ from natsbroker.gateways.terms import (
 )
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.links.context import LinkContext
-from natsbroker.links.identity import LinkIdentity, isLogin
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.link import Link
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.wire import ops
 from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
-from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, parseDocument
+from natsbroker.wire.serverinfo import GatewayCommand, LinkConnect, ServerDocument, parseDocument
 
 _log = Logger(namespace="natsbroker")
 
@@ -149,8 +150,9 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         for link in list(self.inbound.values()):
             link.tell(document)
 
-    def admits(self, user: str, password: str) -> bool:
-        return isLogin((self.terms.block.user, self.terms.block.password), user, password)
+    def admits(self, given: LinkConnect, certificate: Any) -> bool | Deferred[bool]:
+        login, checks = self.terms.login, self.context.checks
+        return login.admits(checks, given.user, given.password, certificate)
 
     def welcomes(self, name: str) -> bool:
         block = self.terms.block

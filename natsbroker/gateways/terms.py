@@ -16,10 +16,11 @@ from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import Settings
 from natsbroker.gateways.settings import Gateway
 from natsbroker.links.context import LinkLimits
-from natsbroker.links.identity import NOBODY, LinkIdentity, identityAt
+from natsbroker.links.identity import NOBODY, LinkIdentity, LinkLogin, identityAt, loginToSay
 from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import limitsOf, linkTLSFrom
 from natsbroker.links.tls import LinkTLS
+from natsbroker.routes.settings import splitRoute
 from natsbroker.server.hostaddresses import addressesOf
 from natsbroker.wire.serverinfo import GatewayCommand
 
@@ -40,6 +41,13 @@ class GatewayTerms:
     tls: LinkTLS | None = None
     remoteTLS: Mapping[str, LinkTLS | None] = field(default_factory=dict)
     tellsAll: bool = False
+
+    @property
+    def login(self) -> LinkLogin:
+        """
+        The login of members of other clusters that dial us.
+        """
+        return LinkLogin(self.block.user, self.block.password, self.block.isMapped)
 
 
 def termsFrom(settings: Settings, block: Gateway, tellsAll: bool) -> GatewayTerms:
@@ -85,17 +93,21 @@ def infoDocument(
 def connectOptions(
     identity: LinkIdentity, terms: GatewayTerms, target: RemoteURL, hasTLS: bool
 ) -> dict[str, Any]:
-    hasUser = bool(target.user)
+    block = terms.block
+    user, password = target.user, target.password or ""
+    if not user:
+        urls = (splitRoute(url) for each in block.gateways for url in each.urls)
+        user, password = loginToSay(block.user, block.password, urls)
     return {
         "echo": False,
         "verbose": False,
         "pedantic": False,
-        "user": target.user if hasUser else terms.block.user,
-        "pass": target.password or "" if hasUser else terms.block.password,
+        "user": user,
+        "pass": password,
         "tls_required": hasTLS,
         "headers": False,
         "name": identity.server_id,
-        "gateway": terms.block.name,
+        "gateway": block.name,
     }
 
 

@@ -126,8 +126,7 @@ class AcceptedLeaf(LeafLink):
         self._login = None
         if wasHeld and not self.reason:
             self.agreed()
-            self._release()
-            self.context.reactor.callLater(0, self.proceed)
+            self._resume()
 
     def _letIn(self, grant: Grant | None) -> None:
         if grant is None or namesAccount(self._options or {}):

@@ -23,7 +23,6 @@ class LeafProtocol(LinkProtocol):
         self._isSecured = True
         self._isWaiting = False
         self.isSecured = False
-        self.certificate: Any = None
 
     @property
     def tls(self) -> Security | None:
@@ -74,8 +73,6 @@ class LeafProtocol(LinkProtocol):
 
     def _secured(self, link: Link) -> None:
         self.isSecured = True
-        if self._name is None:
-            self.certificate = self._peerCertificate()
         if link.isOpen:
             link.secured()
         else:

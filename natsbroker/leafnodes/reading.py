@@ -15,7 +15,6 @@ from natsbroker.links.compression import AUTO
 from natsbroker.links.compressionsettings import AUTOMATIC, compressionOf
 from natsbroker.links.settings import (
     advertiseProblems,
-    certificateProblems,
     listenerKeys,
     loginOf,
     negativeProblems,
@@ -135,8 +134,6 @@ def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
             yield "min_version", "invalid leafnode's minimum version: it needs three numbers"
         elif tuple(map(int, found.groups())) < _OLDEST:
             yield "min_version", "the minimum version should be at least 2.8.0"
-    if leafnodes.port:
-        yield from certificateProblems(leafnodes.tls, "leafnodes that connect here")
     for name, message in negativeProblems(leafnodes, _COUNTED):
         yield ("authorization" if name == "timeout" else name), message
     yield from advertiseProblems("advertise", leafnodes.advertise, leafnodes.port)

@@ -16,8 +16,6 @@ from natsbroker.links.compressionsettings import AUTOMATIC
 LEAF_PORT = 7422
 """The port of a URL that names none."""
 
-_SCHEMES = ("nats-leaf", "nats", "leaf", "")
-
 
 def splitRemote(url: str) -> RemoteURL:
     """
@@ -25,7 +23,7 @@ def splitRemote(url: str) -> RemoteURL:
 
     @raise ValueError: if the URL is not valid.
     """
-    return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT, isPeer=True)
+    return splitURL(url, "leafnode", ("nats-leaf",), LEAF_PORT, isPeer=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry, gr
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings, TLSSettings, User
-from natsbroker.connections.tlscontext import contextFrom, diallingContextFrom
+from natsbroker.connections.tlscontext import contextFrom, contextWithout, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
 from natsbroker.links.context import LinkLimits
@@ -134,7 +134,7 @@ def acceptingTLSFrom(leafnodes: Leafnodes) -> LinkTLS | None:
     tls = leafnodes.tls
     if tls is None or not leafnodes.port:
         return None
-    context = contextFrom(tls)
+    context = contextFrom(tls) if tls.certs else contextWithout(tls)
     return LinkTLS(context, context, tls)
 
 

@@ -11,6 +11,7 @@ from random import Random
 from socket import socket
 from typing import Any
 
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 
 from natsbroker import hot
@@ -46,6 +47,7 @@ class LinkLimits:
 @dataclass(eq=False)
 class LinkContext:
     """
+    @ivar checks: compare the passwords of peers.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
         C{None} for Twisted's transports.
@@ -61,6 +63,7 @@ class LinkContext:
     tracing: bool = False
     fastLane: bool = True
     maxTraced: int = 0
+    checks: PasswordChecks = field(default_factory=lambda: PasswordChecks(maybeDeferred))
     poller: Any = None
     nextNumber: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
 
@@ -73,7 +76,7 @@ class LinkContext:
 class LinkDependencies:
     """
     @ivar clients: what is shared with client connections: batches, deadlines, tracing.
-    @ivar checks: compare the passwords of leafnodes.
+    @ivar checks: compare the passwords of peers.
     @ivar policy: makes what decides which messages other clusters receive.
     @ivar systemBus: gives the bus of the system account; C{None} without one.
     @ivar authorizerFor: makes the authorizer of clients from settings; gives C{None} where settings

@@ -4,11 +4,16 @@ How servers introduce themselves to each other on links of every kind.
 
 from __future__ import annotations
 
-import hmac
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 from natsbroker import NATS_VERSION
+from natsbroker.auth.certificates import CertificateNames
+from natsbroker.auth.passwords import PasswordChecks, isHash, sameText
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings
 
 
@@ -53,23 +58,50 @@ def identityAt(
     return LinkIdentity(serverId, settings.server_name or serverId, host, port, ip, gateway)
 
 
-def isLogin(wanted: tuple[str, str], user: str, password: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class LinkLogin:
     """
-    Whether the credentials of a peer are right, if any are required. The time that it takes does
-    not depend on how much of them is right.
+    The login that a listener requires of its peers.
 
-    @param wanted: the user and the password; an empty user for none.
+    @ivar user: empty if none is required, or nobody can have it.
+    @ivar password: in plain text or as a hash.
+    @ivar isMapped: whether the peer's certificate has to name the user; no password counts then.
     """
-    if not wanted[0]:
-        return True
-    isRightUser = _isSame(user, wanted[0])
-    return _isSame(password, wanted[1]) and isRightUser
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    isMapped: bool = False
+
+    @property
+    def isOpen(self) -> bool:
+        return not (self.user or self.isMapped)
+
+    def admits(
+        self, checks: PasswordChecks, user: str, password: str, certificate: Any
+    ) -> bool | Deferred[bool]:
+        """
+        Whether the credentials of a peer are right. The time that it takes does not depend on how
+        much of them is right.
+
+        @param certificate: the peer's; C{None} if it has none.
+        """
+        if self.isMapped:
+            names = CertificateNames([self.user] if self.user else [])
+            return certificate is not None and any(True for _ in names.namesIn(certificate))
+        if not self.user:
+            return True
+        isUser = sameText(self.user, user)
+        isPassword = checks.check(self.password, password)
+        if isinstance(isPassword, Deferred):
+            return isPassword.addCallback(lambda same: same and isUser)
+        return isPassword and isUser
 
 
-def _isSame(said: str, wanted: str) -> bool:
+def loginToSay(user: str, password: str, urls: Iterable[RemoteURL]) -> tuple[str, str]:
     """
-    Compare any two strings, also those that JSON can have and UTF-8 can not.
+    The user and the password for a peer whose URL has none. Nobody can be shown the password of
+    which only the hash is known: the first of the URLs that has one stands in.
     """
-    return hmac.compare_digest(
-        said.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")
-    )
+    if not isHash(password):
+        return user, password
+    return next(((each.user, each.password) for each in urls if each.password), (user, ""))

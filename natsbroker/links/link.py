@@ -13,7 +13,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface
 
 from natsbroker import errors, hot
@@ -108,6 +110,7 @@ class Link(PeerSession):
         }
         self.lane: Any = None
         self.traffic: Any = None
+        self._judging: Deferred[bool] | None = None
         self.isOpen = False
         self.isHeld = False
         self.compression = LinkCompression(wanted, peer.compress)
@@ -211,6 +214,33 @@ class Link(PeerSession):
         told = inQuotes(text.strip().strip(b"'")[:256])
         _log.error("{link} - {kind} Error {text}", link=str(self), kind=self.CREATED, text=told)
         self.close(errors.PEER_ERROR)
+
+    def judge(self, outcome: bool | Deferred[bool], decided: Callable[[bool], None]) -> None:
+        """
+        Go on when it is known whether the peer's login is right. Nothing more is read until then.
+        """
+        if isinstance(outcome, bool):
+            decided(outcome)
+            return
+        self._judging = outcome
+        self.isHeld = True
+        self._hold()
+        outcome.addErrback(_unproven).addCallback(self._judged, decided)
+
+    def _judged(self, isRight: bool, decided: Callable[[bool], None]) -> None:
+        self._judging = None
+        if not self.reason:
+            self.isHeld = False
+            self._inBatch(lambda: decided(isRight))
+        if not self.reason:
+            self._resume()
+
+    def _resume(self) -> None:
+        """
+        Read on after something that was asked has been answered.
+        """
+        self._release()
+        self.context.reactor.callLater(0, self.proceed)
 
     def parsing(
         self, parse: Callable[[bytes], _Parsed | None], handle: Callable[[_Parsed], None]
@@ -339,6 +369,8 @@ class Link(PeerSession):
         self.context.wheel.forget(self)
         if self._stall is not None:
             self._stall.end()
+        if self._judging is not None:
+            self._judging.cancel()
         try:
             self.ended()
         except BaseException:
@@ -346,6 +378,15 @@ class Link(PeerSession):
 
     def __str__(self) -> str:
         return f"{joined(self.peer.host, self.peer.port)} - {self.letter}:{self.number}"
+
+
+def _unproven(failure: Failure) -> bool:
+    """
+    Treat a comparison that failed as one that found a difference.
+    """
+    if not failure.check(CancelledError, errors.Unauthorized):
+        _log.failure("A password could not be compared", failure)
+    return False
 
 
 def _nothing(*_: object) -> None:

@@ -29,6 +29,8 @@ MakeLink = Callable[[LinkPeer], Link]
 
 @implementer(IHandshakeListener)
 class LinkProtocol(SessionProtocol):
+    certificate: Any = None
+
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
         """
         @param name: the name in the peer's certificate; C{None} on an accepted connection.
@@ -79,7 +81,10 @@ class LinkProtocol(SessionProtocol):
         tls, link = self._tls, self.link
         if tls is None or link is None or link.reason:
             return
-        problem = tls.problem(self._peerCertificate(), self._name)
+        certificate = self._peerCertificate()
+        if self._name is None:
+            self.certificate = certificate
+        problem = tls.problem(certificate, self._name)
         if problem:
             self._failed(problem)
             return

@@ -102,6 +102,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         self._random = random = dependencies.random
         self._diallers: Diallers[Key] = Diallers(reactor, random)
         self.context = LinkContext(reactor, clients.batch, clients.wheel, random, limits)
+        self.context.checks = dependencies.checks
         self.context.nextNumber = clients.connections.nextNumber
         self.context.fastLane = dependencies.settings.fast_lane
         self.tracingChanged()

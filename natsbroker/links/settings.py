@@ -45,6 +45,13 @@ class ListenerSettings:
         return bool(self.port)
 
     @property
+    def isMapped(self) -> bool:
+        """
+        Whether the certificates of peers have to name the user.
+        """
+        return self.tls is not None and self.tls.verify_and_map
+
+    @property
     def isUnguarded(self) -> bool:
         """
         Whether other machines may reach the listener and need neither a login nor a certificate.
@@ -122,12 +129,10 @@ def guardProblems(settings: ListenerSettings, one: str) -> Iterator[Problem]:
         yield "listen", UNGUARDED.format(settings.host, one)
 
 
-def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:
-    if bool(user) != bool(password):
+def loginProblems(settings: ListenerSettings) -> Iterator[Problem]:
+    isNamed = settings.isMapped and bool(settings.user) and not settings.password
+    if bool(settings.user) != bool(settings.password) and not isNamed:
         yield "authorization", "a user needs a password, and a password a user"
-    if password.startswith("$2"):
-        message = f"{links} are dialled with the password, so it cannot be a hash"
-        yield "authorization", message
 
 
 def certificateProblems(tls: TLSSettings | None, who: str) -> Iterator[Problem]:

@@ -38,7 +38,7 @@ class MonitoringService(Service):
         @param opened: listens at the settings' address already.
         """
         monitoring = settings.monitoring
-        if problem := monitoring.portProblem:
+        if problem := monitoring.portProblem(creator is not None):
             raise StartError(f"Can't start monitoring: {problem}")
         self.model = model
         self.scheme = "https" if monitoring.https_port else "http"
@@ -47,8 +47,6 @@ class MonitoringService(Service):
         self._number = max(monitoring.https_port or monitoring.http_port, 0)
         self._listener: PortListener | None = None
         self._opened = opened
-        if self.scheme == "https" and creator is None:
-            raise ValueError("TLS cert and key required for HTTPS")
         self._creator = creator
 
     def useCreator(self, creator: ConnectionCreator) -> None:

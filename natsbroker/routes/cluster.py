@@ -187,12 +187,12 @@ class Routes(Membership):
         )
         self._selves.clear()
         for route in self:
-            connect = route.credentials
             if isOther or (route.target is not None and not self._isWanted(route.target)):
                 route.close(errors.ROUTE_REMOVED)
-            elif connect is not None and not self.admits(*connect):
-                route.close(errors.AUTHORIZATION)
-            elif route.traffic is not None:
+                continue
+            if terms.login != before.login:
+                route.checkLogin()
+            if route.traffic is not None and not route.reason:
                 route.traffic.permit(terms.permissions)
                 route.update()
             route.useCompression(terms.compression)

@@ -20,10 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+from twisted.internet.defer import Deferred
+
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.gateways.replies import GatewayReplyRouter
 from natsbroker.links.context import LinkContext
-from natsbroker.links.identity import LinkIdentity, isLogin
+from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.route import Route
 from natsbroker.routes.terms import (
@@ -33,7 +35,7 @@ from natsbroker.routes.terms import (
     infoDocument,
 )
 from natsbroker.subjects.functions import partitionOf
-from natsbroker.wire.serverinfo import GossipMode, ServerDocument
+from natsbroker.wire.serverinfo import GossipMode, LinkConnect, ServerDocument
 
 #: How long two connections may be on their way at the same time, in seconds.
 _RACE = 5.0
@@ -203,8 +205,9 @@ class Membership(LinkRegistry[Route]):
     def connectOptions(self, target: RouteTarget) -> dict[str, Any]:
         return connectOptions(self.identity, self.terms, target)
 
-    def admits(self, user: str, password: str) -> bool:
-        return isLogin((self.terms.user, self.terms.password), user, password)
+    def admits(self, given: LinkConnect, certificate: Any) -> bool | Deferred[bool]:
+        login, checks = self.terms.login, self.context.checks
+        return login.admits(checks, given.user, given.password, certificate)
 
     def placed(self) -> list[Route]:
         """

@@ -75,7 +75,7 @@ def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
         yield "routes", message
     yield from urlProblems("routes", "route", cluster.routes, splitRoute)
     yield from guardProblems(cluster, "member")
-    yield from loginProblems(cluster.user, cluster.password, "routes")
+    yield from loginProblems(cluster)
     yield from certificateProblems(cluster.tls, "members")
     yield from negativeProblems(cluster, _COUNTED)
     yield from advertiseProblems("cluster_advertise", cluster.advertise, cluster.port)

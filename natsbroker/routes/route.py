@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import Attribute
 
@@ -57,7 +58,10 @@ class IRouteOwner(ILinkOwner):
 
     def connectOptions(target: RouteTarget) -> dict[str, Any]: ...
 
-    def admits(user: str, password: str) -> bool: ...
+    def admits(given: LinkConnect, certificate: Any) -> bool | Deferred[bool]:
+        """
+        @return: whether the login of a peer is right.
+        """
 
     def agreesOn(name: str, isDynamic: bool, remoteId: str) -> bool: ...
 
@@ -117,7 +121,7 @@ class Route(Link):
         self.isQuiet = terms.compression.isOffered
         self.measures = True
         self._isHeld = self.isDialled and (isPooled or self.isQuiet)
-        isOpen = terms.dialect is not RouteDialect.MODERN and not terms.user
+        isOpen = terms.dialect is not RouteDialect.MODERN and terms.login.isOpen
         self.decoder.authorized = self.isDialled or isOpen
         self.handlers[ops.CONNECT] = self.parsing(parseConnect, self._connected)
         self.handlers[ops.INFO] = self.parsing(parseDocument, self._informed)
@@ -138,13 +142,19 @@ class Route(Link):
             return self.document.server_id
         return "" if self._connect is None else self._connect.name
 
-    @property
-    def credentials(self) -> tuple[str, str] | None:
+    def checkLogin(self) -> None:
         """
-        The user and the password of the peer; C{None} on a dialled route.
+        Close the route if its peer dialled us and would not be let in now.
         """
-        connect = self._connect or LinkConnect()
-        return None if self.isDialled else (connect.user, connect.password)
+        if not self.isDialled:
+            self.judge(self._admission(self._connect or LinkConnect()), self._closeIfWrong)
+
+    def _admission(self, given: LinkConnect) -> bool | Deferred[bool]:
+        return self._cluster.admits(given, self.peer.certificate)
+
+    def _closeIfWrong(self, isRight: bool) -> None:
+        if not isRight:
+            self.close(errors.AUTHORIZATION)
 
     def greet(self) -> None:
         """
@@ -164,11 +174,13 @@ class Route(Link):
         self.say(infoLine(self._cluster.document(self.account, index, gossip, mode)))
 
     def _connected(self, given: LinkConnect) -> None:
-        if self.isDialled or self._connect is not None:
-            return
+        if not self.isDialled and self._connect is None:
+            self.judge(self._admission(given), partial(self._letIn, given))
+
+    def _letIn(self, given: LinkConnect, isRight: bool) -> None:
         cluster = self._cluster
         isNameless = cluster.terms.dialect is not RouteDialect.MODERN and not given.cluster
-        if not cluster.admits(given.user, given.password):
+        if not isRight:
             self.close(errors.AUTHORIZATION)
         elif given.lang:
             self.close(errors.WRONG_ROUTE_PORT)

@@ -14,11 +14,11 @@ from natsbroker import __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.auth.configured import patternsOf
 from natsbroker.auth.settings import SubjectPermission
-from natsbroker.config.addresses import joined
+from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import Settings
 from natsbroker.links.compression import NO_COMPRESSION, Compression
 from natsbroker.links.context import LinkLimits
-from natsbroker.links.identity import LinkIdentity, identityAt
+from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
 from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import limitsOf
 from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
@@ -64,6 +64,8 @@ class RouteTarget:
 class ClusterTerms:
     """
     @ivar isDynamic: the name was generated, and gives way to another.
+    @ivar login: of members that dial us.
+    @ivar user: for dialling, as C{password}.
     @ivar permissions: what passes.
     @ivar shownPermissions: the same for our INFO, under C{import} and C{export}.
     @ivar poolSize: how many connections to each member are shared among accounts; negative for one
@@ -75,6 +77,7 @@ class ClusterTerms:
 
     name: str
     isDynamic: bool = False
+    login: LinkLogin = field(default_factory=LinkLogin)
     user: str = ""
     password: str = field(default="", repr=False)
     permissions: RoutePermissions = field(default_factory=RoutePermissions)
@@ -96,7 +99,7 @@ def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any)
     return {
         **identity.head(_PROTO),
         "headers": terms.headers,
-        "auth_required": bool(terms.user),
+        "auth_required": bool(terms.login.user),
         "tls_required": terms.hasTLS,
         "tls_verify": terms.hasTLS,
         "max_payload": terms.maxPayload,
@@ -122,7 +125,7 @@ def _classicDocument(
     """
     return {
         **identity.head(_CLASSIC_PROTO),
-        "auth_required": bool(terms.user),
+        "auth_required": bool(terms.login.user),
         "ssl_required": terms.hasTLS,
         "tls_required": terms.hasTLS,
         "tls_verify": terms.hasTLS,
@@ -170,19 +173,22 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
     @param name: of the cluster, where the settings name none.
     """
     permissions, shown = _permissions(cluster)
+    places = [splitRoute(url) for url in cluster.routes]
+    user, password = loginToSay(cluster.user, cluster.password, places)
     # In the classic dialect there is one connection to each member, which is not compressed.
     isClassic = cluster.dialect == "classic"
     poolSize = -1 if isClassic else cluster.pool_size
     return ClusterTerms(
         name=cluster.name or name,
         isDynamic=not cluster.name,
-        user=cluster.user,
-        password=cluster.password,
+        login=LinkLogin(cluster.user, cluster.password, cluster.isMapped),
+        user=user,
+        password=password,
         permissions=permissions,
         shownPermissions=shown,
         poolSize=poolSize,
         dedicated=_dedicated(settings, cluster) if poolSize > 0 else (),
-        targets=tuple(_targetFrom(cluster, url) for url in cluster.routes),
+        targets=tuple(_targetFrom(each, user, password) for each in places),
         advertises=not cluster.no_advertise,
         headers=not settings.no_header_support,
         maxPayload=settings.max_payload,
@@ -202,10 +208,13 @@ def _dedicated(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _targetFrom(cluster: Cluster, url: str) -> RouteTarget:
-    place = splitRoute(url)
-    login = place if place.user else cluster
-    return RouteTarget(place.host, place.port, login.user, login.password or "")
+def _targetFrom(place: RemoteURL, user: str, password: str) -> RouteTarget:
+    """
+    @param user: as C{password}, for a URL without a login.
+    """
+    if place.user:
+        user, password = place.user, place.password or ""
+    return RouteTarget(place.host, place.port, user, password)
 
 
 def _permissions(cluster: Cluster) -> tuple[RoutePermissions, dict[str, Any]]:

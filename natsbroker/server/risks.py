@@ -13,7 +13,7 @@ from natsbroker.config.addresses import RemoteURL, isLoopback, joined
 from natsbroker.config.errors import REACHED_PAGES
 from natsbroker.config.model import Settings
 from natsbroker.leafnodes.settings import splitRemote
-from natsbroker.links.settings import UNGUARDED
+from natsbroker.links.settings import UNGUARDED, ListenerSettings
 from natsbroker.routes.settings import splitRoute
 
 _LARGE_PAYLOAD = 8 << 20
@@ -39,6 +39,19 @@ ONLY_SYSTEM_USERS = (
     'add "authorization {{}}" to keep them out, or users of another account'
 )
 
+NO_LEAF_CERTIFICATE = (
+    "no leafnode can connect here: its TLS handshake fails without 'cert_file' and 'key_file'"
+)
+
+NOBODY_MAPPED = (
+    'verify_and_map lets nobody in without a user in "authorization" for certificates to name'
+)
+
+HASH_UNSAID = (
+    "peers that others announce cannot be dialled: of the password only the hash is known; write "
+    "the login into a URL"
+)
+
 Found = Iterator[tuple[str, str]]
 """Keys of settings, each with what is wrong."""
 
@@ -57,6 +70,10 @@ def risksIn(settings: Settings) -> Found:
         yield key, "Plaintext passwords detected, use nkeys or bcrypt"
     if settings.isOpenBesideSystem:
         yield "accounts", ONLY_SYSTEM_USERS.format(settings.system_account)
+    leafnodes = settings.leafnodes
+    if leafnodes is not None and leafnodes.port and leafnodes.tls and not leafnodes.tls.certs:
+        yield "leafnodes.tls", NO_LEAF_CERTIFICATE
+    yield from _loginRisks(settings)
     yield from _calloutRisks(settings)
     yield from _reachedRisks(settings)
     yield from _portRisks(settings)
@@ -87,6 +104,21 @@ def hasSeparateStreams(settings: Settings) -> bool:
     cluster, jetstream = settings.cluster, settings.jetstream
     isMember = cluster is not None and cluster.isOn
     return isMember and jetstream.enabled and jetstream.backend in _OWN_STORES
+
+
+def _loginRisks(settings: Settings) -> Found:
+    cluster, gateway = settings.cluster, settings.gateway
+    blocks: list[tuple[str, ListenerSettings, Sequence[str]]] = []
+    if cluster is not None:
+        blocks.append(("cluster", cluster, cluster.routes))
+    if gateway is not None:
+        blocks.append(("gateway", gateway, [url for each in gateway.gateways for url in each.urls]))
+    for key, block, urls in blocks:
+        if block.isMapped and not block.user:
+            yield f"{key}.tls", NOBODY_MAPPED
+        isSaid = any(splitRoute(url).password for url in urls)
+        if isHash(block.password) and not (isSaid or block.isMapped):
+            yield f"{key}.authorization", HASH_UNSAID
 
 
 def _calloutRisks(settings: Settings) -> Found:

@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.labels import inQuotes
+from natsbroker.gateways.settings import Gateway
 from natsbroker.links.context import LinkLimits
+from tests.auth.certificates import certificate
+from tests.auth.hashes import blowfish
+from tests.auth.threads import Threads
 from tests.gateways.gatewaypeers import CONNECT, Joined, connect, info
 from tests.routes.clusters import everything
 from tests.server.support import logLines
@@ -73,7 +79,31 @@ class TestAccepting:
         node = Joined(user="u", password="p")
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())
-        assert not wire.closed and wire.link.credentials == ("u", "p")
+        assert not wire.closed
+
+    @pytest.mark.parametrize("password, isRight", [("bar", True), ("baz", False)])
+    def test_hash(self, password: str, isRight: bool) -> None:
+        """A password may be stored as its hash, which is compared in a thread."""
+        node = Joined(user="u", password=blowfish("bar"))
+        threads = Threads()
+        node.context.checks = PasswordChecks(threads)
+        wire = node.accepted()
+        wire.send(connect(user="u", **{"pass": password}) + info())
+        assert not node.gateways.inbound and not wire.closed
+        threads.run()
+        node.settle()
+        assert bool(node.gateways.inbound) == isRight
+        assert wire.closed == ("" if isRight else "Authentication Failure")
+
+    def test_mapped(self) -> None:
+        """With C{verify_and_map}, the certificate names the user."""
+        for name, isRight in (("gw.example.com", True), ("other.example.com", False)):
+            tls = TLSSettings(verify_and_map=True)
+            node = Joined(block=Gateway("A", user="gw.example.com", tls=tls))
+            wire = node.accepted()
+            wire.protocol.certificate = certificate(names=[name])
+            wire.send(connect() + info())
+            assert bool(node.gateways.inbound) == isRight
 
     @pytest.mark.parametrize(
         "early", [b"PING\r\n", info(), b"RS+ A foo\r\n", b"A- A\r\n", b"RMSG A b 0\r\n\r\n", b"x"]

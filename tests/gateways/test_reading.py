@@ -112,10 +112,6 @@ LOCAL = "name: A, listen: '127.0.0.1:1'"
         ),
         (f"{LOCAL}, tls {{}}", "gateways need 'cert_file' and 'key_file'"),
         (f"{LOCAL}, authorization {{ user: u }}", "a user needs a password, and a password a user"),
-        (
-            f"{LOCAL}, authorization {{ user: u, password: '$2a$11$abc' }}",
-            "gateways are dialled with the password, so it cannot be a hash",
-        ),
         (f"{LOCAL}, connect_retries: -1", "value can not be negative"),
         (f"{LOCAL}, interest {{ switch_after: -1 }}", "switch_after can not be negative"),
         (f"{LOCAL}, advertise: 'a:b:c'", "address a:b:c: too many colons in address"),
@@ -155,10 +151,6 @@ def test_permissions() -> None:
         (
             "write_timeout: retry",
             "gateway.write_timeout: not supported yet (write timeout policies)",
-        ),
-        (
-            "tls { cert_file: cert.pem, key_file: key.pem, verify_and_map: true }",
-            "gateway.tls.verify_and_map: not supported yet (users of gateways by certificate)",
         ),
         (
             "gateways: [{name: B, url: 'b:1', tls { cert_file: cert.pem, key_file: key.pem, "

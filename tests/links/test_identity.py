@@ -5,9 +5,19 @@ How this server introduces itself to others, and how they log in.
 from __future__ import annotations
 
 import pytest
+from twisted.internet.defer import Deferred, maybeDeferred
 
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings
-from natsbroker.links.identity import LinkIdentity, identityAt, isLogin
+from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
+from tests.auth.certificates import certificate
+from tests.auth.hashes import blowfish
+
+#: The hash of "bar".
+BAR = blowfish("bar")
+
+CHECKS = PasswordChecks(maybeDeferred)
 
 
 def test_head() -> None:
@@ -30,8 +40,38 @@ def test_head() -> None:
 )
 def test_login(user: str, password: str, isRight: bool) -> None:
     """Both must be right where something is wanted, and nothing where nothing is."""
-    assert isLogin(("u", "p"), user, password) is isRight
-    assert isLogin(("", ""), user, password)
+    assert LinkLogin("u", "p").admits(CHECKS, user, password, None) is isRight
+    assert LinkLogin().admits(CHECKS, user, password, None) is True
+
+
+@pytest.mark.parametrize("password, isRight", [("bar", True), ("baz", False), (BAR, False)])
+@pytest.mark.parametrize("user, isUser", [("u", True), ("v", False)])
+def test_hash(user: str, isUser: bool, password: str, isRight: bool) -> None:
+    """Of a password that is stored as a hash the hash is compared, and the hash opens nothing."""
+    answer = LinkLogin("u", BAR).admits(CHECKS, user, password, None)
+    assert isinstance(answer, Deferred)
+    results: list[bool] = []
+    answer.addCallback(results.append)
+    assert results == [isUser and isRight]
+
+
+def test_mapped() -> None:
+    """The certificate names the user, and neither the name nor the password in CONNECT counts."""
+    shown = certificate(names=["a.example.com", "b.example.com"])
+    login = LinkLogin("b.example.com", "p", True)
+    assert login.admits(CHECKS, "", "", shown) is True
+    assert login.admits(CHECKS, "b.example.com", "p", None) is False
+    assert login.admits(CHECKS, "b.example.com", "p", certificate(names=["c.example.com"])) is False
+    assert LinkLogin("", "", True).admits(CHECKS, "", "", shown) is False
+    assert LinkLogin().isOpen and not LinkLogin("", "", True).isOpen
+
+
+def test_toSay() -> None:
+    """Of a hash nobody knows the password, but the URL of another peer may have it."""
+    urls = [RemoteURL("h", 1), RemoteURL("h", 2, "v", "q"), RemoteURL("h", 3, "w", "r")]
+    assert loginToSay("u", "p", urls) == ("u", "p")
+    assert loginToSay("u", BAR, urls) == ("v", "q")
+    assert loginToSay("u", BAR, urls[:1]) == ("u", "")
 
 
 def test_identity() -> None:

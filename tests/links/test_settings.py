@@ -11,6 +11,7 @@ import pytest
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import TLSSettings
 from natsbroker.links.settings import (
+    ListenerSettings,
     advertised,
     advertiseProblems,
     certificateProblems,
@@ -99,19 +100,24 @@ def test_guard() -> None:
 
 
 @pytest.mark.parametrize(
-    "user, password, messages",
+    "user, password, isMapped, isRight",
     [
-        ("", "", []),
-        ("u", "p", []),
-        ("u", "", ["a user needs a password, and a password a user"]),
-        ("", "p", ["a user needs a password, and a password a user"]),
-        ("u", "$2a$", ["links are dialled with the password, so it cannot be a hash"]),
+        ("", "", False, True),
+        ("u", "p", False, True),
+        ("u", "", False, False),
+        ("u", "", True, True),
+        ("u", "p", True, True),
+        ("", "p", False, False),
+        ("", "p", True, False),
+        ("u", "$2a$", False, True),
     ],
 )
-def test_loginProblems(user: str, password: str, messages: list[str]) -> None:
-    """User and password come together, and in the clear."""
-    expected = [("authorization", each) for each in messages]
-    assert list(loginProblems(user, password, "links")) == expected
+def test_loginProblems(user: str, password: str, isMapped: bool, isRight: bool) -> None:
+    """User and password come together, unless certificates name the user."""
+    tls = TLSSettings(verify_and_map=isMapped)
+    problem = "authorization", "a user needs a password, and a password a user"
+    found = list(loginProblems(ListenerSettings(user=user, password=password, tls=tls)))
+    assert found == ([] if isRight else [problem])
 
 
 def test_certificate() -> None:

@@ -119,7 +119,7 @@ class TestTLS:
         settings = settingsOf("port: 1")
         settings = replace(settings, monitoring=replace(settings.monitoring, https_port=1))
         host = Host()
-        with pytest.raises(ValueError, match="TLS cert and key required"):
+        with pytest.raises(StartError, match="TLS cert and key required"):
             MonitoringService(host.reactor, host.broker.monitoring, settings, None)
 
     def test_certificateChanges(self) -> None:

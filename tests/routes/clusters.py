@@ -20,10 +20,11 @@ from zope.interface import implementer
 
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.auth.passwords import isHash
 from natsbroker.client.transports import connectPipe
 from natsbroker.interfaces import IMessageBus
 from natsbroker.links.context import LinkLimits
-from natsbroker.links.identity import LinkIdentity
+from natsbroker.links.identity import LinkIdentity, LinkLogin
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
@@ -78,6 +79,14 @@ OLD_INFO = {
     "port": 7777,
     "max_payload": 1048576,
 }
+
+
+def withLogin(terms: ClusterTerms) -> ClusterTerms:
+    """Have members that dial us say what we say ourselves, if it is said only once."""
+    wanted = terms.login
+    if wanted.isMapped or isHash(wanted.password):
+        return terms
+    return replace(terms, login=LinkLogin(terms.user, terms.password))
 
 
 def oldConnect(**changes: Any) -> bytes:
@@ -159,7 +168,7 @@ class Node(AccountNode):
                 f"nats-route://127.0.0.1:{port}/",
             ),
             self.buses,
-            ClusterTerms(**{"name": "C1", "poolSize": -1, **terms}),
+            withLogin(ClusterTerms(**{"name": "C1", "poolSize": -1, **terms})),
             self._dial,
             self._changed,
         )
@@ -197,7 +206,7 @@ class Node(AccountNode):
 
     def use(self, **terms: Any) -> None:
         """Take part in another way."""
-        self.cluster.use(replace(self.cluster.terms, **terms))
+        self.cluster.use(withLogin(replace(self.cluster.terms, **terms)))
 
     def accepted(self) -> Wire:
         """A connection from somebody who dialled us."""

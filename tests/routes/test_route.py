@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
+from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkLimits
+from natsbroker.links.identity import LinkLogin
+from tests.auth.certificates import certificate
+from tests.auth.hashes import blowfish
+from tests.auth.threads import Threads
 from tests.links.s2frames import BEGIN, plain
 from tests.routes.clusters import CONNECT, Node, connect, everything, info, mesh, target
 from tests.server.support import logLines
+
+#: Of the password "bar".
+HASH = blowfish("bar")
 
 
 class TestAccepting:
@@ -52,6 +60,45 @@ class TestAccepting:
         wire = node.accepted()
         wire.send(connect(user="u", **{"pass": "p"}) + info())
         assert not wire.closed and node.peers() == ["peer"]
+
+    @pytest.mark.parametrize("password, isRight", [("bar", True), ("baz", False)])
+    def test_hash(self, password: str, isRight: bool) -> None:
+        """Nothing is read while a password is compared with a hash, and everything after it."""
+        node = Node(login=LinkLogin("u", HASH))
+        threads = Threads()
+        node.context.checks = PasswordChecks(threads)
+        wire = node.accepted()
+        wire.take()
+        wire.send(connect(user="u", **{"pass": password}) + info() + b"PING\r\n")
+        node.settle()
+        assert not wire.closed and not wire.lines() and not node.peers()
+        threads.run()
+        node.settle()
+        assert node.peers() == (["peer"] if isRight else [])
+        assert (b"PONG" in wire.lines()) == isRight
+        assert wire.closed == ("" if isRight else "Authentication Failure")
+
+    def test_hashOfNobody(self) -> None:
+        """A peer that is gone before its password was compared changes nothing."""
+        node = Node(login=LinkLogin("u", HASH))
+        threads = Threads()
+        node.context.checks = PasswordChecks(threads)
+        wire = node.accepted()
+        wire.send(connect(user="u", **{"pass": "bar"}) + info())
+        wire.hangUp()
+        threads.run()
+        node.settle()
+        assert not node.peers()
+
+    def test_mapped(self) -> None:
+        """With C{verify_and_map}, the certificate names the user."""
+        for name, isRight in (("route.example.com", True), ("other.example.com", False)):
+            node = Node(login=LinkLogin("route.example.com", "", True))
+            wire = node.accepted()
+            wire.protocol.certificate = certificate(names=[name])
+            wire.send(connect() + info())
+            assert node.peers() == (["peer"] if isRight else [])
+            assert wire.closed == ("" if isRight else "Authentication Failure")
 
     @pytest.mark.parametrize("early", [b"PING\r\n", info(), b"RS+ A foo\r\n", b"x"])
     def test_early(self, early: bytes) -> None:

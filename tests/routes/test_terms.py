@@ -4,12 +4,14 @@ The settings of routes, and the INFO and CONNECT that follow from them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from natsbroker.config.model import Settings
 from natsbroker.links.compression import Compression
 from natsbroker.links.dialling import DialTerms
-from natsbroker.links.identity import LinkIdentity
+from natsbroker.links.identity import LinkIdentity, LinkLogin
 from natsbroker.links.settingsmapper import backoffTerms
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.settings import Cluster
@@ -33,8 +35,7 @@ def test_info() -> None:
     """INFO has nats-server's members, in its order, and ours at the end."""
     terms = ClusterTerms(
         "C1",
-        user="u",
-        password="canary",
+        login=LinkLogin("u", "canary"),
         shownPermissions={"import": {"allow": ["a"]}},
         hasTLS=True,
     )
@@ -58,7 +59,8 @@ def test_noPool() -> None:
 
 def test_classic() -> None:
     """In the classic dialect nothing is said but what old servers know, and who we are."""
-    terms = ClusterTerms("C1", poolSize=-1, dialect=RouteDialect.CLASSIC, hasTLS=True, user="u")
+    terms = ClusterTerms("C1", poolSize=-1, dialect=RouteDialect.CLASSIC, hasTLS=True)
+    terms = replace(terms, login=LinkLogin("u"))
     document = infoDocument(IDENTITY, terms, connect_urls=["h:1"], route_pool_idx=0, ldm=True)
     parsed = parseDocument(infoLine(document)[5:])
     assert (parsed.proto, parsed.cluster, parsed.headers, parsed.lnoc) == (1, "", False, False)
@@ -132,6 +134,17 @@ class TestTerms:
         assert terms.permissions.mayTell(b"a.b") and not terms.permissions.mayTell(b"b")
         assert terms.shownPermissions == {"import": {"allow": ["a.>"]}, "export": {"deny": ["b"]}}
         assert terms.maxPayload == 5 and terms.advertises and terms.headers
+
+    def test_hash(self) -> None:
+        """Of a password that is stored as a hash the URL of a route has the text, for all."""
+        hashed = "$2a$11$" + 53 * "x"
+        settings = settingsOf(
+            f"cluster {{ listen: '127.0.0.1:1', authorization {{ user: u, password: '{hashed}' }}, "
+            "routes: ['nats://h:1', 'nats://u:p@i:2'] }"
+        )
+        terms = termsFrom(settings, blockOf(settings), "")
+        assert terms.login == LinkLogin("u", hashed) and (terms.user, terms.password) == ("u", "p")
+        assert terms.targets == (RouteTarget("h", 1, "u", "p"), RouteTarget("i", 2, "u", "p"))
 
     def test_least(self) -> None:
         """A name is made up, and without a pool nobody has a connection of its own."""

@@ -4,14 +4,29 @@ Settings that are probably a mistake.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from natsbroker.config.build import buildText
 from natsbroker.config.errors import REACHED_PAGES
+from natsbroker.config.model import Cluster, Gateway, Settings, TLSSettings
 from natsbroker.links.settings import UNGUARDED
-from natsbroker.server.risks import ONLY_SYSTEM_USERS, allRisks, risksIn
+from natsbroker.server.risks import (
+    HASH_UNSAID,
+    NO_LEAF_CERTIFICATE,
+    NOBODY_MAPPED,
+    ONLY_SYSTEM_USERS,
+    allRisks,
+    risksIn,
+)
 from natsbroker.server.start import announceStart
 from tests.server.support import logLines, settingsOf
+
+LOCAL = "listen: '127.0.0.1:1'"
+
+HASHED = f"authorization {{ user: u, password: '$2a$11${'x' * 53}' }}"
 
 NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
 
@@ -60,6 +75,11 @@ class TestRisks:
                 [NO_PORT],
             ),
             ("leafnodes { remotes: [{url: 'nats://h:70000'}, {url: 'nats://h'}] }", [NO_PORT]),
+            ("leafnodes { port: 1, tls {} }", [f"[WRN] {NO_LEAF_CERTIFICATE}"]),
+            ("leafnodes { tls {} }", []),
+            (f"cluster {{ {LOCAL}, {HASHED} }}", [f"[WRN] {HASH_UNSAID}"]),
+            (f"cluster {{ {LOCAL}, {HASHED}, routes: ['nats://u:p@h:1'] }}", []),
+            (f"gateway {{ name: g, {LOCAL}, {HASHED} }}", [f"[WRN] {HASH_UNSAID}"]),
             (
                 "gateway { name: g, port: 7222 }",
                 [f"[WRN] {UNGUARDED.format('0.0.0.0:7222', 'gateway')}"],
@@ -90,6 +110,14 @@ def test_environment(text: str) -> None:
     """A password of the environment is not plain in the file."""
     settings = buildText(f"listen: '127.0.0.1:1'\n{text}", {"P": "secret"}).settings
     assert list(risksIn(settings)) == []
+
+
+@pytest.mark.parametrize("key, kind", [("cluster", Cluster), ("gateway", Gateway)])
+def test_mapped(key: str, kind: Any) -> None:
+    """Certificates that can name nobody let nobody in."""
+    block = kind(host="127.0.0.1", port=1, tls=TLSSettings(verify_and_map=True))
+    assert list(risksIn(Settings(**{key: block}))) == [(f"{key}.tls", NOBODY_MAPPED)]
+    assert list(risksIn(Settings(**{key: replace(block, user="u")}))) == []
 
 
 class TestSeparateStreams:

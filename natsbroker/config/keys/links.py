@@ -19,7 +19,6 @@ from natsbroker.config.keys.types import (
     STRINGS,
     TIME,
     TLS_KEY,
-    TLS_SECTION,
     WAIT,
     WRITING,
     BlockSchema,
@@ -27,12 +26,6 @@ from natsbroker.config.keys.types import (
     Unsupported,
     arrayOf,
 )
-
-
-def _tls(links: str) -> Key:
-    mapped = Unsupported(f"users of {links} by certificate", False)
-    return Key(TLS_SECTION.but(verify_and_map=Key(BOOLEAN, unsupported=mapped)))
-
 
 LINK_LOGIN = BlockSchema(
     "cluster.authorization",
@@ -50,7 +43,7 @@ CLUSTER = BlockSchema(
     name=Key(STRING, restart="cluster name"),
     authorization=Key(LINK_LOGIN),
     routes=Key(STRINGS),
-    tls=_tls("routes"),
+    tls=TLS_KEY,
     cluster_advertise=Key(STRING, aliases="advertise"),
     no_advertise=Key(BOOLEAN),
     connect_retries=Key(INTEGER),
@@ -67,7 +60,7 @@ CLUSTER = BlockSchema(
 )
 
 REMOTE_GATEWAY = BlockSchema(
-    "gateway.gateways[]", name=Key(STRING), tls=_tls("gateways"), url=Key(STRING), urls=Key(STRINGS)
+    "gateway.gateways[]", name=Key(STRING), tls=TLS_KEY, url=Key(STRING), urls=Key(STRINGS)
 )
 
 GATEWAY_INTEREST = BlockSchema(
@@ -79,7 +72,7 @@ GATEWAY = BlockSchema(
     **NETWORK,
     name=Key(STRING),
     authorization=Key(LINK_LOGIN),
-    tls=_tls("gateways"),
+    tls=TLS_KEY,
     advertise=Key(STRING),
     connect_retries=Key(INTEGER),
     connect_backoff=Key(BOOLEAN),

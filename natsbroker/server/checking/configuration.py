@@ -265,7 +265,7 @@ def _listeners(settings: Settings) -> Iterator[_PortUse]:
 
 
 def _portProblems(settings: Settings) -> _Found:
-    if problem := settings.monitoring.portProblem:
+    if problem := settings.monitoring.portProblem(settings.tls is not None):
         yield keyIn(settings, "https_port", "https"), problem
     taken = [each for each in _listeners(settings) if each.port > 0]
     for first, second in combinations(taken, 2):
