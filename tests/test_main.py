@@ -414,7 +414,7 @@ class TestRunning:
         )
 
     @pytest.mark.parametrize(
-        "arguments", [["--profile", "1"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
+        "arguments", [["--ft_group", "x"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
     )
     def test_refusedArguments(self, process: type[Process], arguments: list[str]) -> None:
         """What is wrong, or not there yet, is refused with a reason; nothing runs."""

@@ -167,6 +167,7 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "port": port or defaults.port,
             "server_tags": _tags(root),
             "server_metadata": root.mapping("server_metadata", str),
+            "feature_flags": root.mapping("feature_flags", bool),
             "system_account": root.text("system_account") or SYSTEM_ACCOUNT,
             "authorization": authorization,
             "accounts": accounts,

@@ -62,6 +62,7 @@ _SERVER = _rows("""
 --client_advertise <host[:port]> | address to announce to clients | client_advertise
 -sl, --signal <what>[=<pid>] | send reload, reopen, stop, quit, term or ldm
  | to a process, named by its id or its pid file
+--profile <port> | no effect, with a warning: profiles of nats-server are Go's | prof_port
 --pure | do not use the compiled fast lane
 """)
 
@@ -150,10 +151,6 @@ integer integer integer
 """Those of nats-streaming-server that tune what works otherwise here, or the log of its clusters,
 which C{clustered} would ask for. Their rows name types, since they have no placeholders."""
 
-_UNSUPPORTED = _rows("""
---profile <port> |  | prof_port
-""")
-
 _STREAMING_UNSUPPORTED = _rows("""
 --tls_client_cert <file>; --tls_client_key <file> |  | tls tls
 --tls_client_cacert <file> |  | tls
@@ -194,7 +191,7 @@ _GROUPS = (
     ("Cluster Options", _CLUSTER),
     ("Streaming Options, any of which asks for NATS Streaming", _STREAMING),
     (_ACCEPTED, _TUNING),
-    (REFUSED, _UNSUPPORTED + _STREAMING_UNSUPPORTED),
+    (REFUSED, _STREAMING_UNSUPPORTED),
     ("Common Options", _COMMON),
 )
 
@@ -241,7 +238,6 @@ EVERY_FLAG = (
     + _setting(_LOGGING, "logging.")
     + _setting(_AUTHORIZATION, "authorization.")
     + _setting(_CLUSTER, "cluster.")
-    + _refused(_UNSUPPORTED)
     + STREAMING_FLAGS
     + TUNING_FLAGS
 )

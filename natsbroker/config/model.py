@@ -225,6 +225,7 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
+    @ivar feature_flags: have no effect, as C{prof_port}.
     @ivar accounts: by name; the global and the system account are there when configured.
     @ivar operator: users have JWTs, and accounts are their operators'.
     @ivar deferred: checked values of top-level keys whose feature is not built yet.
@@ -254,6 +255,8 @@ class Settings:
     reconnect_error_reports: int = 1
     server_tags: tuple[str, ...] = ()
     server_metadata: Mapping[str, str] = field(default_factory=dict)
+    feature_flags: Mapping[str, bool] = field(default_factory=dict)
+    prof_port: int = 0
     pidfile: str = ""
     ports_file_dir: str = ""
     logging: Logging = field(default_factory=Logging)

@@ -43,6 +43,11 @@ NO_LEAF_CERTIFICATE = (
     "no leafnode can connect here: its TLS handshake fails without 'cert_file' and 'key_file'"
 )
 
+NO_PROFILES = (
+    "prof_port has no effect: nothing listens there, since nats-server's profiles are of its Go "
+    "runtime; py-spy looks into a running broker"
+)
+
 NOBODY_MAPPED = (
     'verify_and_map lets nobody in without a user in "authorization" for certificates to name'
 )
@@ -70,6 +75,11 @@ def risksIn(settings: Settings) -> Found:
         yield key, "Plaintext passwords detected, use nkeys or bcrypt"
     if settings.isOpenBesideSystem:
         yield "accounts", ONLY_SYSTEM_USERS.format(settings.system_account)
+    if settings.feature_flags:
+        flags = ", ".join(sorted(settings.feature_flags))
+        yield "feature_flags", f"feature_flags have no effect here: {flags}"
+    if settings.prof_port:
+        yield "prof_port", NO_PROFILES
     leafnodes = settings.leafnodes
     if leafnodes is not None and leafnodes.port and leafnodes.tls and not leafnodes.tls.certs:
         yield "leafnodes.tls", NO_LEAF_CERTIFICATE

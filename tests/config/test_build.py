@@ -100,7 +100,7 @@ def test_thirdParties() -> None:
 
 def test_deferred() -> None:
     """Keys of missing features that ask for nothing are kept, so that a change shows."""
-    assert settingsOf("ocsp: false\nprof_port: 0").deferred == {"ocsp": False, "prof_port": 0}
+    assert settingsOf("write_timeout: default").deferred == {"write_timeout": "default"}
 
 
 def test_ours() -> None:

@@ -205,7 +205,7 @@ def test_usageErrors(line: str, message: str) -> None:
 
 
 MISSING = [
-    ("--profile 6060", "--profile: not supported yet (profiling)"),
+    ("--ft_group x", "--ft_group: not supported yet (fault tolerance groups)"),
 ]
 
 

@@ -82,7 +82,7 @@ class TestBash:
             (["check", "--config", "my"], ["my server.conf"]),
             (["check", "--store", "data", "--j"], ["--json"]),
             (["top", "--ev"], ["--every"]),
-            (["--profile"], [""]),
+            (["--ft_group"], [""]),
         ],
         ids=" ".join,
     )
@@ -105,7 +105,7 @@ class TestFish:
             ("natsbroker --pi", ["--pid"]),
             ("natsbroker spark tra", ["traffic"]),
             ("natsbroker streaming import da", ["data/"]),
-            ("natsbroker --prof", []),
+            ("natsbroker --ft_g", []),
             ("natsbroker check --config my", ["my server.conf"]),
             ("natsbroker check --store data --j", ["--json"]),
             ("natsbroker top --se", ["--server"]),

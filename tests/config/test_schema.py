@@ -128,7 +128,7 @@ def test_besideTheReader(block: BlockSchema, name: str) -> None:
         ({"accounts": {"A": {"users": [{"user": 1}]}}}, "accounts"),
         ({"authorization": {"users": [{"user": 1}]}}, "authorization/users/0/user"),
         ({"mqtt": {"port": 1883}}, "mqtt"),
-        ({"prof_port": 6060}, "prof_port"),
+        ({"write_timeout": "retry"}, "write_timeout"),
         ({"authorization": {"more": 1}}, "authorization"),
     ],
     ids=str,

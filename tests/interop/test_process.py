@@ -130,7 +130,7 @@ class TestCommands:
 
     def test_notThereYet(self) -> None:
         """A flag whose feature is not there is refused, never ignored."""
-        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--profile", "1")
+        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--streaming", "--ft_group", "x")
         assert done.returncode == 1
         assert "not supported yet" in done.stderr
 

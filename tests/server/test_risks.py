@@ -16,6 +16,7 @@ from natsbroker.links.settings import UNGUARDED
 from natsbroker.server.risks import (
     HASH_UNSAID,
     NO_LEAF_CERTIFICATE,
+    NO_PROFILES,
     NOBODY_MAPPED,
     ONLY_SYSTEM_USERS,
     allRisks,
@@ -75,6 +76,11 @@ class TestRisks:
                 [NO_PORT],
             ),
             ("leafnodes { remotes: [{url: 'nats://h:70000'}, {url: 'nats://h'}] }", [NO_PORT]),
+            ("prof_port: 6060, prof_block_rate: 1", [f"[WRN] {NO_PROFILES}"]),
+            (
+                "feature_flags { js_ack_fc_v2: true, b: false }",
+                ["[WRN] feature_flags have no effect here: b, js_ack_fc_v2"],
+            ),
             ("leafnodes { port: 1, tls {} }", [f"[WRN] {NO_LEAF_CERTIFICATE}"]),
             ("leafnodes { tls {} }", []),
             (f"cluster {{ {LOCAL}, {HASHED} }}", [f"[WRN] {HASH_UNSAID}"]),

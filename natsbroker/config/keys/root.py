@@ -150,7 +150,6 @@ def basePath(path: str) -> str:
 
 
 _NATURAL = Key(INTEGER, check=natural)
-_PROFILING = Unsupported("profiling", 0)
 
 ROOT = BlockSchema(
     "top level",
@@ -167,9 +166,7 @@ ROOT = BlockSchema(
     proxy_protocol=Key(BOOLEAN, unsupported=Unsupported("the PROXY protocol", False)),
     server_tags=Key(*LIST.types),
     server_metadata=Key(MapType(Key(STRING), name="a map of strings")),
-    feature_flags=Key(
-        MapType(Key(BOOLEAN), name="a map of booleans"), unsupported=Unsupported("feature flags")
-    ),
+    feature_flags=Key(MapType(Key(BOOLEAN), name="a map of booleans")),
     max_connections=Key(
         INTEGER, aliases="max_conn", check=lambda value: value if value > 0 else -1
     ),
@@ -203,8 +200,8 @@ ROOT = BlockSchema(
     remote_syslog=Key(STRING, check=syslogURL),
     pidfile=Key(STRING, aliases="pid_file"),
     ports_file_dir=Key(STRING),
-    prof_port=Key(INTEGER, unsupported=_PROFILING),
-    prof_block_rate=Key(INTEGER, unsupported=_PROFILING),
+    prof_port=Key(INTEGER),
+    prof_block_rate=Key(INTEGER),
     http=Key(ADDRESS, restart="HTTPHost", field="monitoring.http_host"),
     https=Key(ADDRESS),
     http_port=Key(

@@ -353,7 +353,7 @@ def test_supportedFeature() -> None:
     [
         ("ocsp", False),
         ("streaming.encrypt", False),
-        ("prof_port", 0),
+        ("jetstream.max_outstanding_catchup", 0),
         ("write_timeout", "default"),
         ("tls.ocsp_peer", False),
     ],
@@ -365,7 +365,7 @@ def test_valueThatSwitchesOff(path: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("ocsp", True), ("ocsp", 0), ("prof_port", False)],
+    [("write_timeout", "retry"), ("jetstream.max_outstanding_catchup", False)],
 )
 def test_valueThatAsks(path: str, value: object) -> None:
     """Any other value is not, nor one that is merely equal."""

@@ -29,7 +29,7 @@ LISTENER = {
 
 DIALLER = {
     "cluster": 'cluster {{ name: c, listen: "127.0.0.1:-1", routes: ["nats://{1}"] {0} }}',
-    "gateway": 'gateway {{ name: there, listen: "127.0.0.1:-1", gateways: '
+    "gateway": 'gateway {{ name: "{2}", listen: "127.0.0.1:-1", gateways: '
     '[ {{name: here, url: "nats://{1}"}} ] {0} }}',
 }
 
@@ -72,7 +72,7 @@ def test_hash(listener: Flavour, dialler: Flavour, kind: str, startServer: Start
     for password, isRight in (("baz", False), ("bar", True)):
         url = f"u:{password}@127.0.0.1:{portOf(ear)}"
         name = f"mouth-{password}"
-        text = f"server_name: {name}\n{DIALLER[kind].format('', url)}"
+        text = f"server_name: {name}\n{DIALLER[kind].format('', url, name)}"
         assert isLetIn(ear, startServer(dialler, text), name) == isRight
 
 
@@ -91,6 +91,6 @@ def test_mapped(
     ear = startServer(listener, f"server_name: ear\n{LISTENER[kind].format(login)}", PAGES)
     for name, isRight in (("wrong", False), ("right", True)):
         more = f', authorization {{ user: "{name}.example.com" }}, {TLS.format(tmp_path, name)}'
-        text = DIALLER[kind].format(more, f"localhost:{portOf(ear)}")
+        text = DIALLER[kind].format(more, f"localhost:{portOf(ear)}", f"mouth-{name}")
         mouth = startServer(dialler, f"server_name: mouth-{name}\n{text}")
         assert isLetIn(ear, mouth, f"mouth-{name}") == isRight
