@@ -32,13 +32,16 @@ class Listeners:
         endpoints: Iterable[str | IStreamServerEndpoint],
         terms: TLSTerms | None,
         policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
+        isProxied: bool = False,
     ) -> None:
         """
+        @param isProxied: whether proxies may say in front who their clients are.
         @param terms: C{None} without TLS. Endpoints described as C{ssl:...} have their own, with
             the C{policy}.
         @raise ValueError: if a description is none, or its files are not right.
         """
         self._context = context
+        self._isProxied = isProxied
         self._poller: SocketPoller | None = None
         self._listeners: list[PortListener] = []
         self._secured: dict[PortListener, SSLEndpoint] = {}
@@ -64,10 +67,10 @@ class Listeners:
 
     def _factoryFor(self, terms: TLSTerms | None) -> Factory:
         if terms is None:
-            return ClientFactory(self._context)
+            return ClientFactory(self._context, isProxied=self._isProxied)
         from natsbroker.connections.tls import TLSClientFactory
 
-        return TLSClientFactory(self._context, terms)
+        return TLSClientFactory(self._context, terms, self._isProxied)
 
     def planTerms(
         self,

@@ -16,6 +16,7 @@ from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.session import ClientSession
 from natsbroker.connections.peer import placeOf
+from natsbroker.connections.proxyheader import ProxiedPeer
 from natsbroker.connections.sessionprotocol import SessionProtocol
 from natsbroker.wire.grants import Security
 
@@ -29,12 +30,17 @@ class ClientProtocol(SessionProtocol):
     certificate: Any = None
     tls: Security | None = None
     isSecured = False
+    isUnnamed = False
     credentials: Mapping[str, str] = MappingProxyType({})
     forwardedFor = ""
 
-    def __init__(self, context: ClientContext) -> None:
+    def __init__(self, context: ClientContext, isProxied: bool = False) -> None:
+        """
+        @param isProxied: whether the header of a proxy may come first.
+        """
         super().__init__()
         self._context = context
+        self._isProxied = isProxied
         self._fast: Any = None
         self.session: ClientSession | None = None
 
@@ -52,11 +58,26 @@ class ClientProtocol(SessionProtocol):
         self.host, self.port = placeOf(transport.getPeer())
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
-        self.session = ClientSession(self._context, self)
+        self.session = self._makeSession()
         self._stream.registerProducer(self, True)
         self._fast = transport if hasattr(transport, "attachSession") else None
         if self._fast is not None:
             self._fast.attachSession(self.session)
+
+    def _makeSession(self) -> ClientSession:
+        if not self._isProxied:
+            return ClientSession(self._context, self)
+        from natsbroker.clients.proxied import ProxiedSession
+
+        return ProxiedSession(self._context, self)
+
+    def named(self, client: ProxiedPeer | None) -> None:
+        """
+        @param client: whom the proxy speaks for; C{None} for itself.
+        """
+        self.isUnnamed = False
+        if client is not None:
+            self.host, self.port = client
 
     def _streamOver(self, transport: Any) -> Any:
         """
@@ -110,12 +131,15 @@ class ClientProtocol(SessionProtocol):
 class ClientFactory(Factory):
     noisy = False
 
-    def __init__(self, context: ClientContext, connectionType: str = "STANDARD") -> None:
+    def __init__(
+        self, context: ClientContext, connectionType: str = "STANDARD", isProxied: bool = False
+    ) -> None:
         self.context = context
         self.connectionType = connectionType
+        self.isProxied = isProxied
 
     def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
-        protocol = ClientProtocol(self.context)
+        protocol = ClientProtocol(self.context, self.isProxied)
         protocol.factory = self
         protocol.connectionType = self.connectionType
         return protocol

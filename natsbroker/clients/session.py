@@ -100,7 +100,9 @@ class ClientSession(ClientOperations):
         self.close(limit.error)
 
     def _greet(self) -> None:
-        self.outbox.write(self._serverInfo().line(self.cid, self.peer.host, nonce=self._nonce))
+        peer = self.peer
+        host = "" if peer.isUnnamed else peer.host
+        self.outbox.write(self._serverInfo().line(self.cid, host, nonce=self._nonce))
 
     def proceed(self) -> None:
         """

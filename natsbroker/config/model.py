@@ -255,6 +255,7 @@ class Settings:
     reconnect_error_reports: int = 1
     server_tags: tuple[str, ...] = ()
     server_metadata: Mapping[str, str] = field(default_factory=dict)
+    proxy_protocol: bool = False
     feature_flags: Mapping[str, bool] = field(default_factory=dict)
     prof_port: int = 0
     pidfile: str = ""

@@ -71,6 +71,7 @@ class ClientPeer(AnyPeer, Protocol):
     @ivar isSecured: whether what is written is encrypted.
     @ivar credentials: members of CONNECT that the transport brought, for a client that does not
         say them itself.
+    @ivar isUnnamed: whether a proxy may still say whose address C{host} is.
     @ivar forwardedFor: the address that a proxy says the client has; empty for none.
     """
 
@@ -78,5 +79,6 @@ class ClientPeer(AnyPeer, Protocol):
     certificate: Any
     tls: Security | None
     isSecured: bool
+    isUnnamed: bool
     credentials: Mapping[str, str]
     forwardedFor: str

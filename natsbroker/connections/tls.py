@@ -31,10 +31,12 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.clients.proxied import refuseHeader
 from natsbroker.clients.session import ClientSession
 from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.polledtls import PolledTLS
 from natsbroker.connections.polledtransport import pollStream
+from natsbroker.connections.proxyheader import HeaderStage, ProxiedPeer
 from natsbroker.connections.tlsrecords import SealedConnection
 from natsbroker.wire.grants import Security
 
@@ -108,35 +110,68 @@ class TLSTerms:
 @implementer(IHandshakeListener)
 class TLSClientProtocol(ClientProtocol):
     def __init__(self, context: ClientContext, factory: TLSClientFactory) -> None:
-        super().__init__(context)
+        super().__init__(context, factory.isProxied)
         self._terms = factory.terms
         self._begin = factory.terms.begin
         self._makers = factory
         self._receive: Callable[[bytes], None] = super().dataReceived
         self._soon: Any = None
         self._isPending = False
+        self._stage: HeaderStage | None = None
+        self._goOn: Callable[[bytes], None] = self._startWith
 
     def connectionMade(self) -> None:
         if ISSLTransport.providedBy(self.transport):
             self._begin = Begin.BEFORE_US
         self._attach()
+        self.isUnnamed = self._isProxied and self._begin is not Begin.BEFORE_US
         _BEGINNINGS[self._begin](self)
 
     def _streamOver(self, transport: Any) -> Any:
         return pollStream(self._makers.poller, transport, self, self._context.batch)
 
+    def _makeSession(self) -> ClientSession:
+        return ClientSession(self._context, self)
+
+    def _behindHeader(self, goOn: Callable[[bytes], None]) -> None:
+        """
+        @param goOn: gets the client's first input, or none, once no header of a proxy can come.
+        """
+        self._goOn = goOn
+        if not self.isUnnamed:
+            goOn(b"")
+            return
+        if self._stage is None:
+            self._stage = HeaderStage(self._context.reactor, self._named, self._misnamed)
+        self._receive = self._stage.received
+
+    def _named(self, client: ProxiedPeer | None, rest: bytes) -> None:
+        self._stage = None
+        self.named(client)
+        self._goOn(rest)
+
+    def _misnamed(self, problem: str) -> None:
+        self._stage = None
+        if self.session is not None and not self.session.reason:
+            refuseHeader(self.session, problem)
+
     def _afterInfo(self) -> None:
         self._greet()
         if not self._isRefused():
-            self._startTLS()
+            self._behindHeader(self._startWith)
 
     def _first(self) -> None:
         if self._hasRoom():
-            self._startTLS()
+            self._behindHeader(self._startWith)
+
+    def _expectHandshake(self, data: bytes) -> None:
+        self._receive = self._startWith
+        if data:
+            self._startWith(data)
 
     def _firstOrInfo(self) -> None:
         if self._hasRoom():
-            self._receive = self._startWith
+            self._behindHeader(self._expectHandshake)
             self._schedule(
                 self._context.reactor,
                 self._terms.settings.handshake_first_fallback,
@@ -152,7 +187,12 @@ class TLSClientProtocol(ClientProtocol):
 
     def _byClient(self) -> None:
         self._greet()
+        self._behindHeader(self._expectEither)
+
+    def _expectEither(self, data: bytes) -> None:
         self._receive = self._sniff
+        if data:
+            self._sniff(data)
 
     def _beforeUs(self) -> None:
         self._isPending = True
@@ -190,7 +230,7 @@ class TLSClientProtocol(ClientProtocol):
     def _startWith(self, data: bytes) -> None:
         self._stopTimer()
         self._startTLS()
-        if self._isPending:
+        if data and self._isPending:
             self._layer.dataReceived(data)
 
     def _sniff(self, data: bytes) -> None:
@@ -259,6 +299,8 @@ class TLSClientProtocol(ClientProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stopTimer()
+        if self._stage is not None:
+            self._stage.stop()
         soon, self._soon = self._soon, None
         if soon is not None:
             soon.cancel()
@@ -299,9 +341,10 @@ class TLSClientFactory(Factory):
     noisy = False
     poller: Any = None
 
-    def __init__(self, context: ClientContext, terms: TLSTerms) -> None:
+    def __init__(self, context: ClientContext, terms: TLSTerms, isProxied: bool = False) -> None:
         self.context = context
         self.terms = terms
+        self.isProxied = isProxied
         self._second = 0
         self._handshakes = 0
 

@@ -239,8 +239,9 @@ class BrokerParts:
             from natsbroker.connections.tlscontext import termsFrom
 
             terms = termsFrom(settings.tls, settings.allow_non_tls)
+        policy = settings.tls or TLSSettings()
         self.listeners = Listeners(
-            self._reactor, self.clients, endpoints, terms, settings.tls or TLSSettings()
+            self._reactor, self.clients, endpoints, terms, policy, settings.proxy_protocol
         )
 
     def _makeLinks(self) -> None:

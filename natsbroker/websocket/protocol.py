@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import (
     IHalfCloseableProtocol,
     IHandshakeListener,
@@ -24,6 +25,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.connections.peer import placeOf
 from natsbroker.connections.polledtransport import pollStream
+from natsbroker.connections.proxyheader import HeaderStage, ProxiedPeer
 from natsbroker.connections.sessionprotocol import LINGER, StreamProtocol
 from natsbroker.connections.tls import securityOf
 from natsbroker.errors import logText
@@ -45,6 +47,7 @@ _UNLIMITED = 64 << 20
 class WebSocketProtocol(StreamProtocol):
     """
     @ivar certificate: the peer's, once TLS is there.
+    @ivar address: of the peer, as far as a proxy says who that is.
     """
 
     def __init__(
@@ -64,6 +67,14 @@ class WebSocketProtocol(StreamProtocol):
         self._frames: WebSocketTransport | None = None
         self._above: Any = None
         self.certificate: Any = None
+        self.address: Any = None
+        self._stage: HeaderStage | None = None
+
+    def _isProxied(self) -> bool:
+        """
+        @return: whether the header of a proxy may come first.
+        """
+        return False
 
     @abstractmethod
     def _begin(self) -> None:
@@ -88,18 +99,41 @@ class WebSocketProtocol(StreamProtocol):
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
-        self.host, self.port = placeOf(transport.getPeer())
+        self.address = transport.getPeer()
+        self.host, self.port = placeOf(self.address)
         for option in ("setTcpNoDelay", "setTcpKeepAlive"):
             if hasattr(transport, option):
                 getattr(transport, option)(True)
-        context, tls = self._context, self._tls
+        context = self._context
         self._stream = pollStream(context.poller, transport, self, context.batch)
         self._stream.registerProducer(self, True)
+        if self._isProxied():
+            self._stage = HeaderStage(context.reactor, self._named, self._misnamed)
+        else:
+            self._enter(b"")
+
+    def _named(self, client: ProxiedPeer | None, rest: bytes) -> None:
+        self._stage = None
+        if client is not None:
+            self.host, self.port = client
+            make = IPv6Address if ":" in client.host else IPv4Address
+            self.address = make("TCP", *client)
+        self._enter(rest)
+
+    def _misnamed(self, problem: str) -> None:
+        self._stage = None
+        self._report(problem)
+        self.abort()
+
+    def _enter(self, data: bytes) -> None:
+        context, tls = self._context, self._tls
         if tls is None:
             self._prepare()
         else:
             creator = tls.creator(self._name, self)
             self._startHandshake(context.reactor, creator, tls.settings.timeout)
+        if data:
+            (self if tls is None else self._layer).dataReceived(data)
 
     def handshakeCompleted(self) -> None:
         self._stopTimer()
@@ -169,10 +203,12 @@ class WebSocketProtocol(StreamProtocol):
             frames.received(rest)
 
     def dataReceived(self, data: bytes) -> None:
-        if self._frames is None:
-            self._shake(data)
-        else:
+        if self._frames is not None:
             self._frames.received(data)
+        elif self._stage is not None:
+            self._stage.received(data)
+        else:
+            self._shake(data)
 
     def _end(self) -> None:
         """
@@ -215,6 +251,8 @@ class WebSocketProtocol(StreamProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stopTimer()
+        if self._stage is not None:
+            self._stage.stop()
         if self.connection is not None:
             self.connection.forget()
         if self._above is not None:
@@ -231,6 +269,9 @@ class AcceptedWebSocket(WebSocketProtocol):
         self._handshake = ServerHandshake(
             service.terms, tls is not None, service.date, self._report
         )
+
+    def _isProxied(self) -> bool:
+        return bool(self._service.isProxied)
 
     def _begin(self) -> None:
         self._service.handshakes.add(self)

@@ -106,6 +106,7 @@ class WebSocketFactory(Factory):
 class WebSocketService(ConnectionService):
     """
     @ivar handshakes: the connections that are no WebSockets yet.
+    @ivar isProxied: whether proxies may say in front who their clients are.
     """
 
     def __init__(self, dependencies: LinkDependencies, host: IBrokerHost, links: ILinks) -> None:
@@ -115,6 +116,7 @@ class WebSocketService(ConnectionService):
         settings, clients = dependencies.settings, dependencies.clients
         block = self.block = settings.websocket or Websocket()
         self.terms = termsFrom(block)
+        self.isProxied = settings.proxy_protocol
         self.handshakes: set[AcceptedWebSocket] = set()
         self._dependencies = dependencies
         self._host: Any = host

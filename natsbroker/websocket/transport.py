@@ -132,7 +132,7 @@ class WebSocketTransport:
             session.outbox.frameInto(None)
 
     def getPeer(self) -> Any:
-        return self._below.transport.getPeer()
+        return self._below.address
 
     def getHost(self) -> Any:
         return self._below.transport.getHost()

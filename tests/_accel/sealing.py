@@ -45,6 +45,7 @@ class SealedPeer:
     credentials: Mapping[str, str] = MappingProxyType({})
     forwardedFor = ""
     isSecured = True
+    isUnnamed = False
 
     def __init__(self, world: World) -> None:
         self.isOpen = True

@@ -32,6 +32,7 @@ class SocketPeer:
     credentials: Mapping[str, str] = MappingProxyType({})
     forwardedFor = ""
     isSecured = False
+    isUnnamed = False
 
     def __init__(self, world: World, poller: Any, end: socket.socket) -> None:
         self._socket = end

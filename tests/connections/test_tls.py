@@ -29,6 +29,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import TLSSettings
+from natsbroker.connections.proxyheader import TIMEOUT
 from natsbroker.connections.tls import (
     Begin,
     ConnectionCreator,
@@ -43,6 +44,7 @@ from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.wire.grants import Security
 from tests.auth.certificates import certificate
 from tests.connections.handshakes import Handshake, clientContext
+from tests.connections.headers import FIRST
 from tests.connections.tlspeers import CREATOR, Peer, Secure
 from tests.interop.certificates import writeCertificates
 from tests.server.support import logLines
@@ -72,6 +74,90 @@ class Given:
 def works(peer: Peer) -> bool:
     """Whether a client is served."""
     return peer.ask(QUIET + b"PING\r\n") == b"PONG\r\n"
+
+
+class TestProxied:
+    """The header of a proxy comes in the clear, before the handshake."""
+
+    @pytest.mark.parametrize("split", [0, 9, len(FIRST) - 1])
+    @pytest.mark.parametrize("begin", [Begin.AFTER_INFO, Begin.FIRST, Begin.FIRST_OR_INFO])
+    def test_handshake(self, begin: Begin, split: int) -> None:
+        """The handshake begins behind the header, with the bytes that came with it."""
+        peer = Peer(begin, isProxied=True)
+        peer.transport.send(FIRST[:split])
+        assert not peer.isShaking
+        peer.transport.send(FIRST[split:] + HELLO)
+        assert peer.isShaking and peer.transport.handshake == HELLO
+        assert (peer.protocol.host, peer.protocol.port) == ("1.2.3.4", 1111)
+        peer.shake()
+        info = json.loads(peer.receive()[5:])
+        assert info.get("client_ip") == (None if begin is Begin.AFTER_INFO else "1.2.3.4")
+        assert works(peer)
+
+    def test_noHeader(self) -> None:
+        """Without a header the first bytes are those of the handshake."""
+        peer = Peer(Begin.AFTER_INFO, isProxied=True)
+        peer.transport.send(HELLO)
+        assert peer.isShaking and peer.transport.handshake == HELLO
+        assert peer.protocol.host == "127.0.0.1"
+
+    def test_fallback(self) -> None:
+        """INFO goes out if neither comes in time, and the header may still come."""
+        peer = Peer(Begin.FIRST_OR_INFO, isProxied=True)
+        peer.transport.send(FIRST[:9])
+        peer.world.advance(0.06)
+        assert peer.receive().startswith(b"INFO {")
+        peer.transport.send(FIRST[9:] + HELLO)
+        assert peer.transport.handshake == HELLO and peer.protocol.host == "1.2.3.4"
+
+    @pytest.mark.parametrize("isBefore", [True, False])
+    def test_fallbackBehind(self, isBefore: bool) -> None:
+        """Behind the header, too, INFO goes out if no handshake begins in time."""
+        peer = Peer(Begin.FIRST_OR_INFO, isProxied=True)
+        peer.transport.send(FIRST)
+        if isBefore:
+            peer.transport.send(HELLO)
+        peer.world.advance(0.06)
+        assert peer.receive().startswith(b"INFO {") == (not isBefore)
+        assert peer.isShaking
+
+    @pytest.mark.parametrize("header", [FIRST, b""])
+    def test_byClient(self, header: bytes) -> None:
+        """Where the client chooses, its first byte is the one behind the header."""
+        peer = Peer(Begin.BY_CLIENT, isProxied=True)
+        peer.receive()
+        peer.transport.send(header + HELLO)
+        assert peer.isShaking and peer.transport.handshake == HELLO
+        peer = Peer(Begin.BY_CLIENT, isProxied=True)
+        peer.receive()
+        assert peer.ask(header + QUIET + b"PING\r\n") == b"PONG\r\n"
+
+    def test_wrong(self) -> None:
+        """A header that is wrong, or does not come, ends the connection without a word."""
+        for begin in (Begin.AFTER_INFO, Begin.FIRST, Begin.FIRST_OR_INFO, Begin.BY_CLIENT):
+            peer = Peer(begin, isProxied=True)
+            peer.receive()
+            assert peer.ask(b"PROXY TCP4 a b c d\r\n") == b""
+            assert peer.reason == "Protocol Violation"
+            peer = Peer(begin, isProxied=True)
+            peer.world.advance(TIMEOUT + 0.1)
+            assert peer.reason == "Protocol Violation"
+
+    def test_gone(self) -> None:
+        """A connection that ends before leaves nothing."""
+        peer = Peer(Begin.AFTER_INFO, isProxied=True)
+        peer.transport.hangUp()
+        peer.world.settle()
+        with logLines() as lines:
+            peer.world.advance(TIMEOUT + 0.1)
+        assert not any("PROXY" in line for line in lines)
+
+    def test_beforeUs(self) -> None:
+        """A transport that does TLS by itself has no place for a header."""
+        peer = Peer(Begin.BEFORE_US, isProxied=True)
+        peer.shake()
+        peer.receive()
+        assert works(peer)
 
 
 class TestAfterInfo:

@@ -62,13 +62,17 @@ class Peer:
     def __init__(
         self, begin: Begin, world: World | None = None, optional: bool = False, **settings: Any
     ) -> None:
+        """
+        @param settings: of TLS; C{isProxied} is the listener's.
+        """
         self.world = world or World()
         self.begin = begin
         isBeforeUs = begin is Begin.BEFORE_US
+        isProxied = settings.pop("isProxied", False)
         usual = {"handshake_first_fallback": 0.05, **settings}
         begins = Begin.AFTER_INFO if isBeforeUs else begin
         asked = TLSTerms(CREATOR, begins, TLSSettings(**usual), optional)
-        self.factory = TLSClientFactory(self.world.context, asked)
+        self.factory = TLSClientFactory(self.world.context, asked, isProxied)
         address = IPv4Address("TCP", "127.0.0.1", 50000)
         self.protocol = self.factory.buildProtocol(address)
         self.transport = Secure(self.world.clock, self.protocol, address)

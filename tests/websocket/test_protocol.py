@@ -8,10 +8,12 @@ import json
 
 import pytest
 
+from natsbroker.connections.proxyheader import TIMEOUT
 from natsbroker.websocket.deflate import Inflation
 from natsbroker.websocket.frames import FrameReader, FrameWriter
 from tests.conftest import FlushLoggedErrors
-from tests.websocket.memory import CONNECT, WebSocketBroker
+from tests.connections.headers import FIRST, NAMED, UNNAMED, WRONG
+from tests.websocket.memory import CONNECT, REQUEST, WebSocketBroker
 
 
 class TestHandshake:
@@ -223,3 +225,41 @@ class TestLogins:
         socket = broker.client()
         broker.memory.advance(7)
         assert b"PING\r\n" in socket.ask()
+
+
+class TestProxied:
+    """The header of a proxy comes before the request."""
+
+    @pytest.mark.parametrize("header", [*NAMED, *UNNAMED])
+    def test_session(self, header: bytes) -> None:
+        """The client has the address that the header names."""
+        broker = WebSocketBroker(rest="proxy_protocol: true")
+        socket = broker.dial()
+        request = header + REQUEST % (b"/", b"")
+        assert socket.exchange(request[:20]) == b""
+        answer, _, rest = socket.exchange(request[20:]).partition(b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 101 ")
+        socket.reader.feed(rest)
+        info = json.loads(socket.ask()[5:])
+        assert info["client_ip"] == NAMED.get(header, ("127.0.0.1", 0))[0]
+
+    @pytest.mark.parametrize("header", WRONG)
+    def test_wrong(self, header: bytes) -> None:
+        """One that is wrong cuts the connection."""
+        broker = WebSocketBroker(rest="proxy_protocol: true")
+        socket = broker.dial()
+        assert socket.exchange(header + REQUEST % (b"/", b"")) == b""
+        assert socket.ending == "aborted"
+
+    def test_late(self) -> None:
+        """A connection that says nothing is cut; one that is gone leaves nothing."""
+        broker = WebSocketBroker(rest="proxy_protocol: true")
+        socket, gone = broker.dial(), broker.dial()
+        gone.transport.hangUp()
+        broker.memory.advance(TIMEOUT + 0.1)
+        assert socket.ending == "aborted"
+
+    def test_notAsked(self) -> None:
+        """Without the setting a header is no request."""
+        socket = WebSocketBroker().dial()
+        assert socket.exchange(FIRST + REQUEST % (b"/", b"")).startswith(b"HTTP/1.1 400")

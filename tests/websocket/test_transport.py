@@ -66,6 +66,7 @@ class Stream:
         self.calls: list[str] = []
         self.isReading = True
         self.transport = self
+        self.address = "peer"
 
     def write(self, data: bytes) -> None:
         self.written += data

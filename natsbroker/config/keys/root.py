@@ -163,7 +163,7 @@ ROOT = BlockSchema(
     no_header_support=Key(BOOLEAN, restart="NoHeaderSupport"),
     disable_sublist_cache=Key(BOOLEAN, aliases="no_sublist_cache", restart="NoSublistCache"),
     no_fast_producer_stall=Key(BOOLEAN),
-    proxy_protocol=Key(BOOLEAN, unsupported=Unsupported("the PROXY protocol", False)),
+    proxy_protocol=Key(BOOLEAN, restart="ProxyProtocol"),
     server_tags=Key(*LIST.types),
     server_metadata=Key(MapType(Key(STRING), name="a map of strings")),
     feature_flags=Key(MapType(Key(BOOLEAN), name="a map of booleans")),

@@ -1,0 +1,127 @@
+"""
+Headers of the PROXY protocol in front of clients: nats-server and natsbroker take and refuse the
+same ones, and show the same addresses.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.connections.headers import FIRST, NAMED, UNNAMED, WRONG
+from tests.interop.certificates import writeCertificates
+from tests.interop.conftest import StartServer
+from tests.interop.servers import ALL, OURS, PATIENCE, Flavour, Server
+
+HELLO = b'CONNECT {"verbose":false,"pedantic":false,"name":"here"}\r\nPING\r\n'
+
+CONFIG = 'http: "127.0.0.1:-1"\nproxy_protocol: true\n'
+
+TLS = 'tls {{ cert_file: "{0}/server.pem", key_file: "{0}/server-key.pem", {1} }}\n'
+
+flavours = pytest.mark.parametrize("flavour", ALL, ids=lambda flavour: flavour.name)
+
+
+@contextmanager
+def dialled(port: int) -> Iterator[socket.socket]:
+    """
+    A connection.
+    """
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        yield connection
+
+
+def answer(connection: socket.socket) -> bytes:
+    """
+    @return: what comes up to a PONG, or to the end.
+    """
+    found = b""
+    try:
+        while b"PONG\r\n" not in found and (data := connection.recv(65536)):
+            found += data
+    except ConnectionError:
+        pass
+    return found
+
+
+def shown(server: Server) -> tuple[object, object]:
+    """
+    @return: the address of the only client.
+    """
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        page = server.monitor("/connz")["connections"]
+        assert isinstance(page, list)
+        if len(page) == 1:
+            return page[0]["ip"], page[0]["port"]
+        time.sleep(0.05)
+    raise TimeoutError("there are other clients")
+
+
+@flavours
+def test_headers(flavour: Flavour, startServer: StartServer) -> None:
+    """Every header is read alike, whole and in pieces."""
+    server = startServer(flavour, CONFIG)
+    for header in (*NAMED, *UNNAMED):
+        for cut in (0, 9):
+            with dialled(server.port) as connection:
+                connection.sendall(header[:cut])
+                time.sleep(0.02 if cut else 0.0)
+                connection.sendall(header[cut:] + HELLO)
+                said = answer(connection)
+                assert said.endswith(b"PONG\r\n") and b"client_ip" not in said, header
+                assert shown(server) == NAMED.get(header, connection.getsockname()), header
+    for header in WRONG:
+        with dialled(server.port) as connection:
+            connection.sendall(header + HELLO * 4)
+            said = answer(connection)
+            assert b"PONG" not in said and b"-ERR" not in said, header
+
+
+@flavours
+@pytest.mark.parametrize("isFirst", [False, True])
+def test_tls(flavour: Flavour, isFirst: bool, startServer: StartServer, tmp_path: Path) -> None:
+    """The header is in the clear, in front of the handshake; nobody needs one."""
+    writeCertificates(tmp_path)
+    first = "handshake_first: true" if isFirst else ""
+    server = startServer(flavour, CONFIG + TLS.format(tmp_path, first))
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    for header in (FIRST, b""):
+        with dialled(server.port) as connection:
+            connection.sendall(header)
+            if not isFirst:
+                while not connection.recv(65536).endswith(b"\r\n"):
+                    pass
+            with context.wrap_socket(connection, server_hostname="localhost") as secured:
+                secured.sendall(HELLO)
+                assert answer(secured).endswith(b"PONG\r\n")
+                assert shown(server) == NAMED.get(header, secured.getsockname())
+
+
+@pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
+def test_webSocket(flavour: Flavour, startServer: StartServer) -> None:
+    """WebSocket listeners, where nats-server has none, read it too."""
+    block = 'websocket { listen: "127.0.0.1:-1", no_tls: true }\n'
+    server = startServer(flavour, CONFIG + block)
+    port = int(server.waitForLog(r"Listening for websocket clients on ws://\S+:(\d+)")[1])
+    for header in (FIRST, b""):
+        with dialled(port) as connection:
+            key = base64.b64encode(bytes(16)).decode()
+            connection.sendall(
+                header
+                + b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                + f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+            )
+            found = b""
+            while b'"client_ip"' not in found:
+                found += connection.recv(65536)
+            info = json.loads(found[found.index(b"INFO ") + 5 : found.rindex(b"}") + 1])
+            assert info["client_ip"] == NAMED.get(header, connection.getsockname())[0]
