@@ -96,6 +96,8 @@ BAD_ARGUMENTS = WireError("", "Protocol Violation")
 CONTROL_LINE = WireError("maximum control line exceeded", "Maximum Control Line Exceeded")
 PAYLOAD = WireError("Maximum Payload Violation", "Maximum Message Payload Exceeded")
 AUTHORIZATION = WireError("Authorization Violation", "Authentication Failure")
+PROXY_NOT_TRUSTED = WireError("Authorization Violation", "Proxy Not Trusted")
+PROXY_REQUIRED = WireError("Authorization Violation", "Proxy Required")
 AUTH_TIMEOUT = WireError("Authentication Timeout", "Authentication Timeout")
 AUTH_EXPIRED = WireError("User Authentication Expired", "Authentication Expired")
 AUTH_REVOKED = WireError("User Authentication Revoked", "Credentials Revoked")
@@ -255,7 +257,8 @@ class Unauthorized(BrokerError):
     """
     An authorizer denies. The text is for our log only.
 
-    @ivar error: for a client that was admitted before; any other receives L{AUTHORIZATION}.
+    @ivar error: for a client that was admitted before; any other receives L{AUTHORIZATION}, whose
+        closed reason is that of the error if it concerns a proxy.
     @ivar asked: the account whose auth callout service was asked; empty for none. Its users may
         read the text too.
     """

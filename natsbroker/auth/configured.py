@@ -11,7 +11,7 @@ path.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
@@ -22,6 +22,7 @@ from natsbroker.auth.certificates import CertificateNames
 from natsbroker.auth.fields import encoded
 from natsbroker.auth.nkeys import checkSignature
 from natsbroker.auth.passwords import DummySecrets, PasswordChecks
+from natsbroker.auth.proxies import requireProxy
 from natsbroker.auth.settings import UNLIMITED
 from natsbroker.config.model import (
     GLOBAL_ACCOUNT,
@@ -49,11 +50,13 @@ class UserEntry:
     A login of the configuration.
 
     @ivar secret: the password or token, in plain text or as a bcrypt hash.
+    @ivar needsProxy: whether it counts only through a trusted proxy.
     """
 
     secret: str = field(repr=False)
     grant: Grant
     connectionTypes: frozenset[str] | None = None
+    needsProxy: bool = False
 
     def permits(self, connectionType: str) -> bool:
         return self.connectionTypes is None or connectionType in self.connectionTypes
@@ -161,8 +164,8 @@ class SettingsAuthorizer(Revocations):
         outcome = self._checks.check(secret, given)
         farewell = self._farewellTo(request)
         if isinstance(outcome, Deferred):
-            return outcome.addCallback(_judged, identity if known else None, farewell)
-        return _judged(outcome, identity if known else None, farewell)
+            return outcome.addCallback(_judged, identity if known else None, request, farewell)
+        return _judged(outcome, identity if known else None, request, farewell)
 
     def _farewellTo(self, request: ConnectRequest) -> errors.WireError:
         """
@@ -174,15 +177,22 @@ class SettingsAuthorizer(Revocations):
         return errors.AUTHORIZATION if listed or not (key or name) else errors.AUTH_GONE
 
 
-def _judged(same: bool, identity: UserEntry | None, otherwise: errors.WireError) -> Grant:
+def _judged(
+    same: bool, identity: UserEntry | None, request: ConnectRequest, otherwise: errors.WireError
+) -> Grant:
     if identity is None or not same:
         raise errors.Unauthorized("unknown user or wrong secret", otherwise)
+    if identity.needsProxy:
+        # After the secret was compared, so that the time does not tell whether there is the user.
+        requireProxy(request)
     return identity.grant
 
 
 def _permitted(identity: UserEntry, request: ConnectRequest) -> Grant:
     if not identity.permits(request.connectionType):
         raise errors.Unauthorized("not with this kind of connection")
+    if identity.needsProxy:
+        requireProxy(request)
     return identity.grant
 
 
@@ -204,10 +214,14 @@ def loginsIn(settings: Settings) -> Logins:
     )
     single = None
     if authorization.user:
-        single = _identity(User(authorization.user, authorization.password), settings)
+        user = User(authorization.user, authorization.password)
+        user = replace(user, proxy_required=authorization.proxy_required)
+        single = _identity(user, settings)
     token = None
     if authorization.token:
-        token = UserEntry(authorization.token, grantFrom(User(""), settings))
+        grant = grantFrom(User(""), settings)
+        needsProxy = authorization.proxy_required
+        token = UserEntry(authorization.token, grant, needsProxy=needsProxy)
     guest = settings.no_auth_user
     if settings.isOpenBesideSystem:
         guest = GUEST
@@ -223,7 +237,12 @@ def loginsIn(settings: Settings) -> Logins:
 
 
 def _identity(user: User, settings: Settings) -> UserEntry:
-    return UserEntry(user.password, grantFrom(user, settings), user.allowed_connection_types)
+    return UserEntry(
+        user.password,
+        grantFrom(user, settings),
+        user.allowed_connection_types,
+        user.proxy_required,
+    )
 
 
 def grantFrom(user: User, settings: Settings) -> Grant:

@@ -165,6 +165,7 @@ class AuthorizationReader:
             users=self._users(block, GLOBAL_ACCOUNT, default),
             default_permissions=default,
             auth_callout=None if callout is None else calloutFrom(callout, self._findings),
+            proxy_required=block.flag("proxy_required"),
             plugin=block.text("plugin"),
             options=block.others,
             isOutside="pass" in block.outside,
@@ -275,7 +276,14 @@ class AuthorizationReader:
         types = self._connectionTypes(entry)
         isOutside = "pass" in entry.outside
         return User(
-            key or name, entry.text("pass"), account, permissions, types, bool(key), isOutside
+            key or name,
+            entry.text("pass"),
+            account,
+            permissions,
+            types,
+            bool(key),
+            entry.flag("proxy_required"),
+            isOutside,
         )
 
     def _checkNew(self, entry: ParsedBlock, kind: str) -> None:

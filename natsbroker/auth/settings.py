@@ -64,6 +64,7 @@ class User:
 
     @ivar permissions: the user's own, or the default of its block; C{None} for no restriction.
     @ivar nkey: whether the user signs and has no password.
+    @ivar proxy_required: whether it must come through a trusted proxy.
     @ivar isOutside: whether the password is in the environment and not in the file.
     """
 
@@ -73,6 +74,7 @@ class User:
     permissions: Permissions | None = None
     allowed_connection_types: frozenset[str] | None = None
     nkey: bool = False
+    proxy_required: bool = False
     isOutside: bool = field(default=False, compare=False)
 
 
@@ -134,6 +136,7 @@ class AuthCallout:
 @dataclass(frozen=True, slots=True)
 class AuthorizationSettings:
     """
+    @ivar proxy_required: of the single user or the token; users of the array say it themselves.
     @ivar defined: whether the block, C{--user}, C{--pass} or C{--auth} is there.
     @ivar isOutside: whether C{password} is in the environment and not in the file.
     """
@@ -146,6 +149,7 @@ class AuthorizationSettings:
     users: tuple[User, ...] = ()
     default_permissions: Permissions | None = None
     auth_callout: AuthCallout | None = None
+    proxy_required: bool = False
     plugin: str = ""
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
     isOutside: bool = field(default=False, compare=False)

@@ -47,6 +47,9 @@ class LoginState(Enum):
     REVIEWED = "reviewed"
 
 
+_OF_PROXIES = (errors.PROXY_NOT_TRUSTED, errors.PROXY_REQUIRED)
+
+
 @dataclass(eq=False, slots=True)
 class Admission:
     """
@@ -77,7 +80,7 @@ class Admission:
         @return: whether the answer is still to come.
         """
         self.state = state
-        login = self.login = Login(answered, self.context.logins)
+        login = self.login = Login(answered, self.context.logins, self.context.proxies)
         login.ask(self.context.authorizer, request)
         return login.waiting
 
@@ -98,10 +101,14 @@ class Admission:
         denial = errors.AUTHORIZATION if login is None else login.denial
         self.refusal = None if login is None else login.refusal
         if self.state is LoginState.ASKED:
-            return self._admit(grant, options)
+            return self._admit(grant, options, denial)
         return self._review(grant, denial)
 
-    def _admit(self, grant: Grant | None, options: Mapping[str, Any]) -> EndedSubscriptions | None:
+    def _admit(
+        self, grant: Grant | None, options: Mapping[str, Any], denial: errors.WireError
+    ) -> EndedSubscriptions | None:
+        if grant is None and denial in _OF_PROXIES:
+            raise LoginRefused(denial)
         if grant is None or namesAccount(options):
             raise LoginRefused(errors.AUTHORIZATION)
         before = self.grant

@@ -118,6 +118,8 @@ def connectionRow(
         row |= yield from subscriptionMembers(sized, facts.subscriptions, detail.subsDetail)
     if detail.auth or closed is not None:
         row |= _claims(facts, detail.auth, closed is not None, namers)
+    if facts.proxy:
+        row["proxy"] = {"key": facts.proxy}
     return row
 
 

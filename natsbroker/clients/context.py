@@ -18,6 +18,7 @@ from twisted.internet.interfaces import IReactorTime
 from natsbroker import errors, hot
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
+from natsbroker.auth.proxies import TrustedProxies
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import ClientLimits
@@ -145,6 +146,7 @@ class ClientContext:
     connections: Connections = field(default_factory=Connections)
     tracing: Logging = field(default_factory=Logging)
     fastLane: bool = True
+    proxies: TrustedProxies = field(default_factory=TrustedProxies)
     logins: PluginCalls = field(default_factory=PluginCalls, init=False)
 
     def __post_init__(self) -> None:

@@ -73,6 +73,7 @@ class ConnectionFacts(NamedTuple):
     issuer: str = ""
     tags: tuple[str, ...] = ()
     jwt: str = ""
+    proxy: str = ""
     details: tuple[SubscriptionFacts, ...] = ()
     kind: str = "Client"
 

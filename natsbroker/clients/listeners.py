@@ -15,7 +15,7 @@ from twisted.internet.protocol import Factory
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.listener import PortListener, endpointFor, urlOf
 from natsbroker.clients.protocol import ClientFactory
-from natsbroker.config.model import TLSSettings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.server.start import cannotListen
 
@@ -31,17 +31,16 @@ class Listeners:
         context: ClientContext,
         endpoints: Iterable[str | IStreamServerEndpoint],
         terms: TLSTerms | None,
-        policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
-        isProxied: bool = False,
+        settings: Settings = Settings(),  # noqa: B008 - an immutable value
     ) -> None:
         """
-        @param isProxied: whether proxies may say in front who their clients are.
         @param terms: C{None} without TLS. Endpoints described as C{ssl:...} have their own, with
-            the C{policy}.
+            the policy of the C{settings}.
         @raise ValueError: if a description is none, or its files are not right.
         """
         self._context = context
-        self._isProxied = isProxied
+        self._isProxied = settings.proxy_protocol
+        policy = settings.tls or TLSSettings()
         self._poller: SocketPoller | None = None
         self._listeners: list[PortListener] = []
         self._secured: dict[PortListener, SSLEndpoint] = {}

@@ -7,6 +7,7 @@ type and the place are logged, its text (which may hold what the client sent) on
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from natsbroker import errors
+from natsbroker.auth.proxies import TrustedProxies
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.server.logs import raisedAt
 from natsbroker.server.observers import PluginCalls
@@ -29,15 +31,33 @@ class Login:
     @ivar refusal: what the authorizer said in a denial; C{None} if it said nothing.
     """
 
-    __slots__ = ("_began", "_calls", "_deferred", "_done", "denial", "refusal", "waiting")
+    __slots__ = (
+        "_began",
+        "_calls",
+        "_deferred",
+        "_done",
+        "_proxies",
+        "_proxy",
+        "denial",
+        "refusal",
+        "waiting",
+    )
 
-    def __init__(self, done: Callable[[Grant | None], None], calls: PluginCalls) -> None:
+    def __init__(
+        self,
+        done: Callable[[Grant | None], None],
+        calls: PluginCalls,
+        proxies: TrustedProxies | None = None,
+    ) -> None:
         """
         @param done: called once with the grant, or with C{None} for a denial; perhaps before L{ask}
             returns.
         @param calls: counts this one.
+        @param proxies: whose signatures count; C{None} for nobody's.
         """
         self._calls = calls
+        self._proxies = proxies
+        self._proxy = ""
         self._began = 0.0
         self._done: Callable[[Grant | None], None] | None = done
         self._deferred: Deferred[Any] | None = None
@@ -49,6 +69,9 @@ class Login:
         self._calls.number += 1
         self._began = perf_counter()
         try:
+            if self._proxies is not None:
+                request = self._proxies.seen(request)
+                self._proxy = request.proxy
             answer: Any = authorizer.grantFor(request)
         except errors.Unauthorized as denied:
             self._denied(denied)
@@ -80,7 +103,7 @@ class Login:
 
     def _answered(self, answer: Any) -> None:
         if isinstance(answer, Grant):
-            self._finish(answer)
+            self._finish(replace(answer, proxy=self._proxy) if self._proxy else answer)
         else:
             _log.error(
                 "The authorizer's answer is no grant but {kind}: denied", kind=type(answer).__name__

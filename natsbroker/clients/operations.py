@@ -316,6 +316,7 @@ class ClientOperations(PeerSession):
             granted.issuer,
             granted.tags,
             granted.jwt,
+            granted.proxy,
         )
 
     @property

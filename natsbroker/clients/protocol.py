@@ -73,7 +73,7 @@ class ClientProtocol(SessionProtocol):
 
     def named(self, client: ProxiedPeer | None) -> None:
         """
-        @param client: whom the proxy speaks for; C{None} for itself.
+        @param client: the one that the proxy speaks for; C{None} for itself.
         """
         self.isUnnamed = False
         if client is not None:

@@ -77,7 +77,7 @@ class ClientSession(ClientOperations):
     def opened(self) -> None:
         context = self.context
         context.connections.add(self.cid, self)
-        if context.authorizer.nonce:
+        if context.authorizer.nonce or context.proxies:
             nonce = base64.urlsafe_b64encode(context.nonceBytes(11)).rstrip(b"=")
             self._nonce = nonce.decode("ascii")
         self._greet()

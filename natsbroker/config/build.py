@@ -28,6 +28,7 @@ from natsbroker.config.tls import tlsOf
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.settings import listenAddress
 from natsbroker.wire.durations import durationText
+from natsbroker.wire.nkeys import NkeyError, publicBytes
 
 Override = Callable[[Settings], Settings]
 
@@ -167,6 +168,7 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "port": port or defaults.port,
             "server_tags": _tags(root),
             "server_metadata": root.mapping("server_metadata", str),
+            "proxies": _proxies(root, findings),
             "feature_flags": root.mapping("feature_flags", bool),
             "system_account": root.text("system_account") or SYSTEM_ACCOUNT,
             "authorization": authorization,
@@ -190,6 +192,19 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
 def _tags(root: ParsedBlock) -> tuple[str, ...]:
     tags = (tag.strip().lower() for tag in root.texts("server_tags"))
     return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _proxies(root: ParsedBlock, findings: Diagnostics) -> tuple[str, ...]:
+    found = []
+    for each in root.blockOrEmpty("proxies").blocks("trusted"):
+        key = each.text("key")
+        try:
+            publicBytes(key)
+        except NkeyError:
+            findings.error("invalid proxy key", each.pathTo("key"), each.place("key"))
+        else:
+            found.append(key)
+    return tuple(found)
 
 
 def _logging(root: ParsedBlock) -> Logging:

@@ -225,6 +225,7 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
+    @ivar proxies: the public keys of those that are trusted.
     @ivar feature_flags: have no effect, as C{prof_port}.
     @ivar accounts: by name; the global and the system account are there when configured.
     @ivar operator: users have JWTs, and accounts are their operators'.
@@ -256,6 +257,7 @@ class Settings:
     server_tags: tuple[str, ...] = ()
     server_metadata: Mapping[str, str] = field(default_factory=dict)
     proxy_protocol: bool = False
+    proxies: tuple[str, ...] = ()
     feature_flags: Mapping[str, bool] = field(default_factory=dict)
     prof_port: int = 0
     pidfile: str = ""

@@ -1,7 +1,7 @@
 """
 The header of the PROXY protocol, version 1 or 2, with which a proxy says who its client is.
 
-Who connects is believed, so the settings have to ask for it. A connection that begins otherwise has
+The header is believed, so the settings have to ask for it. A connection that begins otherwise has
 no header, as with nats-server: its bytes are those of the client. (Twisted's parsers of the header
 are private, refuse one that comes in two pieces, and take any text for an address.)
 """

@@ -22,7 +22,7 @@ from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.trace")
 
-_SECRETS = ("pass", "auth_token", "token", "sig", "jwt", "nkey", "secret")
+_SECRETS = ("pass", "auth_token", "token", "sig", "proxy_sig", "jwt", "nkey", "secret")
 
 _REDACTED = "[REDACTED]"
 

@@ -113,6 +113,7 @@ class AcceptedLeaf(LeafLink):
         login = self._login = Login(
             lambda grant: self._inBatch(lambda: self._answered(decided, grant)),
             self.leafs.clients.logins,
+            self.leafs.clients.proxies,
         )
         login.ask(self.leafs.authorizerFor(self.isOverWebSocket), request)
         if login.waiting:
@@ -157,10 +158,12 @@ class AcceptedLeaf(LeafLink):
         options = self._options or {}
         who = f'User "{options["user"]}"' if options.get("user") else "no user"
         _log.error("{link} - authentication error - {who}", link=str(self), who=logText(who))
-        reason = errors.AUTHORIZATION.reason
+        error = errors.AUTHORIZATION
+        if self._denial in (errors.PROXY_NOT_TRUSTED, errors.PROXY_REQUIRED):
+            error = self._denial
         self._keepalive.estimate(self.context.reactor.seconds() - self.started)
-        self.leafs.clients.notify(LeafRefused(self.number, self.peer.host, reason))
-        self.close(errors.AUTHORIZATION)
+        self.leafs.clients.notify(LeafRefused(self.number, self.peer.host, error.reason))
+        self.close(error)
 
     def _problem(self) -> tuple[Any, ...] | None:
         """

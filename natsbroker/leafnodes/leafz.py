@@ -94,6 +94,8 @@ def _rows(leafs: list[tuple[LeafLink, str]], isListed: bool) -> Iterator[Row | N
             sized = ((len(each) + _EACH, decoded(each)) for each in patterns)
             row |= yield from subscriptionMembers(sized, leaf.subscriptions)
         row["compression"] = leaf.compression.level
+        if leaf.grant is not None and leaf.grant.proxy:
+            row["proxy"] = {"key": leaf.grant.proxy}
         yield row
 
 

@@ -42,12 +42,15 @@ def readBlock(
     for each in login.blocks("users"):
         findings.refuseEmpty(each, "user")
     users = (
-        LeafUser(each.text("user"), each.text("pass"), each.text("account"))
+        LeafUser(
+            each.text("user"), each.text("pass"), each.text("account"), each.flag("proxy_required")
+        )
         for each in login.blocks("users")
     )
     own = {
         "nkey": login.text("nkey"),
         "account": login.text("account"),
+        "proxy_required": login.flag("proxy_required"),
         "users": tuple(users),
         "remotes": tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
         "tls": tlsOf(block, findings, read),

@@ -31,6 +31,7 @@ class LeafUser:
     user: str
     password: str = field(default="", repr=False)
     account: str = ""
+    proxy_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Leafnodes:
     @ivar account: of C{user} or C{nkey} or, without a login, of all leafnodes where none is needed;
         empty for the global one.
     @ivar users: empty for the users of clients.
+    @ivar proxy_required: whether all who log in here must come through a trusted proxy.
     """
 
     host: str = "0.0.0.0"
@@ -89,6 +91,7 @@ class Leafnodes:
     nkey: str = ""
     account: str = ""
     users: tuple[LeafUser, ...] = ()
+    proxy_required: bool = False
     timeout: float = 0.0
     remotes: tuple[RemoteLeaf, ...] = ()
     reconnect: float = 1.0

@@ -101,9 +101,10 @@ def authorizerFrom(
     @return: C{None} for the authorizer of clients.
     """
 
-    def somebody(name: str, password: str, account: str) -> UserEntry:
+    def somebody(name: str, password: str, account: str, needsProxy: bool = False) -> UserEntry:
         user = User(name, password, account or GLOBAL_ACCOUNT)
-        return UserEntry(password, grantFrom(user, settings))
+        needsProxy = needsProxy or leafnodes.proxy_required
+        return UserEntry(password, grantFrom(user, settings), needsProxy=needsProxy)
 
     account = leafnodes.account
     if leafnodes.user:
@@ -114,7 +115,8 @@ def authorizerFrom(
         return SettingsAuthorizer(checks, Logins(keys=keys))
     if leafnodes.users:
         users = {
-            each.user: somebody(each.user, each.password, each.account) for each in leafnodes.users
+            each.user: somebody(each.user, each.password, each.account, each.proxy_required)
+            for each in leafnodes.users
         }
         isMapped = leafnodes.tls is not None and leafnodes.tls.verify_and_map
         return SettingsAuthorizer(checks, Logins(users, mapsCertificates=isMapped))

@@ -99,8 +99,8 @@ class LinkLogin:
 
 def loginToSay(user: str, password: str, urls: Iterable[RemoteURL]) -> tuple[str, str]:
     """
-    The user and the password for a peer whose URL has none. Nobody can be shown the password of
-    which only the hash is known: the first of the URLs that has one stands in.
+    The user and the password for a peer whose URL has none. A hash is no password that could be
+    sent: the first of the URLs that has a password stands in.
     """
     if not isHash(password):
         return user, password

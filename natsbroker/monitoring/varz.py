@@ -103,6 +103,7 @@ class Varz:
             "metadata": dict(settings.server_metadata) or None,
             "feature_flags": dict(FEATURE_FLAGS),
             **_operators(settings),
+            **_proxies(settings),
             "system_account": state.systemAccount or None,
             **troubles,
             "tls_cert_not_after": self._contribution("tls_cert_not_after", None) or None,
@@ -160,6 +161,12 @@ class Varz:
                 (0, 0) if statistics is None else (statistics.slow, statistics.stale)
             )
         return {"slow_consumer_stats": slow, "stale_connection_stats": stale}
+
+
+def _proxies(settings: Settings) -> dict[str, Any]:
+    if not settings.proxies:
+        return {}
+    return {"proxies": {"trusted": [{"key": key} for key in settings.proxies]}}
 
 
 def _operators(settings: Settings) -> Document:

@@ -31,7 +31,7 @@ from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listener import addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.userinfo import UserInfo
-from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.config.model import Settings
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.connections.turns import turnsOn
 from natsbroker.links.context import LinkDependencies
@@ -221,6 +221,7 @@ class BrokerParts:
             tracing=settings.logging,
             fastLane=settings.fast_lane,
         )
+        self.clients.proxies.use(settings.proxies)
         self._authorizer.watchRevocations(self._revoked)
 
     def _makeListeners(self) -> None:
@@ -239,10 +240,7 @@ class BrokerParts:
             from natsbroker.connections.tlscontext import termsFrom
 
             terms = termsFrom(settings.tls, settings.allow_non_tls)
-        policy = settings.tls or TLSSettings()
-        self.listeners = Listeners(
-            self._reactor, self.clients, endpoints, terms, policy, settings.proxy_protocol
-        )
+        self.listeners = Listeners(self._reactor, self.clients, endpoints, terms, settings)
 
     def _makeLinks(self) -> None:
         settings, given = self._settings, self._given

@@ -51,7 +51,10 @@ def authorizationPlanner(
     accounts: AccountRegistry,
     makeAuthorizer: Callable[[Settings], IAuthorizer] | None,
 ) -> Planner:
-    paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
+    paths = (
+        *("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map"),
+        "proxies",
+    )
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         checkImports(new)
@@ -69,6 +72,7 @@ def authorizationPlanner(
             plugin()
             accounts.configure(new)
             context.authorizer = authorizer
+            context.proxies.use(new.proxies)
             for session in sessionsOf(context.connections):
                 session.reauthorize()
             for account in new.accounts:

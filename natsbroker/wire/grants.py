@@ -61,6 +61,7 @@ class ConnectRequest:
         verified; C{None} without.
     @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users'
         C{allowed_connection_types} name them; C{IN_PROCESS} for a client inside this process.
+    @ivar proxy: the key of the trusted proxy that it came through; empty for none.
     @ivar granted: what was granted to it before, if it is looked at again; C{None} at a login.
     """
 
@@ -73,6 +74,7 @@ class ConnectRequest:
     cid: int = 0
     tls: Security | None = None
     granted: Grant | None = None
+    proxy: str = ""
 
     def text(self, name: str) -> str:
         """
@@ -101,6 +103,7 @@ class Grant:
     @ivar issuer: the key that vouched for the user, or the account it was found in; empty where
         nobody did.
     @ivar jwt: the user's JWT where it may be shown: it is worth nothing without the user's key.
+    @ivar proxy: as in its L{ConnectRequest}; authorizers leave it empty.
     @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
         nobody else looks at it.
     @raise TypeError: if a value is of another type: such a grant would be one of who knows what.
@@ -118,6 +121,7 @@ class Grant:
     issuer: str = field(default="", compare=False)
     tags: tuple[str, ...] = field(default=(), compare=False)
     jwt: str = field(default="", compare=False, repr=False)
+    proxy: str = field(default="", compare=False)
     memo: object = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -166,6 +170,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "issuer": (str,),
     "tags": (tuple,),
     "jwt": (str,),
+    "proxy": (str,),
     "publish": (PermissionSet, _NOTHING),
     "subscribe": (SubscribePermissions, _NOTHING),
     "responses": (ResponsePermission, _NOTHING),

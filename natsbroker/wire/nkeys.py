@@ -60,6 +60,17 @@ def decodeKey(text: str, role: Role) -> bytes:
     return body[1:]
 
 
+def publicBytes(text: str) -> bytes:
+    """
+    @return: the 32 bytes of a public key of any role.
+    @raise NkeyError: if the text is none.
+    """
+    for role in Role:
+        if isKey(text, role):
+            return decodeKey(text, role)
+    raise NkeyError("not a public key")
+
+
 def decodeSeed(text: str, role: Role = Role.USER) -> bytes:
     """
     @return: the 32 secret bytes of a seed.

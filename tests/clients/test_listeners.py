@@ -15,7 +15,7 @@ from twisted.internet.testing import MemoryReactor
 from natsbroker.clients.listener import addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
-from natsbroker.config.model import TLSSettings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.tls import Begin, TLSClientFactory, TLSTerms
 from natsbroker.server.start import StartError
 from tests.interop.certificates import writeCertificates
@@ -197,7 +197,7 @@ class TestSecured:
         policy = TLSSettings(
             timeout=7.0, pinned_certs=frozenset({"ab" * 32}), connection_rate_limit=3
         )
-        made = Listeners(MemoryReactor(), CONTEXT, [description], None, policy)
+        made = Listeners(MemoryReactor(), CONTEXT, [description], None, Settings(tls=policy))
         [terms] = self.termsOf(made)
         assert (terms.settings.timeout, terms.settings.connection_rate_limit) == (7.0, 3)
         assert terms.settings.pinned_certs == policy.pinned_certs

@@ -59,7 +59,7 @@ class TestProxied:
         assert wire.protocol.host == "1.2.3.4"
 
     @pytest.mark.parametrize("header", WRONG)
-    def test_wrong(self, header: bytes) -> None:
+    def test_malformed(self, header: bytes) -> None:
         """One that is wrong ends the connection without a word, and the log says what it was."""
         wire = Proxied().dial()
         wire.receive()

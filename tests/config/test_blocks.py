@@ -179,11 +179,13 @@ class TestErrors:
 
     def test_notSupportedYetInside(self) -> None:
         """The same holds for keys below names and items."""
-        _, findings = readingOf("accounts { A { users: [ {proxy_required: true}, {user: b} ] } }")
+        _, findings = readingOf(
+            "leafnodes { remotes: [ {jetstream_cluster_migrate: true}, {url: b} ] }"
+        )
         (error,) = findings.errors
         assert isinstance(error, NotSupportedYet)
-        path = "accounts.A.users[0].proxy_required"
-        assert str(error) == f"s.conf:1:26: {path}: not supported yet (trusted proxies)"
+        path = "leafnodes.remotes[0].jetstream_cluster_migrate"
+        assert str(error) == f"s.conf:1:25: {path}: not supported yet (JetStream)"
 
     def test_oldDuration(self) -> None:
         """A bare number of seconds is read, with nats-server's warning."""

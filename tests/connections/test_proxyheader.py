@@ -45,7 +45,7 @@ def test_pieces(given: bytes, size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("given", WRONG)
-def test_wrong(given: bytes, size: int) -> None:
+def test_malformed(given: bytes, size: int) -> None:
     """Input that begins as a header and is none is an error, however it comes."""
     data = given + HELLO * 20
     with pytest.raises(ProxyHeaderError):
@@ -83,7 +83,7 @@ class TestStage:
         clock.advance(TIMEOUT)
         assert not failed and not clock.getDelayedCalls()
 
-    def test_wrong(self) -> None:
+    def test_malformed(self) -> None:
         """What is wrong with a header is said, once."""
         clock = Clock()
         stage, done, failed = self.stage(clock)

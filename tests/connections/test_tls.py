@@ -132,7 +132,7 @@ class TestProxied:
         peer.receive()
         assert peer.ask(header + QUIET + b"PING\r\n") == b"PONG\r\n"
 
-    def test_wrong(self) -> None:
+    def test_malformed(self) -> None:
         """A header that is wrong, or does not come, ends the connection without a word."""
         for begin in (Begin.AFTER_INFO, Begin.FIRST, Begin.FIRST_OR_INFO, Begin.BY_CLIENT):
             peer = Peer(begin, isProxied=True)

@@ -1,6 +1,6 @@
 """
-Headers of the PROXY protocol in front of clients: nats-server and natsbroker take and refuse the
-same ones, and show the same addresses.
+Clients behind proxies: nats-server and natsbroker take and refuse the same headers of the PROXY
+protocol and the same signatures, and show the same addresses and keys.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from natsbroker.auth.nkeys import Signer, encodeRaw
+from natsbroker.wire.nkeys import Role
 from tests.connections.headers import FIRST, NAMED, UNNAMED, WRONG
 from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
@@ -52,7 +55,7 @@ def answer(connection: socket.socket) -> bytes:
     return found
 
 
-def shown(server: Server) -> tuple[object, object]:
+def addressAt(server: Server) -> tuple[object, object]:
     """
     @return: the address of the only client.
     """
@@ -78,7 +81,7 @@ def test_headers(flavour: Flavour, startServer: StartServer) -> None:
                 connection.sendall(header[cut:] + HELLO)
                 said = answer(connection)
                 assert said.endswith(b"PONG\r\n") and b"client_ip" not in said, header
-                assert shown(server) == NAMED.get(header, connection.getsockname()), header
+                assert addressAt(server) == NAMED.get(header, connection.getsockname()), header
     for header in WRONG:
         with dialled(server.port) as connection:
             connection.sendall(header + HELLO * 4)
@@ -103,7 +106,53 @@ def test_tls(flavour: Flavour, isFirst: bool, startServer: StartServer, tmp_path
             with context.wrap_socket(connection, server_hostname="localhost") as secured:
                 secured.sendall(HELLO)
                 assert answer(secured).endswith(b"PONG\r\n")
-                assert shown(server) == NAMED.get(header, secured.getsockname())
+                assert addressAt(server) == NAMED.get(header, secured.getsockname())
+
+
+@flavours
+def test_trusted(flavour: Flavour, startServer: StartServer) -> None:
+    """Where proxies are trusted because they sign the nonce, the same signatures count; pages show
+    which proxy it was, and why others were refused."""
+    proxy, stranger = Signer(Role.SERVER), Signer(Role.USER)
+    server = startServer(
+        flavour,
+        f"""
+        http: "127.0.0.1:-1"
+        proxies {{ trusted: [ {{key: {proxy.publicKey}}} ] }}
+        authorization {{ users: [ {{user: a, password: a, proxy_required: true}}
+                                  {{user: b, password: b}} ] }}
+        """,
+    )
+    reasons = []
+    for user, signer, key in (
+        ("a", proxy, proxy.publicKey),
+        ("b", proxy, proxy.publicKey),
+        ("b", None, ""),
+        ("a", None, "Proxy Required"),
+        ("a", stranger, "Proxy Not Trusted"),
+        ("b", stranger, "Proxy Not Trusted"),
+    ):
+        with dialled(server.port) as connection:
+            said = b""
+            while not said.endswith(b"\r\n"):
+                said += connection.recv(65536)
+            nonce = json.loads(said[5:])["nonce"].encode()
+            options = {"verbose": False, "user": user, "pass": user, "name": "here"}
+            if signer is not None:
+                options["proxy_sig"] = encodeRaw(signer.sign(nonce))
+            connection.sendall(b"CONNECT %b\r\nPING\r\n" % json.dumps(options).encode())
+            found = answer(connection)
+            if " " in key:
+                assert found.startswith(b"-ERR 'Authorization Violation'\r\n")
+                reasons.append(key)
+                continue
+            assert found.endswith(b"PONG\r\n")
+            addressAt(server)
+            [row] = cast(Any, server.monitor("/connz")["connections"])
+            assert row.get("proxy") == ({"key": key} if key else None)
+    closed = cast(Any, server.monitor("/connz?state=closed")["connections"])
+    assert [each["reason"] for each in closed if "Proxy" in each["reason"]] == reasons
+    assert server.monitor("/varz")["proxies"] == {"trusted": [{"key": proxy.publicKey}]}
 
 
 @pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)

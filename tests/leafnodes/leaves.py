@@ -17,6 +17,7 @@ from zope.interface import implementer
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.advisories import Advisory
+from natsbroker.auth.proxies import TrustedProxies
 from natsbroker.client.transports import connectPipe
 from natsbroker.clients.context import Connections
 from natsbroker.config.model import Settings
@@ -132,6 +133,7 @@ class Broker(AccountNode):
             notify=self.advisories.append,
             nonceBytes=lambda count: b"n" * count,
             logins=PluginCalls(),
+            proxies=TrustedProxies(),
             connections=Connections(),
         )
         unused: Any = None

@@ -154,7 +154,6 @@ def test_mistakes(text: str, problem: str) -> None:
     [
         "remotes: [ {url: h, proxy { url: p } } ]",
         "remotes: [ {url: h, jetstream_cluster_migrate: true} ]",
-        "authorization { proxy_required: true }",
         "write_timeout: close",
     ],
 )

@@ -170,7 +170,7 @@ def test_open(text: str) -> None:
         ),
         (
             "authorization { proxy_required: true }",
-            "cluster.authorization.proxy_required: not supported yet (trusted proxies)",
+            "cluster.authorization.proxy_required: not supported yet (trusted proxies of links)",
         ),
     ],
 )

@@ -244,7 +244,7 @@ class TestProxied:
         assert info["client_ip"] == NAMED.get(header, ("127.0.0.1", 0))[0]
 
     @pytest.mark.parametrize("header", WRONG)
-    def test_wrong(self, header: bytes) -> None:
+    def test_malformed(self, header: bytes) -> None:
         """One that is wrong cuts the connection."""
         broker = WebSocketBroker(rest="proxy_protocol: true")
         socket = broker.dial()

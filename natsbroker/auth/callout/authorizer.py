@@ -20,7 +20,7 @@ from natsbroker.auth.callout.callouts import Callouts, guarded
 from natsbroker.auth.callout.messages import AuthorizationResponse, CalloutUser, nameIn, stayOf
 from natsbroker.auth.operator.granting import expiryOf, rulesInto
 from natsbroker.auth.settings import AuthCallout
-from natsbroker.errors import Unauthorized
+from natsbroker.errors import PROXY_REQUIRED, Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant
 
@@ -77,7 +77,8 @@ class CalloutAuthorizer(Revocations):
 
     def _unknown(self, request: ConnectRequest, error: Unauthorized) -> Deferred[Grant]:
         name = nameIn(request)
-        if name in self._users:
+        # A service does not do away with what the settings require of their user.
+        if name in self._users or error.error is PROXY_REQUIRED:
             raise error
         return self._ask(request, name)
 

@@ -28,6 +28,7 @@ from natsbroker.auth.callout.messages import (
 from natsbroker.auth.callout.xkeys import CurveKeys, SealError
 from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.operator.tokens import encodeToken
+from natsbroker.auth.proxies import requireProxy
 from natsbroker.auth.responder import Describe
 from natsbroker.auth.settings import AuthCallout
 from natsbroker.errors import NoResponders, RequestTimeout, Unauthorized, logText
@@ -92,7 +93,7 @@ class Callouts:
         timeout, origin = self.timeout(), ProgramOrigin(service.account)
         asking = sendRequest(bus, self.clock, SUBJECT, data, timeout, headers, _inbox, origin)
         return asking.addCallbacks(
-            lambda message: self._read(service, message.payload, key),
+            lambda message: self._read(service, message.payload, key, request),
             lambda why: self._silent(service, why),
         )
 
@@ -141,12 +142,14 @@ class Callouts:
         sealed = self.curve.seal(text.encode("ascii"), service.xkey, self.random)
         return sealed, Headers([(_XKEY, self.curve.publicKey)])
 
-    def _read(self, service: AuthCallout, data: bytes, key: str) -> AuthorizationResponse:
+    def _read(
+        self, service: AuthCallout, data: bytes, key: str, request: ConnectRequest
+    ) -> AuthorizationResponse:
         def unseal(sealed: bytes) -> bytes:
             return self.curve.open(sealed, service.xkey)
 
         server = self.signer.publicKey
-        return self.checked(
+        answer = self.checked(
             lambda: readAnswer(
                 data,
                 service.account,
@@ -156,6 +159,9 @@ class Callouts:
                 unseal if service.xkey else None,
             )
         )
+        if answer.user.terms.proxyRequired:
+            requireProxy(request)
+        return answer
 
     def _silent(self, service: AuthCallout, why: Any) -> Any:
         why.trap(NoResponders, RequestTimeout)

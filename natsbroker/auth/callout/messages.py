@@ -193,8 +193,6 @@ def _userIn(text: str, account: str, key: str, now: float) -> UserClaims:
             raise FieldError("claim is expired or not yet valid")
     except FieldError as error:
         raise Unauthorized(f"Error validating user JWT: {error}") from error
-    if user.terms.proxyRequired:
-        raise Unauthorized("Proxy is required")
     if user.token.subject != key:
         raise Unauthorized(
             f'Expected authorized user of "{key}" but got "{user.token.subject}" on account '

@@ -25,6 +25,7 @@ from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
 from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits, isFrom, validUntil
+from natsbroker.auth.proxies import requireProxy
 from natsbroker.auth.settings import CONNECTION_TYPES
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -72,7 +73,7 @@ class OperatorAuthorizer(Revocations):
                 return again
         user = self._userIn(request)
         if user.terms.proxyRequired:
-            raise errors.Unauthorized("the user must come through a trusted proxy")
+            requireProxy(request)
         if not user.token.isTimely(self._now()):
             raise errors.Unauthorized("the user's JWT has expired or is not yet valid")
         if self._pinned is not None and user.account not in self._pinned:

@@ -32,7 +32,7 @@ LINK_LOGIN = BlockSchema(
     **LOGIN,
     timeout=WAIT,
     permissions=Key(PERMISSIONS, aliases="default_permission default_permissions"),
-    proxy_required=PROXY_REQUIRED,
+    proxy_required=Key(BOOLEAN, unsupported=Unsupported("trusted proxies of links", False)),
 )
 
 CLUSTER = BlockSchema(

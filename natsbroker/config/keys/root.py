@@ -220,7 +220,7 @@ ROOT = BlockSchema(
     mappings=MAPPINGS,
     system_account=Key(STRING, aliases="system", restart="SystemAccount"),
     no_system_account=Key(BOOLEAN, aliases="no_system no_sys_acc", restart="NoSystemAccount"),
-    proxies=Key(PROXIES, unsupported=Unsupported("trusted proxies", False)),
+    proxies=Key(PROXIES),
     operator=Key(
         STRING,
         STRINGS,

@@ -275,7 +275,7 @@ WAIT = Key(SECONDS, DURATION)
 """Seconds, with a fraction or not, or a duration; no warning."""
 
 SECRET = Key(STRING, isSecret=True)
-PROXY_REQUIRED = Key(BOOLEAN, unsupported=Unsupported("trusted proxies", False))
+PROXY_REQUIRED = Key(BOOLEAN)
 
 STRINGS = ListType(Key(STRING), "an array of strings")
 LIST = Key(STRING, STRINGS)

@@ -4,6 +4,7 @@ Tests of L{natsbroker.auth.callout.callouts}.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from natsbroker.auth.callout.callouts import SUBJECT, guarded
 from natsbroker.auth.callout.messages import CalloutUser
 from natsbroker.auth.settings import AuthCallout
-from natsbroker.errors import Unauthorized
+from natsbroker.errors import PROXY_REQUIRED, Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.callout.callouts import NOW, CalloutWorld, outcomeOf
@@ -59,6 +60,18 @@ class TestAsking:
         assert (question.nats["type"], question.nats["version"]) == ("authorization_request", 2)
         assert question.headers == {}
         assert not world.clock.getDelayedCalls()
+
+    def test_proxyRequired(self) -> None:
+        """A user who must come through a trusted proxy does not come otherwise."""
+        world = CalloutWorld("AUTH").serve()
+        world.decide = lambda question: question.response(
+            ISSUER, {"jwt": question.user(ISSUER, {"proxy_required": True}, aud="APP")}
+        )
+        [refused] = ask(world)
+        assert isinstance(refused, Unauthorized) and refused.error is PROXY_REQUIRED
+        proxied = replace(HELLO, proxy="UX")
+        [answer] = outcomeOf(lambda: world.callouts.ask(PLAIN, proxied, CalloutUser("bob")))
+        assert answer.user.terms.proxyRequired
 
     def test_anotherUserEachTime(self) -> None:
         """Each question is about a user key of its own, so no answer is good for two."""

@@ -184,7 +184,6 @@ REFUSED = {
     "Error validating user JWT: claim": answer({"jwt": jwt(exp=5)}),
     "not the JWT of one user": answer({"jwt": ISSUER.jwt()}),
     "not the JWT of one authorization_response": jwt().encode(),
-    "Proxy is required": answer({"jwt": jwt({"proxy_required": True})}),
     "its issuer may not issue": answer(signer=Operator()),
     "wrong signature": answer()[:-4] + b"AAAA",
     "but got": answer({"jwt": ISSUER.user(KeyPair("U"))}),

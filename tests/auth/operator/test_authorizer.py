@@ -267,7 +267,9 @@ class TestConditions:
 
     def test_proxyRequired(self) -> None:
         """A user who must come through a proxy does not come otherwise."""
-        assert not Logins().lets(hello(ACCOUNT.user(USER, {"proxy_required": True})))
+        asked = hello(ACCOUNT.user(USER, {"proxy_required": True}))
+        assert not Logins().lets(asked)
+        assert Logins().lets(replace(asked, proxy="UX"))
 
     def test_pinned(self) -> None:
         """Where accounts are pinned, users of others are not let in."""

@@ -10,13 +10,14 @@ from natsbroker.config.errors import NotSupportedYet
 from natsbroker.config.keys.services import STORE_LIMITS, STREAMING
 from tests.config.support import built, complaintsOf, errorsOf
 
+NKEY = "UC6NLCN7AS34YOJVCYD4PJ3QB7QGLYG5B5IMBT25VW5K4TNUJODM7BOX"
+
 VALID = [
     "jetstream { tpm { keys_file: f, pcr: 1 } }",
     "jetstream { max_outstanding_catchup: 64MB }",
     "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
     "ocsp { mode: always, urls: [a] }",
     "ocsp_cache { type: local, save_interval: 10 }",
-    "proxies { trusted: [ {key: a} ] }",
 ]
 
 
@@ -32,6 +33,7 @@ SUPPORTED = [
         listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
         headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
     }""",
+    f"proxies {{ trusted: [ {{key: {NKEY}}}, {{public_key: {NKEY}}} ] }}",
     "jetstream: enabled",
     "jetstream { key: k }",
     "jetstream { prev_key: k }",
