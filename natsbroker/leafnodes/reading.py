@@ -6,11 +6,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from urllib.parse import unquote, urlsplit
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.config.tls import tlsOf
-from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
+from natsbroker.leafnodes.settings import (
+    Leafnodes,
+    LeafProxy,
+    LeafUser,
+    RemoteLeaf,
+    splitRemote,
+)
 from natsbroker.links.compression import AUTO
 from natsbroker.links.compressionsettings import AUTOMATIC, compressionOf
 from natsbroker.links.settings import (
@@ -64,12 +71,45 @@ def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
     own = {
         "urls": block.texts("urls"),
         "tls": tlsOf(block, findings, read),
+        "proxy": _proxy(block.block("proxy"), findings),
         "isolate": block.flag("isolate_leafnode_interest"),
         "compression": compressionOf(block, findings, AUTOMATIC, AUTO),
     }
     remote = RemoteLeaf(**{**block.fieldsOf(RemoteLeaf), **own})
     findings.errorsAt(block, _remoteProblems(remote))
     return remote
+
+
+def _proxy(block: ParsedBlock | None, findings: Diagnostics) -> LeafProxy | None:
+    if block is None or not block.values:
+        return None
+    user, password = block.text("username"), block.text("password")
+    host, port, problem = "", 0, ""
+    try:
+        parts = urlsplit(block.text("url"))
+        host, port = parts.hostname or "", parts.port or 80
+    except ValueError:
+        problem = "invalid proxy URL"
+    else:
+        if not block.text("url"):
+            problem = "proxy URL must be specified when other proxy options are set"
+        elif parts.scheme == "https":
+            problem = "https proxies are not supported: nats-server asks them in the clear"
+        elif parts.scheme != "http":
+            problem = "proxy URL scheme must be http"
+        elif not host:
+            problem = "proxy URL must specify a host"
+        elif not user and not password:
+            user, password = (unquote(each or "") for each in (parts.username, parts.password))
+    if problem:
+        findings.errorAt(block, "url", problem)
+    if bool(user) != bool(password):
+        message = "proxy username and password must both be specified or both be empty"
+        findings.errorAt(block, "username", message)
+    timeout = block.seconds("timeout")
+    if timeout < 0:
+        findings.errorAt(block, "timeout", "proxy timeout must be >= 0")
+    return None if problem else LeafProxy(host, port, user, password, timeout)
 
 
 def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
@@ -81,6 +121,11 @@ def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
         yield (
             "urls",
             "remote leaf node configuration cannot have a mix of websocket and non-websocket urls",
+        )
+    if remote.proxy and remote.tls is None and any(each.startswith("wss:") for each in remote.urls):
+        yield (
+            "proxy",
+            "a remote URL behind the proxy requires TLS and no TLS configuration is provided",
         )
     if remote.nkey and seedOf(remote.nkey) is None:
         yield "nkey", "Remote leafnode nkey is not a valid seed"

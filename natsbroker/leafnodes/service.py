@@ -31,10 +31,11 @@ from natsbroker.leafnodes.terms import (
 )
 from natsbroker.leafnodes.websockets import DialledWebSocket, WebSocketDialling, overWebSocket
 from natsbroker.links.context import LinkDependencies
-from natsbroker.links.dialling import DialTerms
+from natsbroker.links.dialling import DialTerms, peerEndpoint
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService
 from natsbroker.links.tls import LinkTLS
+from natsbroker.links.tunnel import TunnelEndpoint
 from natsbroker.server.reload import Step
 from natsbroker.websocket.protocol import WebSocketProtocol
 
@@ -179,7 +180,18 @@ class LeafnodeService(LinkService[LeafRemote]):
                 self.context, remote, factory, self._webSockets, lambda: self._redial(remote)
             )
         timeout = remote.settings.dial_timeout or self.block.dial_timeout
-        return self._diallers.connect(url.host, url.port, timeout, factory)
+        proxy = remote.settings.proxy
+        if proxy is None:
+            return self._diallers.connect(url.host, url.port, timeout, factory)
+        timeout = proxy.timeout or timeout
+        tunnel = TunnelEndpoint(
+            self._reactor,
+            peerEndpoint(self._reactor, proxy.host, proxy.port, timeout),
+            str(url),
+            (proxy.username, proxy.password),
+            timeout,
+        )
+        return tunnel.connect(factory)
 
     def protocolOver(self, below: WebSocketProtocol) -> LeafProtocol | None:
         """

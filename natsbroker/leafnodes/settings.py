@@ -35,8 +35,22 @@ class LeafUser:
 
 
 @dataclass(frozen=True, slots=True)
+class LeafProxy:
+    """
+    @ivar timeout: 0 for that of dialling.
+    """
+
+    host: str
+    port: int
+    username: str = ""
+    password: str = field(default="", repr=False)
+    timeout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteLeaf:
     """
+    @ivar proxy: an HTTP proxy that C{urls} are reached through; C{None} for none.
     @ivar dial_timeout: 0 for that of the block.
     @ivar compression: of the connection; that of the block is for accepted connections.
     @ivar ws_compression: the compression of WebSocket is asked for, where C{urls} are such.
@@ -61,6 +75,7 @@ class RemoteLeaf:
     compression: Compression = AUTOMATIC
     ws_compression: bool = False
     ws_no_masking: bool = False
+    proxy: LeafProxy | None = None
 
     @property
     def localAccount(self) -> str:

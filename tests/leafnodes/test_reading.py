@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.config.errors import NotSupportedYet
 from natsbroker.leafnodes.reading import seedOf
-from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf
+from natsbroker.leafnodes.settings import Leafnodes, LeafProxy, LeafUser, RemoteLeaf
 from natsbroker.links.compression import Compression
 from tests.config.support import built, complaintsOf
 from tests.config.support import errorsOf as mistakesIn
@@ -150,9 +150,55 @@ def test_mistakes(text: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("url: 'http://p:3128'", LeafProxy("p", 3128)),
+        ("url: 'http://p'", LeafProxy("p", 80)),
+        ("url: 'http://[::1]:1', timeout: 2s", LeafProxy("::1", 1, timeout=2.0)),
+        ("url: 'http://p:1', username: u, password: w", LeafProxy("p", 1, "u", "w")),
+        ("url: 'http://u:w%40@p:1'", LeafProxy("p", 1, "u", "w@")),
+        ("", None),
+    ],
+)
+def test_proxy(text: str, expected: LeafProxy | None) -> None:
+    """A proxy has a place, and perhaps a login and a time."""
+    (remote,) = leafnodesOf(f"remotes: [ {{url: 'ws://h:1', proxy {{ {text} }} }} ]").remotes
+    assert remote.proxy == expected
+    assert expected is None or "w" not in repr(expected.password and expected)
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("username: u", "proxy URL must be specified when other proxy options are set"),
+        ("url: 'socks5://p:1'", "proxy URL scheme must be http"),
+        ("url: 'https://p:1'", "https proxies are not supported"),
+        ("url: 'http://'", "proxy URL must specify a host"),
+        ("url: 'p:80'", "proxy URL scheme must be http"),
+        ("url: 'http://p:canary'", "invalid proxy URL"),
+        ("url: 'http://p:1', username: u", "must both be specified or both be empty"),
+        ("url: 'http://p:1', password: canary", "must both be specified or both be empty"),
+        ("url: 'http://p:1', timeout: '-1s'", "proxy timeout must be >= 0"),
+    ],
+)
+def test_proxyMistakes(text: str, error: str) -> None:
+    """What makes no sense is said, and no password with it."""
+    remote = f"{{url: h, proxy {{ {text} }}}}"
+    found = [str(each) for each in mistakesIn(f"leafnodes {{ remotes: [ {remote} ] }}")]
+    assert any(error in each for each in found) and "canary" not in "".join(found)
+
+
+def test_proxyWithoutTLS() -> None:
+    """A peer that needs TLS needs its settings, too, as with nats-server."""
+    text = "leafnodes {{ remotes: [ {{url: 'wss://h:1', proxy {{ url: 'http://p' }} {} }} ] }}"
+    (error,) = mistakesIn(text.format(""))
+    assert "requires TLS and no TLS configuration is provided" in str(error)
+    assert built(text.format(", tls { timeout: 1 }"))
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        "remotes: [ {url: h, proxy { url: p } } ]",
         "remotes: [ {url: h, jetstream_cluster_migrate: true} ]",
         "write_timeout: close",
     ],

@@ -133,7 +133,7 @@ REMOTE_LEAF = BlockSchema(
     first_info_timeout=TIME,
     dial_timeout=TIME,
     disabled=Key(BOOLEAN),
-    proxy=Key(LEAF_PROXY, unsupported=Unsupported("leafnodes through a proxy")),
+    proxy=Key(LEAF_PROXY),
     ignore_discovered_servers=Key(BOOLEAN),
 )
 

@@ -1,0 +1,165 @@
+"""
+Connections through an HTTP proxy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+
+from natsbroker.links.tunnel import TunnelEndpoint, TunnelRefused
+
+AGREED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+class Peer(Protocol):
+    """The protocol above."""
+
+    def __init__(self) -> None:
+        self.came = b""
+        self.isLost = False
+
+    def dataReceived(self, data: bytes) -> None:
+        self.came += data
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.isLost = True
+
+
+class Proxy:
+    """
+    A proxy that the test plays, and what connects through it.
+
+    @ivar results: what became of the connection.
+    """
+
+    def __init__(self, login: tuple[str, str] = ("", ""), isReached: bool = True) -> None:
+        self.clock = Clock()
+        self.reached: Deferred[Any] = Deferred()
+        self.results: list[Any] = []
+        endpoint = TunnelEndpoint(self.clock, self, "h.example:443", login, 2.0)  # type: ignore[arg-type]
+        self.connecting = endpoint.connect(Factory.forProtocol(Peer))
+        self.connecting.addBoth(self.results.append)
+        if isReached:
+            self.reach()
+
+    def connect(self, factory: Any) -> Deferred[Any]:
+        """Be the endpoint of the proxy."""
+        self.factory = factory
+        return self.reached
+
+    def reach(self) -> None:
+        """Accept the connection."""
+        protocol = self.factory.buildProtocol(None)
+        self.transport: Any = StringTransport()
+        self.transport.protocol = protocol
+        protocol.makeConnection(self.transport)
+        self.reached.callback(protocol)
+
+    def said(self) -> bytes:
+        """What came."""
+        data = self.transport.value()
+        self.transport.clear()
+        return data
+
+    def say(self, data: bytes) -> None:
+        """Answer."""
+        self.transport.protocol.dataReceived(data)
+
+    def hangUp(self) -> None:
+        """Close the connection."""
+        self.transport.protocol.connectionLost(Failure(ConnectionDone()))
+
+    @property
+    def error(self) -> str:
+        """Why there is no connection."""
+        (failure,) = self.results
+        assert isinstance(failure, Failure) and failure.check(TunnelRefused)
+        return failure.getErrorMessage()
+
+
+def test_asks() -> None:
+    """The proxy is asked for the peer by its name, with the login that it has."""
+    assert Proxy().said() == (
+        b"CONNECT h.example:443 HTTP/1.1\r\nHost: h.example:443\r\n\r\n"
+    )
+    asked = Proxy(("u", "p:\u00e4")).said()
+    assert b"\r\nProxy-Authorization: Basic dTpwOsOk\r\n" in asked
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize("rest", [b"", b"INFO {}\r\n"])
+def test_passes(rest: bytes, size: int) -> None:
+    """Behind the proxy's answer the bytes are the peer's, and the time of the answer is over."""
+    proxy = Proxy()
+    data = AGREED + rest
+    for start in range(0, len(data), size):
+        proxy.say(data[start : start + size])
+    (peer,) = proxy.results
+    assert isinstance(peer, Peer) and peer.came == rest
+    proxy.said()
+    proxy.say(b"more")
+    assert peer.transport is not None
+    peer.transport.write(b"said")
+    proxy.clock.advance(3.0)
+    assert peer.came == rest + b"more" and proxy.said() == b"said"
+    assert not proxy.clock.getDelayedCalls()
+    proxy.hangUp()
+    assert peer.isLost
+
+
+@pytest.mark.parametrize(
+    "said, error",
+    [
+        (
+            b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 5\r\n\r\nhello",
+            "proxy CONNECT failed: 407 Proxy Authentication Required",
+        ),
+        (b"HTTP/1.1 201 Created\r\n\r\n", "proxy CONNECT failed: 201 Created"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", "proxy CONNECT failed: 100 Continue"),
+        (b"SSH-2.0-x\r\n\r\n", "failed to read proxy response"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 20000, "the proxy's answer is too long"),
+    ],
+)
+def test_refusal(said: bytes, error: str) -> None:
+    """Any other answer ends the connection, with its text as the reason."""
+    proxy = Proxy()
+    proxy.say(said)
+    assert error in proxy.error
+    assert proxy.transport.disconnected and not proxy.clock.getDelayedCalls()
+
+
+def test_late() -> None:
+    """A proxy that does not answer in time is given up, also if it trickles."""
+    proxy = Proxy()
+    for byte in b"HTTP":
+        proxy.clock.advance(0.6)
+        if not proxy.results:
+            proxy.say(bytes([byte]))
+    assert proxy.error == "failed to read proxy response: timeout"
+    assert proxy.transport.disconnected
+
+
+def test_gone() -> None:
+    """A proxy that closes the connection is a failure, too."""
+    proxy = Proxy()
+    proxy.hangUp()
+    assert "it closed the connection" in proxy.error and not proxy.clock.getDelayedCalls()
+
+
+@pytest.mark.parametrize("isReached", [True, False])
+def test_cancel(isReached: bool) -> None:
+    """An attempt can be given up at any time."""
+    proxy = Proxy(isReached=isReached)
+    proxy.connecting.cancel()
+    assert len(proxy.results) == 1 and isinstance(proxy.results[0], Failure)
+    assert not proxy.clock.getDelayedCalls()
+    if isReached:
+        assert proxy.transport.disconnected
