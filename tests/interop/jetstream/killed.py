@@ -23,7 +23,7 @@ from tests.interop.servers import OURS_FAST, PATIENCE, Server
 
 __all__ = ["Lost", "Workload", "work"]
 
-STORAGE = 'jetstream { store_dir: "$DIR/js", max_file: 4GB, sync_interval: $INTERVAL }'
+STORAGE = 'jetstream { store_dir: "$DIR/js", max_file: 4GB, sync_interval: "$INTERVAL" }'
 
 _MOST = 5
 """C{max_deliver} of the consumer that seldom acknowledges."""
