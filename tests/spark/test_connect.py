@@ -93,7 +93,7 @@ def test_everything(
     assert jobs == _JOBS
     assert ownStation.streams.state("COPIES").messages == 39
     assert "there is no stream NOWHERE" in told[0]
-    assert told[1] == "there is no stream NOWHERE"
+    assert told[1] == "stream NOWHERE: stream not found"
 
 
 _DONE = {"code": 0, "result": "done"}

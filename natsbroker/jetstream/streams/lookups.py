@@ -311,6 +311,8 @@ class JudgementQueue:
                 return
             self._next(publisher)
             if isinstance(first, Deferred):
+                # What was judged before it is in a batch that nobody has appended yet.
+                self._flush()
                 first.callback(None)
 
 

@@ -289,19 +289,19 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
     found = stream.log.subjects(b"s.a")
     gate: Deferred[None] = Deferred()
     inbox = stage.inbox(b"_INBOX.all")
-    passed: list[None] = []
+    passed: list[int] = []
     with monkeypatch.context() as patch:
         patch.setattr(stream.log, "subjects", lambda *_: gate.addCallback(lambda _: found))
         block = Headers({"Nats-Expected-Last-Subject-Sequence": "1"}).block()
         stage.bus.publish(Message(b"s.a", block + b"1", b"_INBOX.all", len(block)))
         stage.bus.publish(Message(b"s.b", b"2", b"_INBOX.all"))
         stage.settle()
-        stream.publisher.barrier().addCallback(lambda _: passed.append(None))
+        stream.publisher.barrier().addCallback(lambda _: passed.append(stream.messages))
         assert (inbox.got, passed) == ([], [])
         gate.callback(None)
         stage.settle()
     assert [json.loads(each)["seq"] for each in inbox.payloads] == [2, 3]
-    assert len(passed) == 1
+    assert passed == [3]
     assert [each[2] for each in stage.stored(stream)] == [b"", b"1", b"2"]
 
 
