@@ -46,6 +46,7 @@ from natsbroker.interfaces import (
     NoSuchLog,
     Record,
     Retention,
+    SequenceTooLarge,
     StoreClosed,
     StoreError,
     StoreFailed,
@@ -391,6 +392,8 @@ class SQLiteLog:
     def skipTo(self, sequence: int) -> Deferred[None]:
         if sequence < self.nextSequence:
             raise ValueError(f"{sequence} is below the next sequence")
+        if sequence > 1 << 62:
+            return fail(SequenceTooLarge(sequence))
         self.nextSequence = sequence
 
         def work(database: sqlite3.Connection) -> None:

@@ -4,6 +4,7 @@ Work as a number of calls, which does not depend on the machine.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 
@@ -18,10 +19,14 @@ def callsOf(work: Callable[[], object]) -> int:
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    # What others have called when garbage is collected does not belong to the work.
+    gc.disable()
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
     return calls

@@ -69,7 +69,7 @@ MAP: dict[str, Row] = {
     "accounts": row(_ROOMS, _TWISTED),
     "connections": row(_ROOMS, f"{_TWISTED} {_TLS}"),
     "clients": row(_ROOMS, f"{_TWISTED} {_TLS}"),
-    "links": row(_ROOMS, f"{_TWISTED} {_TLS} google_crc32c cramjam"),
+    "links": row(_ROOMS, f"{_TWISTED} {_TLS} google_crc32c cramjam h11"),
     "routes": row(_ROOMS, _TWISTED),
     "gateways": row(_ROOMS, _TWISTED),
     "leafnodes": row(_ROOMS, _TWISTED),

@@ -118,7 +118,7 @@ BROKEN = [
     f"cluster {{ listen: 1, routes: [ 'nats-route://a:{MARK}-route@h:x' ] }}",
     f"cluster {{ listen: 1, authorization {{ password: {MARK}-route }} }}",
     f"gateway {{ name: g, listen: 1, gateways: [ {{ name: d, url: 'nats://a:{MARK}@h:x' }} ] }}",
-    f"leafnodes {{ remotes: [ {{ url: 'http://a:{MARK}@h:1' }} ] }}",
+    f"leafnodes {{ remotes: [ {{ url: 'nats://a:{MARK}@h:x' }} ] }}",
     f"leafnodes {{ remotes: [ {{ url: 'nats://a:{MARK}@h:1', nkey: {SEED} }} ] }}",
     f"leafnodes {{ listen: 1, authorization {{ nkey: {SEED} }} }}",
     f"websocket {{ listen: 1, authorization {{ token: {MARK}, pass: {MARK} }} }}",

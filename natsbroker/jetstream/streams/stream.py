@@ -263,9 +263,7 @@ class Stream(StreamRecords):
             self.announce(records, isWatched and bool(records))
 
     def announce(self, records: Sequence[Record], isWatched: bool) -> None:
-        """
-        Hand durable messages to those who follow the stream, all of them and in order.
-        """
+        """Hand durable messages to those who follow the stream, all of them and in order."""
         if isWatched and self.config.max_msgs_per_subject <= 0:
             self._tail.add(records)
         else:
