@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from natsbroker.gateways.service import GatewayService
     from natsbroker.leafnodes.service import LeafnodeService
     from natsbroker.monitoring.model import MonitoringModel
+    from natsbroker.ocsp.desk import OCSPDesk
     from natsbroker.routes.service import RouteService
     from natsbroker.streaming.monitoring import StreamingModel
 
@@ -109,7 +110,9 @@ class Broker(MultiService):
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
         self._hasResolver = accountResolver is not None
-        self.settings = withOperators(settings or Settings(), self._hasResolver)
+        self._ocsp: OCSPDesk | None = None
+        self.gaveUp: Callable[[], object] = self.stopService
+        self.settings = self._withOCSP(withOperators(settings or Settings(), self._hasResolver))
         self.keys = keys or ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
@@ -246,6 +249,8 @@ class Broker(MultiService):
         for part in parts:
             if IReadiness.providedBy(part):
                 await part.whenPrepared()
+        if self._ocsp is not None:
+            await self._ocsp.open()
         await self.listeners.open(self._parts.poller)
         self.settings = self._parts.publisher.inUse(self.settings)
         self._parts.settingsLoaded(self.settings)
@@ -284,7 +289,7 @@ class Broker(MultiService):
             settings = withOperators(settings, self._hasResolver)
         except ValueError as error:
             raise ReloadError([str(error)]) from error
-        settings, held = heldBack(self.settings, settings)
+        settings, held = heldBack(self.settings, self._withOCSP(settings))
         new = settled(self.settings, settings, self._parts.isElsewhere)
         changes, apply = plan(self.settings, new, self._planners)
         self.settings = new
@@ -294,6 +299,13 @@ class Broker(MultiService):
         logChanges(changes, new)
         logHeldBack(held)
         self._parts.observers.notify(Reloaded(tuple(change.path for change in changes)))
+
+    def _withOCSP(self, settings: Settings) -> Settings:
+        if self._ocsp is None and settings.usesTLS:
+            from natsbroker.ocsp.desk import OCSPDesk
+
+            self._ocsp = OCSPDesk(self.reactor, settings, lambda: self.gaveUp())
+        return settings if self._ocsp is None else self._ocsp.within(settings)
 
     def lameDuck(self) -> Deferred[None]:
         """
@@ -334,6 +346,8 @@ class Broker(MultiService):
             await maybeDeferred(jetstream.disownServiceParent)
         await closeAll(self.clientContext.connections)
         await self.links.close()
+        if self._ocsp is not None:
+            self._ocsp.close()
         await super().stopService()  # type: ignore[no-untyped-call]
         self.accounts.close()
         if self._parts.poller is not None:

@@ -47,7 +47,7 @@ def row(ours: str = "", others: str = "", typing: str = "") -> Row:
 _BASE = "interfaces errors advisories subjects steps wire files"
 _ROOMS = (
     f"{_BASE} hot config connections accounts clients links routes gateways leafnodes auth"
-    " websocket streaming jetstream storage export monitoring server client"
+    " ocsp websocket streaming jetstream storage export monitoring server client"
 )
 _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
@@ -70,6 +70,7 @@ MAP: dict[str, Row] = {
     "connections": row(_ROOMS, f"{_TWISTED} {_TLS}"),
     "clients": row(_ROOMS, f"{_TWISTED} {_TLS}"),
     "links": row(_ROOMS, f"{_TWISTED} {_TLS} google_crc32c cramjam h11"),
+    "ocsp": row(_ROOMS, f"{_TWISTED} {_TLS}"),
     "routes": row(_ROOMS, _TWISTED),
     "gateways": row(_ROOMS, _TWISTED),
     "leafnodes": row(_ROOMS, _TWISTED),

@@ -24,6 +24,7 @@ from natsbroker.config.model import (
     RouterSettings,
     Settings,
 )
+from natsbroker.config.ocsp import ocspCacheOf, ocspOf
 from natsbroker.config.tls import tlsOf
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.settings import listenAddress
@@ -168,6 +169,8 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "port": port or defaults.port,
             "server_tags": _tags(root),
             "server_metadata": root.mapping("server_metadata", str),
+            "ocsp": ocspOf(root, findings),
+            "ocsp_cache": ocspCacheOf(root, findings),
             "proxies": _proxies(root, findings),
             "feature_flags": root.mapping("feature_flags", bool),
             "system_account": root.text("system_account") or SYSTEM_ACCOUNT,

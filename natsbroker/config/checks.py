@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES, ConfigError
-from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings, TLSSettings
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.settings import advertiseProblems
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
@@ -27,6 +28,7 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
     checker.advertise()
     if settings.tls is not None and not settings.tls.certs:
         findings.error("a listener needs 'cert_file' and 'key_file'", "tls", root.place("tls"))
+    checkCertificates(settings, root, findings)
     if settings.streaming is not None:
         from natsbroker.streaming.reading import checkStreaming
 
@@ -132,6 +134,19 @@ class _Checker:
             name = next((each for each in names if each in self._root), "insecure_monitor")
             self._error(REACHED_PAGES.format(monitoring.http_host), name)
         return monitoring
+
+
+def checkCertificates(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
+    """
+    See that peers whose certificates OCSP is to check must show one.
+    """
+    for key in ("", "leafnodes", "websocket"):
+        block: Any = getattr(settings, key) if key else settings
+        tls: TLSSettings | None = None if block is None else block.tls
+        peer = None if tls is None or tls.verify else tls.ocsp_peer
+        if peer is not None and peer.verify:
+            inner = (root.blockOrEmpty(key) if key else root).blockOrEmpty("tls")
+            findings.errorAt(inner, "ocsp_peer", "OCSP peer verification needs verify: true")
 
 
 def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:

@@ -29,6 +29,7 @@ from natsbroker.auth.settings import (
     User,
 )
 from natsbroker.config.addresses import isLoopback
+from natsbroker.config.ocsp import OCSP, OCSPCache
 from natsbroker.config.tls import TLSSettings
 from natsbroker.subjects.permissions import ResponsePermission
 
@@ -256,6 +257,8 @@ class Settings:
     reconnect_error_reports: int = 1
     server_tags: tuple[str, ...] = ()
     server_metadata: Mapping[str, str] = field(default_factory=dict)
+    ocsp: OCSP = field(default_factory=OCSP)
+    ocsp_cache: OCSPCache = field(default_factory=OCSPCache)
     proxy_protocol: bool = False
     proxies: tuple[str, ...] = ()
     feature_flags: Mapping[str, bool] = field(default_factory=dict)
@@ -298,6 +301,13 @@ class Settings:
         if self.cluster is not None:
             return self.cluster.name
         return "" if self.gateway is None else self.gateway.name
+
+    @property
+    def usesTLS(self) -> bool:
+        blocks: list[Any] = [self, self.cluster, self.gateway, self.leafnodes, self.websocket]
+        blocks += getattr(self.gateway, "gateways", ())
+        blocks += getattr(self.leafnodes, "remotes", ())
+        return any(each is not None and each.tls is not None for each in blocks)
 
     @property
     def isOpenBesideSystem(self) -> bool:

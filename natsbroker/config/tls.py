@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
+from natsbroker.config.ocsp import OCSPPeer, ocspPeerOf
 from natsbroker.wire.durations import secondsFrom
 
 
@@ -20,6 +22,7 @@ class TLSSettings:
     @ivar certs: every (certificate, key) pair of paths, C{cert_file} and C{key_file} first.
     @ivar handshake_first_fallback: seconds to wait for a handshake before INFO is sent
         in the clear after all; 0 for no such fallback.
+    @ivar ocsp: the L{natsbroker.ocsp.desk.OCSPTerms} of a broker that runs.
     @ivar place: the dotted path for errors, behind its place in the file if it has one.
     """
 
@@ -38,7 +41,9 @@ class TLSSettings:
     handshake_first: bool = False
     handshake_first_fallback: float = 0.0
     connection_rate_limit: int = 0
+    ocsp_peer: OCSPPeer | None = None
     place: str = field(default="tls", compare=False, repr=False)
+    ocsp: Any = field(default=None, compare=False, repr=False)
 
 
 FALLBACK_DELAY = 0.05
@@ -108,6 +113,7 @@ class _Block:
                 "certs": self._certificates(),
                 "verify": block.flag("verify") or block.flag("verify_and_map"),
                 "pinned_certs": self._pins(),
+                "ocsp_peer": ocspPeerOf(block),
                 "handshake_first": first,
                 "handshake_first_fallback": fallback,
                 "place": f"{block.position}: {block.path}" if block.position.source else block.path,

@@ -10,18 +10,32 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
 from twisted.internet.protocol import Protocol
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.peersession import PeerSession
 from natsbroker.connections.polledtls import PolledTLS, startTLS
 from natsbroker.connections.polledtransport import PolledTransport, unsentBy
 from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
 
 _log = Logger(namespace="natsbroker")
+
+
+def _unvetted(failure: Failure) -> str | None:
+    """
+    @return: C{None} if nobody waits any more, because the connection has ended.
+    """
+    if failure.check(CancelledError):
+        return None
+    _log.failure("A certificate could not be checked", failure)
+    return "OCSP: the certificate could not be checked"
+
 
 #: How long a closed connection may take to send what waits, in seconds, before it is cut.
 LINGER = 1.0
@@ -43,6 +57,43 @@ class StreamProtocol(Protocol):
         self._stream: Any = None
         self._timer: Any = None
         self._records: Records | None = None
+        self._vetting: Deferred[str] | None = None
+        self._hoard = b""
+
+    def _vet(self, tls: TLSSettings, goOn: Callable[[], None]) -> None:
+        """
+        Go on after the handshake when the peer's certificate still counts, as far as OCSP is to say
+        that. Meanwhile no input is handled: see L{_isVetting}.
+        """
+        terms = tls.ocsp
+        if terms is None or self.connection is None or not terms.vets(tls):
+            goOn()
+            return
+        self._vetting = vetting = terms.vet(self.connection, tls)
+        self._stream.pauseProducing()
+        vetting.addErrback(_unvetted)
+        vetting.addCallback(self._vetted, goOn)
+
+    def _vetted(self, problem: str | None, goOn: Callable[[], None]) -> None:
+        self._vetting = None
+        if problem is None:
+            return
+        self._stream.resumeProducing()
+        if problem:
+            self._failed(problem)
+            return
+        goOn()
+        hoard, self._hoard = self._hoard, b""
+        if hoard:
+            self.dataReceived(hoard)
+
+    @property
+    def _isVetting(self) -> bool:
+        return self._vetting is not None
+
+    def _stopVetting(self) -> None:
+        if self._vetting is not None:
+            self._vetting.cancel()
 
     @abstractmethod
     def _failed(self, problem: str) -> None:

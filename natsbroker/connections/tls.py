@@ -257,7 +257,7 @@ class TLSClientProtocol(ClientProtocol):
 
     def _proceed(self) -> None:
         self._soon = None
-        if self.session is not None:
+        if self.session is not None and not self._isVetting:
             self.session.proceed()
 
     def handshakeCompleted(self) -> None:
@@ -274,10 +274,17 @@ class TLSClientProtocol(ClientProtocol):
         self.tls = securityOf(self.connection, self.certificate, not isGreeted)
         if not isPinned(self.certificate, self._terms.settings.pinned_certs):
             self._failed(NOT_PINNED)
-        elif self._begin in _GREET_LATE and not isGreeted:
+        elif self._terms.settings.verify:
+            self._vet(self._terms.settings, self._enter)
+        else:
+            self._enter()
+
+    def _enter(self) -> None:
+        if self._begin in _GREET_LATE and not self._isGreeted():
             self._greet()
         elif self.session is not None:
             self.session.secured()
+        self._proceed()
 
     def _sealed(self, session: ClientSession) -> None:
         if isinstance(self._stream, PolledTLS):
@@ -301,6 +308,7 @@ class TLSClientProtocol(ClientProtocol):
         self._stopTimer()
         if self._stage is not None:
             self._stage.stop()
+        self._stopVetting()
         soon, self._soon = self._soon, None
         if soon is not None:
             soon.cancel()

@@ -95,6 +95,8 @@ def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
             raise TLSSettingsError("there is no certificate")
         contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
         default = contexts[0]
+        if tls.ocsp is not None:
+            _attempt("ocsp", tls.ocsp.attend, default, tls)
         for each in _certificatesIn(chain) if chain else ():
             default.add_extra_chain_cert(each)
         if len(contexts) > 1:
@@ -132,9 +134,12 @@ def diallingContextFrom(tls: TLSSettings) -> Context:
     checking = replace(tls, verify=not tls.insecure)
     with _placed(tls):
         if tls.certs:
-            return _contextWith(checking, *tls.certs[0], SSL.TLS_CLIENT_METHOD)
-        context = _bareContext(checking, SSL.TLS_CLIENT_METHOD)
-        _setVerification(context, checking)
+            context = _contextWith(checking, *tls.certs[0], SSL.TLS_CLIENT_METHOD)
+        else:
+            context = _bareContext(checking, SSL.TLS_CLIENT_METHOD)
+            _setVerification(context, checking)
+        if tls.ocsp is not None:
+            tls.ocsp.attendDialling(context)
         return context
 
 
@@ -228,7 +233,7 @@ def _setCurves(context: Context, curves: Sequence[str]) -> None:
 def _attempt(what: str, call: Any, *arguments: Any) -> None:
     try:
         call(*arguments)
-    except (SSL.Error, OSError) as error:
+    except (SSL.Error, OSError, ValueError) as error:
         reasons = error.args[0] if error.args and isinstance(error.args[0], list) else [(error,)]
         reason = "; ".join(str(each[-1]) for each in reasons) or "unreadable"
         raise TLSSettingsError(f"{what}: {reason}") from error

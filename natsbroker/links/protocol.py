@@ -93,7 +93,7 @@ class LinkProtocol(SessionProtocol):
             inlet = hot.Decoder()
             if self._useRecords(self.connection, link.context.fastLane, inlet, self._unsealed):
                 self._inlet = inlet
-        self._secured(link)
+        self._vet(tls.settings, lambda: self._secured(link))
 
     def _unsealed(self) -> None:
         """
@@ -106,7 +106,9 @@ class LinkProtocol(SessionProtocol):
         link.opened()
 
     def dataReceived(self, data: bytes) -> None:
-        if self._s2 is not None:
+        if self._isVetting:
+            self._hoard += data
+        elif self._s2 is not None:
             self._s2.received(data)
         elif self.link is not None:
             self.link.received(data)
@@ -117,6 +119,7 @@ class LinkProtocol(SessionProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._stopTimer()
+        self._stopVetting()
         if self.connection is not None:
             self.connection.forget()
         link = self.link

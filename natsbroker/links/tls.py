@@ -45,7 +45,10 @@ class LinkTLS:
         """
         if name is None:
             return ConnectionCreator(self.context)
-        return DialledConnections(self.dialling, name, owner)
+        ocsp = self.settings.ocsp
+        return DialledConnections(
+            self.dialling, name, owner, ocsp is not None and ocsp.wantsStaples
+        )
 
     def problem(self, certificate: Any, name: str | None) -> str:
         """
@@ -65,9 +68,12 @@ class DialledConnections:
     context: SSL.Context
     name: str
     owner: Any = None
+    wantsStaple: bool = False
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
         connection = SealedConnection(self.context, None)
+        if self.wantsStaple:
+            connection.request_ocsp()
         if self.owner is not None:
             self.owner.connection = connection
         if not isAddress(self.name):

@@ -79,6 +79,7 @@ class ServerProcess:
             broker = self._broker = Broker(
                 self.settings, reactor=self.reactor, sockets=self.sockets
             )
+            broker.gaveUp = self.stop
             broker.addPlanner(self._processLog.plan)
             processFiles = ProcessFiles(broker, self.program, self.read)
             processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]

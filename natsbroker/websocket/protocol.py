@@ -149,7 +149,7 @@ class WebSocketProtocol(StreamProtocol):
             inlet = hot.Decoder()
             if self._useRecords(self.connection, self._context.fastLane, inlet, self._unsealed):
                 self._inlet = inlet
-        self._prepare()
+        self._vet(self._tls.settings, self._prepare)
 
     def _unsealed(self) -> None:
         if self._inlet is not None:
@@ -205,6 +205,8 @@ class WebSocketProtocol(StreamProtocol):
     def dataReceived(self, data: bytes) -> None:
         if self._frames is not None:
             self._frames.received(data)
+        elif self._isVetting:
+            self._hoard += data
         elif self._stage is not None:
             self._stage.received(data)
         else:
@@ -253,6 +255,7 @@ class WebSocketProtocol(StreamProtocol):
         self._stopTimer()
         if self._stage is not None:
             self._stage.stop()
+        self._stopVetting()
         if self.connection is not None:
             self.connection.forget()
         if self._above is not None:

@@ -49,7 +49,7 @@ CHANGED = [
     ("plugins { p { x: 1 } }", "plugins { p { x: 2 } }", "plugins.p.x", 1, 2),
     ("services { s {} }", "port: 4222", "services.s", {}, None),
     ("port: 4222", "services { s {} }", "services.s", None, {}),
-    ("ocsp: no", "port: 4222", "ocsp", False, None),
+    ("write_timeout: default", "port: 4222", "write_timeout", "default", None),
 ]
 
 

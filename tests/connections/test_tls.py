@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import load_pem_x509_certificate
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import (
     IHandshakeListener,
@@ -43,6 +44,7 @@ from natsbroker.connections.tls import (
 from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.wire.grants import Security
 from tests.auth.certificates import certificate
+from tests.conftest import FlushLoggedErrors
 from tests.connections.handshakes import Handshake, clientContext
 from tests.connections.headers import FIRST
 from tests.connections.tlspeers import CREATOR, Peer, Secure
@@ -74,6 +76,79 @@ class Given:
 def works(peer: Peer) -> bool:
     """Whether a client is served."""
     return peer.ask(QUIET + b"PING\r\n") == b"PONG\r\n"
+
+
+class Terms:
+    """
+    OCSP's terms of a listener.
+
+    @ivar asking: the question that waits.
+    """
+
+    def __init__(self) -> None:
+        self.asking: Deferred[str] = Deferred(self._cancelled)
+        self.isCancelled = False
+
+    def _cancelled(self, asking: Deferred[str]) -> None:
+        self.isCancelled = True
+
+    def vets(self, tls: TLSSettings) -> bool:
+        """Always."""
+        return True
+
+    def vet(self, connection: Any, tls: TLSSettings) -> Deferred[str]:
+        """Ask."""
+        return self.asking
+
+
+class TestVetted:
+    """The client's authority is asked whether its certificate still counts."""
+
+    def peer(self, folder: Path, begin: Begin = Begin.AFTER_INFO) -> tuple[Peer, Terms]:
+        """A client whose handshake is done."""
+        writeCertificates(folder)
+        pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
+        terms = Terms()
+        peer = Peer(begin, verify=True, ocsp=terms)
+        peer.receive()
+        ends: Any = Handshake(contextFrom(TLSSettings(certs=(pair,))), clientContext()).run()
+        peer.protocol.connection = ends.server
+        peer.protocol._useRecords = lambda *arguments: False  # type: ignore[method-assign]
+        peer.shake()
+        return peer, terms
+
+    @pytest.mark.parametrize("begin", [Begin.AFTER_INFO, Begin.FIRST])
+    def test_waits(self, begin: Begin, tmp_path: Path) -> None:
+        """Until the answer is there nothing is read, greeted or handled."""
+        peer, terms = self.peer(tmp_path, begin)
+        assert not peer.transport.isReading
+        peer.protocol.dataReceived(QUIET + b"PING\r\n")
+        assert peer.receive() == b""
+        terms.asking.callback("")
+        assert peer.receive().endswith(b"PONG\r\n") and peer.transport.isReading
+
+    def test_revoked(self, tmp_path: Path) -> None:
+        """One whose certificate does not count is cut without a word, and the log says why."""
+        peer, terms = self.peer(tmp_path)
+        peer.protocol.dataReceived(QUIET + b"PING\r\n")
+        with logLines() as lines:
+            terms.asking.callback("OCSP: CN=x: revoked")
+        assert peer.receive() == b"" and peer.closed == "aborted"
+        assert peer.reason == "TLS Handshake Failure"
+        assert any("TLS handshake error: OCSP: CN=x: revoked" in line for line in lines)
+
+    def test_gone(self, tmp_path: Path) -> None:
+        """The question about a client that is gone is given up."""
+        peer, terms = self.peer(tmp_path)
+        peer.transport.hangUp()
+        peer.world.settle()
+        assert terms.isCancelled
+
+    def test_broken(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A check that fails lets nobody in."""
+        peer, terms = self.peer(tmp_path)
+        terms.asking.errback(RuntimeError("broken"))
+        assert peer.closed == "aborted" and len(flushLoggedErrors(RuntimeError)) == 1
 
 
 class TestProxied:

@@ -246,8 +246,8 @@ ROOT = BlockSchema(
         *LIST.types, restart="ResolverPinnedAccounts", field="operator.resolver_pinned_accounts"
     ),
     default_sentinel=Key(STRING),
-    ocsp=Key(BOOLEAN, OCSP, unsupported=Unsupported("OCSP stapling", False)),
-    ocsp_cache=Key(BOOLEAN, OCSP_CACHE, unsupported=Unsupported("OCSP", False)),
+    ocsp=Key(BOOLEAN, OCSP),
+    ocsp_cache=Key(BOOLEAN, OCSP_CACHE, restart="OCSPCacheConfig"),
     router=Key(ROUTER, restart="Router"),
     plugins=Key(MapType(Key(ANY_MAP), name="a map of maps")),
     services=Key(MapType(Key(ANY_MAP), name="a map of maps")),

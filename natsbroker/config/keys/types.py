@@ -317,7 +317,7 @@ TLS_SECTION = StrictBlock(
     pinned_certs=Key(STRINGS),
     connection_rate_limit=Key(INTEGER),
     handshake_first=Key(BOOLEAN, STRING, aliases="first immediate"),
-    ocsp_peer=Key(BOOLEAN, OCSP_PEER, unsupported=Unsupported("OCSP", False)),
+    ocsp_peer=Key(BOOLEAN, OCSP_PEER),
     cert_store=Key(STRING, unsupported=_STORE),
     cert_match_by=Key(STRING, unsupported=_STORE),
     cert_match=Key(STRING, unsupported=_STORE),

@@ -351,11 +351,9 @@ def test_supportedFeature() -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("ocsp", False),
         ("streaming.encrypt", False),
         ("jetstream.max_outstanding_catchup", 0),
         ("write_timeout", "default"),
-        ("tls.ocsp_peer", False),
     ],
 )
 def test_valueThatSwitchesOff(path: str, value: object) -> None:

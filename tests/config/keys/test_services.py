@@ -16,8 +16,6 @@ VALID = [
     "jetstream { tpm { keys_file: f, pcr: 1 } }",
     "jetstream { max_outstanding_catchup: 64MB }",
     "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
-    "ocsp { mode: always, urls: [a] }",
-    "ocsp_cache { type: local, save_interval: 10 }",
 ]
 
 
@@ -33,6 +31,8 @@ SUPPORTED = [
         listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
         headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
     }""",
+    "ocsp { mode: always, url: a }",
+    "ocsp_cache { type: local, save_interval: 10 }",
     f"proxies {{ trusted: [ {{key: {NKEY}}}, {{public_key: {NKEY}}} ] }}",
     "jetstream: enabled",
     "jetstream { key: k }",

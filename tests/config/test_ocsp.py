@@ -1,0 +1,92 @@
+"""
+Tests for L{natsbroker.config.ocsp}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.ocsp import OCSP, OCSPCache, OCSPPeer
+from tests.config.support import built, complaintsOf
+
+PEER = "leafnodes {{ remotes: [ {{ url: h, tls {{ ocsp_peer: {} }} }} ] }}"
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", OCSP()),
+        ("ocsp: true", OCSP("auto")),
+        ("ocsp: false", OCSP("never")),
+        ("ocsp {}", OCSP("auto")),
+        ("ocsp { mode: ALWAYS, url: 'http://a' }", OCSP("always", ("http://a",))),
+        (
+            "ocsp { mode: must, urls: ['http://a', 'http://b'] }",
+            OCSP("must", ("http://a", "http://b")),
+        ),
+    ],
+)
+def test_ocsp(text: str, expected: OCSP) -> None:
+    """A mode, and perhaps other responders than the certificate's."""
+    assert built(text or "port: 1").settings.ocsp == expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", OCSPCache("memory")),
+        ("ocsp_cache: true", OCSPCache("local")),
+        ("ocsp_cache: false", OCSPCache("none")),
+        ("ocsp_cache { type: none }", OCSPCache("none")),
+        (
+            "ocsp_cache { local_store: x, preserve_revoked: true, save_interval: '10s' }",
+            OCSPCache("local", "x", True, 10.0),
+        ),
+        ("ocsp_cache { save_interval: 0.1 }", OCSPCache("local", save_interval=1.0)),
+    ],
+)
+def test_cache(text: str, expected: OCSPCache) -> None:
+    """Without a word answers are kept in memory; with one in a file, or not at all."""
+    assert built(text or "port: 1").settings.ocsp_cache == expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("true", OCSPPeer(True)),
+        ("false", OCSPPeer(False)),
+        ("{ verify: true, ca_timeout: 1, allowed_clockskew: '5s' }", OCSPPeer(True, 5.0, 1.0)),
+        ("{ verify: true, ca_timeout: -1 }", OCSPPeer(True)),
+        ("{ warn_only: true }", OCSPPeer(warn_only=True)),
+    ],
+)
+def test_peer(text: str, expected: OCSPPeer) -> None:
+    """How peers are checked stands in the block of their TLS; a negative time is the default."""
+    leafnodes = built(PEER.format(text)).settings.leafnodes
+    assert leafnodes is not None and leafnodes.remotes[0].tls is not None
+    assert leafnodes.remotes[0].tls.ocsp_peer == expected
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("ocsp { mode: sometimes }", 'ocsp.mode: unsupported ocsp mode "sometimes"'),
+        ("ocsp_cache { type: remote }", "unknown type [remote]"),
+    ],
+)
+def test_mistakes(text: str, error: str) -> None:
+    """Nothing else is a mode or a type."""
+    (found,) = complaintsOf(text)
+    assert error in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "leafnodes {{ port: 1, {} }}", "websocket {{ port: 1, {} }}"],
+)
+def test_needsVerify(text: str) -> None:
+    """Clients and leafnodes that need not show a certificate cannot be checked by it."""
+    tls = "tls {{ cert_file: cert.pem, key_file: key.pem, verify: {}, ocsp_peer: true }}"
+    (found,) = complaintsOf(text.format(tls.format("false")))
+    assert "tls.ocsp_peer: OCSP peer verification needs verify: true" in found
+    assert built(text.format(tls.format("true")))

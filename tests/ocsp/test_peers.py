@@ -1,0 +1,172 @@
+"""
+Tests for L{natsbroker.ocsp.peers}, with responders in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker.config.ocsp import OCSPCache, OCSPPeer
+from natsbroker.ocsp.cache import AnswerCache
+from natsbroker.ocsp.fetching import Responders
+from natsbroker.ocsp.peers import PeerChecks, fingerprint
+from tests.ocsp.authorities import GOOD, NOW, REVOKED, UNKNOWN, authority, certified
+from tests.ocsp.responders import FakeAgent
+from tests.server.support import logLines
+
+OURS = authority()
+
+PEER = certified(OURS, "CN=peer").certificate
+
+CHAIN = [PEER, OURS.certificate]
+
+VERIFY = OCSPPeer(verify=True)
+
+
+class Checks:
+    """
+    Checks against a responder in memory.
+    """
+
+    def __init__(self, cache: OCSPCache = OCSPCache()) -> None:  # noqa: B008 - an immutable value
+        self.clock = Clock()
+        self.clock.advance(NOW.timestamp())
+        self.agent = FakeAgent(OURS, self.clock.seconds)
+        self.agent.known = [PEER]
+        self.cache = AnswerCache(cache)
+        responders = Responders(self.clock, lambda: self.agent)  # type: ignore[arg-type, return-value]
+        self.peers = PeerChecks(responders, self.cache, self.clock.seconds)
+
+    def ask(self, options: OCSPPeer = VERIFY, chain: Any = CHAIN) -> list[str]:
+        """The outcomes so far."""
+        found: list[str] = []
+        self.peers.check(chain, options).addCallback(found.append)
+        return found
+
+    def one(self, options: OCSPPeer = VERIFY, chain: Any = CHAIN) -> str:
+        """The outcome."""
+        (found,) = self.ask(options, chain)
+        return found
+
+
+def test_statuses() -> None:
+    """A peer counts as long as its authority says so."""
+    for status, word in ((GOOD, ""), (REVOKED, "revoked"), (UNKNOWN, "unknown")):
+        checks = Checks()
+        checks.agent.status = status
+        assert checks.one().endswith(word) and bool(checks.one()) == bool(word)
+
+
+def test_options() -> None:
+    """What is not good may be good enough."""
+    checks = Checks()
+    checks.agent.status = UNKNOWN
+    assert not checks.one(replace(VERIFY, unknown_is_good=True))
+    checks.agent.status = REVOKED
+    checks = Checks()
+    checks.agent.status = REVOKED
+    with logLines() as lines:
+        assert not checks.one(replace(VERIFY, warn_only=True))
+    assert any("revoked; warn_only" in line for line in lines)
+    assert checks.one(replace(VERIFY, unknown_is_good=True))
+
+
+def test_noResponder() -> None:
+    """A certificate without a responder, and a root alone, cannot be asked about."""
+    checks = Checks()
+    plain = certified(OURS, url="").certificate
+    assert checks.one(chain=[plain, OURS.certificate]) == ""
+    assert checks.one(chain=[OURS.certificate]) == ""
+    assert checks.one(chain=[]) == "no verified certificate"
+    assert not checks.agent.asked
+
+
+def test_unreachable() -> None:
+    """Without an answer a peer is refused, unless the settings say otherwise."""
+    checks = Checks()
+    checks.agent.isDown = True
+    lenient = replace(VERIFY, allow_when_ca_unreachable=True)
+    assert "no answer" in checks.one()
+    with logLines() as lines:
+        assert checks.one(lenient) == ""
+    assert any("let in" in line for line in lines)
+
+
+def test_unreachableAfterRevocation() -> None:
+    """A certificate that was revoked when it was last asked about does not profit from silence."""
+    checks = Checks()
+    checks.agent.status = REVOKED
+    assert checks.one()
+    checks.clock.advance(4000)
+    checks.agent.isDown = True
+    assert "no answer" in checks.one(replace(VERIFY, allow_when_ca_unreachable=True))
+
+
+def test_post() -> None:
+    """A responder is asked by POST, and by GET if it does not take that."""
+    checks = Checks()
+    assert checks.one() == "" and [each[0] for each in checks.agent.asked] == [b"POST"]
+    checks = Checks()
+    checks.agent.refusesPost = True
+    assert checks.one() == "" and [each[0] for each in checks.agent.asked] == [b"POST", b"GET"]
+
+
+@pytest.mark.parametrize("lasting", [3600.0, None])
+def test_cache(lasting: float | None) -> None:
+    """An answer counts for its time; then the responder is asked again."""
+    checks = Checks()
+    checks.agent.lasting = lasting
+    assert checks.one() == checks.one() == ""
+    assert len(checks.agent.asked) == 1
+    checks.clock.advance(3600 + 31)
+    assert checks.one() == ""
+    assert len(checks.agent.asked) == 2
+
+
+def test_noCache() -> None:
+    """Without a cache each peer is asked about."""
+    checks = Checks(OCSPCache("none"))
+    assert checks.one() == checks.one() == ""
+    assert len(checks.agent.asked) == 2
+
+
+def test_damagedCache() -> None:
+    """What stands in the cache counts only if the authority has signed it."""
+    checks = Checks()
+    checks.cache.put(fingerprint(PEER), b"nonsense", False)
+    assert checks.one() == "" and len(checks.agent.asked) == 1
+
+
+def test_together() -> None:
+    """Peers with the same certificate wait for one answer."""
+    checks = Checks()
+    checks.agent.waiting = []
+    first, second = checks.ask(), checks.ask()
+    assert not first and not second and len(checks.agent.asked) == 1
+    checks.agent.release()
+    assert first == second == [""]
+
+
+def test_cancel() -> None:
+    """One that is gone does not take the answer away from the other."""
+    checks = Checks()
+    checks.agent.waiting = []
+    gone = checks.peers.check(CHAIN, VERIFY)
+    gone.addErrback(lambda _: None)
+    other = checks.ask()
+    gone.cancel()
+    checks.agent.release()
+    assert other == [""]
+
+
+def test_slow() -> None:
+    """A responder has so much time."""
+    checks = Checks()
+    checks.agent.waiting = []
+    found = checks.ask()
+    checks.clock.pump([2.0, 2.0])
+    assert "no answer" in found[0]
