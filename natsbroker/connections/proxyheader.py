@@ -97,7 +97,7 @@ class ProxyHeader:
         isNamed = command == _PROXY and family != _UNSPECIFIED_STREAM
         if isNamed and family not in _FAMILIES:
             raise ProxyHeaderError(f"unsupported family and protocol 0x{family:02x}")
-        make, size = _FAMILIES[family] if isNamed else (bytes, 0)
+        make, size = _FAMILIES[family] if isNamed else _FAMILIES[0x11]
         if isNamed and length < 2 * size + 4:
             raise ProxyHeaderError(f"address data too short: {length} bytes")
         if len(given) < 16 + length:

@@ -25,7 +25,7 @@ _LARGEST = 1 << 14
 
 class TunnelRefused(ConnectError):
     def __init__(self, text: str) -> None:
-        super().__init__(string=text)
+        super().__init__(string=text)  # type: ignore[no-untyped-call]
         self.text = text
 
     def __str__(self) -> str:

@@ -89,8 +89,9 @@ class OCSPDesk:
         if leafnodes is not None:
             remotes = tuple(given(each, "leaf") for each in leafnodes.remotes)
             leafnodes = replace(leafnodes, remotes=remotes)
+        ours: Settings = given(settings, "client")
         return replace(
-            given(settings, "client"),
+            ours,
             cluster=cluster,
             gateway=gateway,
             leafnodes=leafnodes,

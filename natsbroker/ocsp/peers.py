@@ -91,7 +91,7 @@ class PeerChecks:
             return ""
         if answer.status is Status.UNKNOWN and options.unknown_is_good:
             return ""
-        return answer.status.value
+        return str(answer.status.value)
 
     def _remembered(self, key: str, question: _Question, options: OCSPPeer) -> OCSPAnswer | None:
         data = self._cache.get(key)

@@ -160,9 +160,9 @@ class TestProxied:
         """The handshake begins behind the header, with the bytes that came with it."""
         peer = Peer(begin, isProxied=True)
         peer.transport.send(FIRST[:split])
-        assert not peer.isShaking
+        before = peer.isShaking
         peer.transport.send(FIRST[split:] + HELLO)
-        assert peer.isShaking and peer.transport.handshake == HELLO
+        assert (before, peer.isShaking, peer.transport.handshake) == (False, True, HELLO)
         assert (peer.protocol.host, peer.protocol.port) == ("1.2.3.4", 1111)
         peer.shake()
         info = json.loads(peer.receive()[5:])

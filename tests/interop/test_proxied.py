@@ -173,4 +173,5 @@ def test_webSocket(flavour: Flavour, startServer: StartServer) -> None:
             while b'"client_ip"' not in found:
                 found += connection.recv(65536)
             info = json.loads(found[found.index(b"INFO ") + 5 : found.rindex(b"}") + 1])
-            assert info["client_ip"] == NAMED.get(header, connection.getsockname())[0]
+            host, _ = NAMED.get(header) or connection.getsockname()
+            assert info["client_ip"] == host

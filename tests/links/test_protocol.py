@@ -4,10 +4,12 @@ Links over transports.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener, IPushProducer
 from zope.interface.verify import verifyObject
 
@@ -38,6 +40,21 @@ class FakeTLS:
     def problem(self, certificate: Any, name: str | None) -> str:
         context: Any = None
         return LinkTLS(context, context, self.settings).problem(certificate, name)
+
+
+class Terms:
+    """OCSP's terms, with one question."""
+
+    def __init__(self, asking: Deferred[str]) -> None:
+        self._asking = asking
+
+    def vets(self, tls: TLSSettings) -> bool:
+        """Always."""
+        return True
+
+    def vet(self, connection: Any, tls: TLSSettings) -> Deferred[str]:
+        """Ask."""
+        return self._asking
 
 
 class Shown:
@@ -104,6 +121,26 @@ class TestHandshake:
         assert any(
             "TLS handshake error: certificate is not valid for localhost" in x for x in lines
         )
+
+    @pytest.mark.parametrize("problem", ["", "revoked"])
+    def test_vetted(self, problem: str) -> None:
+        """While the authority of a peer is asked, its input is kept; then it counts, or not."""
+        node = Node()
+        asking: Deferred[str] = Deferred()
+        protocol, transport = secured(node, ocsp=Terms(asking))
+        transport.shown = Shown()
+        protocol.connection = cast(Any, SimpleNamespace(forget=lambda: None))
+        protocol._useRecords = lambda *arguments: False  # type: ignore[method-assign]
+        protocol.handshakeCompleted()
+        node.settle()
+        assert transport.take() == b"" and not transport.isReading
+        protocol.dataReceived(connect() + info())
+        node.settle()
+        assert not node.peers()
+        asking.callback(problem)
+        node.settle()
+        assert node.peers() == ([] if problem else ["peer"])
+        assert transport.closed == ("aborted" if problem else "")
 
     def test_insecure(self) -> None:
         """Unless that shall not matter."""

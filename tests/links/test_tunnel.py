@@ -40,6 +40,8 @@ class Proxy:
     @ivar results: what became of the connection.
     """
 
+    transport: Any
+
     def __init__(self, login: tuple[str, str] = ("", ""), isReached: bool = True) -> None:
         self.clock = Clock()
         self.reached: Deferred[Any] = Deferred()
@@ -58,14 +60,14 @@ class Proxy:
     def reach(self) -> None:
         """Accept the connection."""
         protocol = self.factory.buildProtocol(None)
-        self.transport: Any = StringTransport()
+        self.transport = StringTransport()
         self.transport.protocol = protocol
         protocol.makeConnection(self.transport)
         self.reached.callback(protocol)
 
     def said(self) -> bytes:
         """What came."""
-        data = self.transport.value()
+        data: bytes = self.transport.value()
         self.transport.clear()
         return data
 

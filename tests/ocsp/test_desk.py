@@ -69,7 +69,12 @@ class World:
         """What a client is shown."""
         found: list[bytes] = []
         asking = SSL.Context(SSL.TLS_CLIENT_METHOD)
-        asking.set_ocsp_client_callback(lambda _, staple, data: found.append(staple) or True)
+
+        def keep(connection: SSL.Connection, staple: bytes, data: object) -> bool:
+            found.append(staple)
+            return True
+
+        asking.set_ocsp_client_callback(keep)
         ends = Handshake(context, asking)
         ends.client.request_ocsp()
         ends.run()
@@ -207,8 +212,8 @@ def problem(terms: Any, connection: Connection, tls: TLSSettings) -> str:
 def test_members(kind: str, tmp_path: Path) -> None:
     """Members that show responses check those of each other: by what is shown, or by asking."""
     world = World(tmp_path)
-    block = (Cluster if kind == "cluster" else Gateway)(tls=world.tls)
-    tls = getattr(world.within(**{kind: block}), kind).tls
+    blocks: dict[str, Any] = {kind: (Cluster if kind == "cluster" else Gateway)(tls=world.tls)}
+    tls = getattr(world.within(**blocks), kind).tls
     terms = tls.ocsp
     assert not terms.vets(tls) and not terms.wantsStaples
     _ = contextFrom(tls), diallingContextFrom(tls)

@@ -67,7 +67,12 @@ class World:
             context.use_certificate_file(str(self.directory / f"{name}.pem"))
             context.use_privatekey_file(str(self.directory / f"{name}-key.pem"))
         staples: list[bytes] = []
-        context.set_ocsp_client_callback(lambda _, staple, data: staples.append(staple) or True)
+
+        def keep(connection: SSL.Connection, staple: bytes, data: object) -> bool:
+            staples.append(staple)
+            return True
+
+        context.set_ocsp_client_callback(keep)
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
             while not plain.recv(65536).endswith(b"\r\n"):
                 pass
