@@ -24,9 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """
-    Something that happened in the broker.
-    """
+    """Something that happened in the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +108,7 @@ class LeafConnected(Advisory):
 
 @dataclass(frozen=True, slots=True)
 class LeafDisconnected(Advisory):
-    """
-    An established leafnode connection is gone.
-    """
+    """An established leafnode connection is gone."""
 
     number: int
     account: str
@@ -122,9 +118,7 @@ class LeafDisconnected(Advisory):
 
 @dataclass(frozen=True, slots=True)
 class LeafRefused(Advisory):
-    """
-    A leafnode connection was refused.
-    """
+    """A leafnode connection was refused."""
 
     number: int
     host: str
@@ -146,16 +140,12 @@ class SlowConsumer(Advisory):
 
 @dataclass(frozen=True, slots=True)
 class LameDuckStarted(Advisory):
-    """
-    The broker takes no more connections and will close those it has.
-    """
+    """The broker takes no more connections and will close those it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShutdownStarted(Advisory):
-    """
-    The broker stops; connections are still open.
-    """
+    """The broker stops; connections are still open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,9 +148,7 @@ class Broker(MultiService):
 
     @property
     def clientContext(self) -> ClientContext:
-        """
-        Shared by client connections; a connection that is made by hand needs it.
-        """
+        """Shared by client connections; a connection that is made by hand needs it."""
         return self._parts.clients
 
     @property
@@ -224,9 +222,7 @@ class Broker(MultiService):
 
     @property
     def readers(self) -> Any:
-        """
-        What watches descriptors: what polls the clients, since answers are sent at once then.
-        """
+        """What watches descriptors: what polls the clients, since answers are sent at once then."""
         return self._parts.poller or self.reactor
 
     def whenReady(self) -> Deferred[None]:

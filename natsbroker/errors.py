@@ -53,9 +53,7 @@ def printableASCII(text: str) -> str:
 
 
 def logText(text: str | bytes) -> str:
-    """
-    Escape text of a peer or of a file for a log line: as L{escaped}, in printable ASCII.
-    """
+    """Escape text of a peer or of a file for a log line: as L{escaped}, in printable ASCII."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     return printableASCII(escaped(text))
@@ -231,9 +229,7 @@ QUEUE_REMOVED = WireError(
 
 
 class BrokerError(Exception):
-    """
-    Base of the exceptions for a program that embeds the broker.
-    """
+    """Base of the exceptions for a program that embeds the broker."""
 
 
 class ConnectionLimit(BrokerError):

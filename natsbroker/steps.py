@@ -17,9 +17,7 @@ PIECE = 256
 
 
 def finish(steps: Steps[T]) -> T:
-    """
-    Do all steps at once.
-    """
+    """Do all steps at once."""
     while True:
         try:
             next(steps)
@@ -29,8 +27,6 @@ def finish(steps: Steps[T]) -> T:
 
 
 def pieces(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """
-    Parts of a list, each of which makes a step.
-    """
+    """Parts of a list, each of which makes a step."""
     for place in range(0, len(items), PIECE):
         yield items[place : place + PIECE]

@@ -229,9 +229,7 @@ def _failed(reason: str) -> bytes:
 
 
 def _exitAsFailed() -> None:
-    """
-    End the process with code 1, as no other handler of the interpreter's end can.
-    """
+    """End the process with code 1, as no other handler of the interpreter's end can."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)

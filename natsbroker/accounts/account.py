@@ -194,9 +194,7 @@ class Bus:
         return self._account.tracing
 
     def publishTraced(self, message: Message) -> int:
-        """
-        Publish a message with its trace, which ends here but for what a stream adds to it.
-        """
+        """Publish a message with its trace, which ends here but for what a stream adds to it."""
         try:
             return self._delivery.publish(self.kind, message)
         finally:
@@ -287,15 +285,11 @@ class GatewayBus(Bus):
 
     @property
     def hasPulled(self) -> bool:
-        """
-        As in L{GatewayTargets<natsbroker.accounts.gateways.GatewayTargets>}.
-        """
+        """As in L{GatewayTargets<natsbroker.accounts.gateways.GatewayTargets>}."""
         return self._account.gateways.hasPulled
 
     def interestLost(self, pattern: bytes) -> None:
-        """
-        Note that another cluster has withdrawn interest.
-        """
+        """Note that another cluster has withdrawn interest."""
         self._account.gateways.interestLost(pattern)
         self._account.delivery.withdrawn.ended(pattern)
 

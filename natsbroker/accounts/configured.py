@@ -76,9 +76,7 @@ class ImportSetup:
     def apply(
         self, accounts: Mapping[str, Account], described: Mapping[str, AccountSettings]
     ) -> None:
-        """
-        Apply settings. An import that is not allowed is left out.
-        """
+        """Apply settings. An import that is not allowed is left out."""
         for name, account in accounts.items():
             about = described.get(name, AccountSettings(name))
             self._map(account, about)
@@ -135,9 +133,7 @@ class ImportSetup:
         described: AccountSettings,
         services: list[tuple[Account, ServiceExport, Renaming, bool]],
     ) -> list[tuple[Account, ServiceExport, Renaming, bool]]:
-        """
-        The import of JetStream's API, unless the account imports it by itself.
-        """
+        """The import of JetStream's API, unless the account imports it by itself."""
         system, renaming = self.system, Renaming(bytesOf(API), bytesOf(API))
         if self.jetstream.enabled or system is None or system is account:
             return []
@@ -148,9 +144,7 @@ class ImportSetup:
         return [(system, self._exportFor(system, _JETSTREAM), renaming, True)]
 
     def _exportFor(self, owner: Account, export: ServiceExport) -> ServiceExport:
-        """
-        An equal export that is in use already, so that responses stay owed, or this one.
-        """
+        """An equal export that is in use already, so that responses stay owed, or this one."""
         known = self._exports.get((owner, export.subject))
         if known is None or known != export:
             known = self._exports[owner, export.subject] = export

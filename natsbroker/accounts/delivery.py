@@ -177,9 +177,7 @@ class Delivery:
     def _traceForwards(
         self, links: dict[int, tuple[ILinkSubscriber, list[bytes]]], message: Message
     ) -> None:
-        """
-        Gateways come last, as in nats-server.
-        """
+        """Gateways come last, as in nats-server."""
         trace = message.trace
         targets = [(isinstance(link, GatewayOutput), link, names) for link, names in links.values()]
         for _, link, chosen in sorted(targets, key=itemgetter(0)):
@@ -352,9 +350,7 @@ class Delivery:
         return True if trace.isOnly else None
 
     def _refusal(self, subscription: hot.Subscription, message: Message) -> str:
-        """
-        Why a subscription does not receive a message, for a trace; empty if it does.
-        """
+        """Why a subscription does not receive a message, for a trace; empty if it does."""
         outbox, permissions = subscription.outbox, subscription.permissions
         if subscription.closed:
             return CLOSED_SUBSCRIPTION
@@ -431,9 +427,7 @@ def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:
 
 
 def _distance(subscription: hot.Subscription) -> int:
-    """
-    This cluster comes before leafnodes, and those before other clusters.
-    """
+    """This cluster comes before leafnodes, and those before other clusters."""
     if subscription.kind == Kind.ROUTE:
         return 1 if clusterOf(subscription.subscriber) else 0
     return 2 if subscription.kind == Kind.GATEWAY else 1

@@ -16,9 +16,7 @@ _LATE = frozenset({"Deferred", "coroutine", "Future", "Task"})
 
 
 class PublishFilters:
-    """
-    A filter that raises, or returns something else than a message, lets nothing through.
-    """
+    """A filter that raises, or returns something else than a message, lets nothing through."""
 
     def __init__(self, matcher: hot.Matcher, failed: Callable[[str, str], None]) -> None:
         """

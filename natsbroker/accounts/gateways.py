@@ -149,9 +149,7 @@ class GatewayOutput:
             yield self._standIn(*key)
 
     def place(self, distance: float) -> None:
-        """
-        Of several clusters with members of a queue group the nearest gets a message.
-        """
+        """Of several clusters with members of a queue group the nearest gets a message."""
         self.distance = distance
         self._gateways.order()
 
@@ -232,9 +230,7 @@ class GatewayTargets:
 
     @property
     def shapes(self) -> int:
-        """
-        The number of wildcard shapes that the router looks at for each subject, if it says.
-        """
+        """The number of wildcard shapes that the router looks at for each subject, if it says."""
         return int(getattr(self._router, "shapes", 0))
 
     @property
@@ -293,9 +289,7 @@ class GatewayTargets:
         self.replies.add(message.reply, message.via)
 
     def interestLost(self, pattern: bytes) -> None:
-        """
-        Another cluster has withdrawn its interest: replies to it need not be returned.
-        """
+        """Another cluster has withdrawn its interest: replies to it need not be returned."""
         if self.replies:
             self.replies.forget(pattern)
 

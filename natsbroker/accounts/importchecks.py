@@ -62,9 +62,7 @@ def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterat
 
 
 class ExportTable:
-    """
-    The exports of an account.
-    """
+    """The exports of an account."""
 
     def __init__(self, exports: Sequence[Export]) -> None:
         self._kinds = {
@@ -225,9 +223,7 @@ class _TooLong(Exception):
 
 
 class _AccountTables:
-    """
-    The imports, exported streams and mappings of an account, by subject.
-    """
+    """The imports, exported streams and mappings of an account, by subject."""
 
     def __init__(self, account: AccountSettings) -> None:
         self.services = list(_services(account))

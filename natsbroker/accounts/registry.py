@@ -38,9 +38,7 @@ class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
     hasPlainRules = True
 
     def watchChanges(self, changed: Callable[[bytes], None]) -> None:
-        """
-        This router follows NATS's rules, so it has nothing to announce.
-        """
+        """This router follows NATS's rules, so it has nothing to announce."""
 
 
 @dataclass
@@ -115,9 +113,7 @@ class AccountRegistry:
         _log.failure("{text}", text=text)
 
     def watch(self, watcher: Callable[[Account], None]) -> None:
-        """
-        Call a watcher with every account that exists, and with every new one.
-        """
+        """Call a watcher with every account that exists, and with every new one."""
         self._watchers.append(watcher)
         for place in self._places.values():
             watcher(place.account)

@@ -36,18 +36,14 @@ class Relay:
         raise NotImplementedError
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
-        """
-        Whether a message to a literal subject would have a receiver, after that many imports.
-        """
+        """Whether a message to a literal subject would have a receiver, after that many imports."""
         raise NotImplementedError
 
     def deliver(self, message: Message, tag: Any) -> None:
         raise NotImplementedError("accounts call relay")
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: a relay's subscription has no maximum.
-        """
+        """Not called: a relay's subscription has no maximum."""
 
 
 @dataclass(eq=False, slots=True)
@@ -75,15 +71,11 @@ class ImportPath:
 
     @property
     def isAnswer(self) -> bool:
-        """
-        Whether its subject is a reply subject that somebody else chose than who published it.
-        """
+        """Whether its subject is a reply subject that somebody else chose than who published it."""
         return any(each.isAnswer for each in self.hops)
 
     def refuses(self, export: ServiceExport) -> bool:
-        """
-        Whether a message may not pass an export: it did before, or has passed too many.
-        """
+        """Whether a message may not pass an export: it did before, or has passed too many."""
         hops = self.hops
         return len(hops) >= MOST_HOPS or any(each.export is export for each in hops)
 

@@ -26,9 +26,7 @@ _NO_RESPONDERS = b"NATS/1.0 503"
 
 @implementer(IOrigin)
 class ProgramOrigin:
-    """
-    A program in this process, which may ask every service of an account anything.
-    """
+    """A program in this process, which may ask every service of an account anything."""
 
     def __init__(self, account: str) -> None:
         self.grant = Grant(account)
@@ -104,9 +102,7 @@ class _PendingRequest:
             answer.callback(message)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscription has no maximum.
-        """
+        """Not called: the subscription has no maximum."""
 
     def _late(self, timeout: float) -> None:
         answer, self._timer = self._answer, None

@@ -239,9 +239,7 @@ class Responses(Relay):
         tell(self.account, latency, event)
 
     def _fresh(self, isMeasured: bool) -> bytes:
-        """
-        A reply subject that is not in use; with a mark if measured, as in nats-server.
-        """
+        """A reply subject that is not in use; with a mark if measured, as in nats-server."""
         while True:
             subject = self._prefix + self._drawn()
             if isMeasured:

@@ -83,9 +83,7 @@ def isOfItself(importer: str, each: Import) -> bool:
 
 
 def bytesOf(text: str) -> bytes:
-    """
-    A subject or a name on the wire. Bytes of the file that were no UTF-8 are unchanged.
-    """
+    """A subject or a name on the wire. Bytes of the file that were no UTF-8 are unchanged."""
     return text.encode("utf-8", "surrogateescape")
 
 

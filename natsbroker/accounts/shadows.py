@@ -54,9 +54,7 @@ class ImportedStream:
         self.allowsTrace = allowsTrace
 
     def patternFor(self, pattern: bytes) -> bytes | None:
-        """
-        The exporter's pattern for a subscription here; C{None} if they share no subject.
-        """
+        """The exporter's pattern for a subscription here; C{None} if they share no subject."""
         shared = intersection(pattern, self.renaming.ours)
         return None if shared is None else self.renaming.toTheirs(shared)
 
@@ -128,9 +126,7 @@ class _ForeignLink:
 
 
 class _RenamingLink(_ForeignLink):
-    """
-    The same with renamed subjects, for each leafnode and import.
-    """
+    """The same with renamed subjects, for each leafnode and import."""
 
     __slots__ = ("_renaming",)
 

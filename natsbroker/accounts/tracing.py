@@ -122,9 +122,7 @@ class MessageTrace:
         return event
 
     def failed(self, text: str) -> None:
-        """
-        The message was refused where it came in.
-        """
+        """The message was refused where it came in."""
         self.events[0]["error"] = text
 
     def egress(
@@ -172,17 +170,13 @@ class MessageTrace:
         return withTraceHeader(message, HOP, hop)
 
     def mapped(self, message: Message, subject: bytes) -> None:
-        """
-        The message goes to another subject from here on.
-        """
+        """The message goes to another subject from here on."""
         if subject != message.subject:
             message.subject = subject
             self.add("sm", to=decoded(subject))
 
     def hold(self) -> None:
-        """
-        Send no events before L{release} is called once more.
-        """
+        """Send no events before L{release} is called once more."""
         self._pending += 1
 
     def release(self) -> None:
@@ -219,9 +213,7 @@ class AccountTracing:
         self._publish = publish
 
     def concerns(self, message: Message) -> bool:
-        """
-        Whether a message with headers may have to be traced.
-        """
+        """Whether a message with headers may have to be traced."""
         return asksForTrace(message.body, message.headerLength, bool(self.dest))
 
     def begin(

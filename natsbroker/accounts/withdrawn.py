@@ -17,9 +17,7 @@ RESPONSE = b"_R_."
 
 
 def isPull(subject: bytes) -> bool:
-    """
-    Whether a request is to a JetStream consumer, for messages.
-    """
+    """Whether a request is to a JetStream consumer, for messages."""
     return subject.startswith(b"$JS.") and b".CONSUMER.MSG.NEXT." in subject
 
 
@@ -28,14 +26,10 @@ _MOST = 10_000
 
 
 class WithdrawnResponses(dict[bytes, None]):
-    """
-    The subjects of responses, each of which is used once.
-    """
+    """The subjects of responses, each of which is used once."""
 
     def ended(self, pattern: bytes) -> None:
-        """
-        Another broker's subscription has ended.
-        """
+        """Another broker's subscription has ended."""
         if pattern.startswith(RESPONSE) and not hasWildcard(pattern):
             if len(self) >= _MOST:
                 del self[next(iter(self))]

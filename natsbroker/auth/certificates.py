@@ -196,9 +196,7 @@ def _alternatives(certificate: x509.Certificate) -> Iterator[str]:
 
 
 def _printed(subject: x509.Name) -> Iterator[str]:
-    """
-    The subject as Go prints it: first with its domain components at the end, then without.
-    """
+    """The subject as Go prints it: first with its domain components at the end, then without."""
     parts = []
     for oid, label in _PRINTED:
         values = [_escaped(each.value) for each in subject.get_attributes_for_oid(oid)]
@@ -228,9 +226,7 @@ def described(certificate: x509.Certificate) -> dict[str, str]:
 
 
 def _shown(subject: x509.Name) -> str:
-    """
-    The subject as Go's C{String} gives it: attributes without a name stand at the end.
-    """
+    """The subject as Go's C{String} gives it: attributes without a name stand at the end."""
     *_, known = "", *_printed(subject)
     named = {oid for oid, _ in _PRINTED}
     if not any(each.oid in named for each in subject):

@@ -139,9 +139,7 @@ class CheckerAuthenticator(Authenticator):
 
 
 def _inBytes(checker: Any) -> Any:
-    """
-    Make the names of C{--auth memory:...} bytes: it keeps them as text, which equals no name.
-    """
+    """Make the names of C{--auth memory:...} bytes: it keeps them as text, which equals no name."""
     if type(checker) is not InMemoryUsernamePasswordDatabaseDontUse:
         return checker
     corrected = InMemoryUsernamePasswordDatabaseDontUse()

@@ -84,9 +84,7 @@ class Logins:
 
     @property
     def isRequired(self) -> bool:
-        """
-        Whether clients must authenticate.
-        """
+        """Whether clients must authenticate."""
         return not self.isOpen and not self.noAuthUser
 
 
@@ -268,9 +266,7 @@ def patternsOf(permission: SubjectPermission) -> tuple[list[bytes] | None, list[
 
 
 def _smaller(limit: int, ofServer: int) -> int | None:
-    """
-    An account's limit, unless the server's own (where 0 is none) is as small.
-    """
+    """An account's limit, unless the server's own (where 0 is none) is as small."""
     if limit == UNLIMITED or 0 < ofServer <= limit:
         return None
     return limit

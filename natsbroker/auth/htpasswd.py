@@ -152,9 +152,7 @@ def _complaint(secret: str) -> str:
 
 @implementer(ICredentialsChecker)
 class HtpasswdChecker:
-    """
-    A checker of C{twisted.cred}. The avatar id is the name.
-    """
+    """A checker of C{twisted.cred}. The avatar id is the name."""
 
     credentialInterfaces = (IUsernamePassword,)
 

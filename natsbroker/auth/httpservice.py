@@ -241,9 +241,7 @@ class HTTPAuthorizer(Revocations):
         return asking.addErrback(self._failed)
 
     def _failed(self, failure: Failure) -> Failure:
-        """
-        The client learns of a denial or a cancellation; only the log learns what failed.
-        """
+        """The client learns of a denial or a cancellation; only the log learns what failed."""
         if failure.check(errors.Unauthorized, CancelledError):
             return failure
         self._failures.log(failure)

@@ -18,9 +18,7 @@ from natsbroker.wire.values import Message
 
 
 class PeerEnding(Enum):
-    """
-    Why no more answers to a request are taken.
-    """
+    """Why no more answers to a request are taken."""
 
     ENOUGH = "enough"
     ALONE = "alone"
@@ -102,9 +100,7 @@ class PeerRequests:
         return request.ended
 
     def close(self) -> None:
-        """
-        End all requests.
-        """
+        """End all requests."""
         for request in list(self._pending):
             self._end(request, PeerEnding.CLOSED)
 

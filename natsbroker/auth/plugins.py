@@ -79,9 +79,7 @@ class SettingsAvatars:
 
 @implementer(IAuthorizerPlugin, IOptionsCheck)
 class HtpasswdPlugin:
-    """
-    Users in an htpasswd file. Option: C{file}.
-    """
+    """Users in an htpasswd file. Option: C{file}."""
 
     name = "htpasswd"
 
@@ -124,9 +122,7 @@ class _HtpasswdFromSection(HtpasswdAuthenticator):
 
 @implementer(IAuthorizerPlugin, IOptionsCheck)
 class CredPlugin:
-    """
-    Checkers of C{twisted.cred}. Option: C{checkers}, strings as C{--auth} takes them.
-    """
+    """Checkers of C{twisted.cred}. Option: C{checkers}, strings as C{--auth} takes them."""
 
     name = "cred"
 
@@ -153,9 +149,7 @@ def _checkers(section: Mapping[str, Any]) -> list[Any]:
 
 
 def _checker(description: str) -> Any:
-    """
-    The text after the colon may be a secret, so it is not repeated.
-    """
+    """The text after the colon may be a secret, so it is not repeated."""
     kind = description.partition(":")[0]
     try:
         return makeChecker(description)

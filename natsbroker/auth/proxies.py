@@ -15,9 +15,7 @@ from natsbroker.wire.nkeys import publicBytes
 
 
 class TrustedProxies:
-    """
-    All connections share one: a reload changes the keys in it.
-    """
+    """All connections share one: a reload changes the keys in it."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self.use(keys)

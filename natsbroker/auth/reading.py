@@ -120,9 +120,7 @@ class AuthorizationReader:
 
     @cached_property
     def _exports(self) -> ImportExportReader:
-        """
-        Imports and exports; the module loads with the first account.
-        """
+        """Imports and exports; the module loads with the first account."""
         from natsbroker.accounts.reading import ImportExportReader
 
         return ImportExportReader(self._findings)
@@ -144,9 +142,7 @@ class AuthorizationReader:
         return authorization, accounts
 
     def _authorization(self, root: ParsedBlock) -> AuthorizationSettings:
-        """
-        The C{timeout} is 0 when it is absent.
-        """
+        """The C{timeout} is 0 when it is absent."""
         block = root.block("authorization")
         if block is None:
             return AuthorizationSettings(timeout=0.0)
@@ -304,9 +300,7 @@ class AuthorizationReader:
         return types or None
 
     def _checkSecret(self, block: ParsedBlock, name: str) -> None:
-        """
-        Refuse a bcrypt hash that makes each login so slow that logins become an attack.
-        """
+        """Refuse a bcrypt hash that makes each login so slow that logins become an attack."""
         found = _BCRYPT.match(block.text(name))
         if found and int(found[1]) > MOST_BCRYPT_ROUNDS:
             message = f"bcrypt cost {int(found[1])} is more than {MOST_BCRYPT_ROUNDS}"

@@ -27,9 +27,7 @@ Describe = Callable[[], Mapping[str, Any]]
 
 @implementer(ISubscriber)
 class RequestResponder:
-    """
-    Answers requests of one account. An answer that fails is logged.
-    """
+    """Answers requests of one account. An answer that fails is logged."""
 
     def __init__(self, bus: IMessageBus) -> None:
         self._bus = bus
@@ -47,9 +45,7 @@ class RequestResponder:
         self._bus.publish(Message(subject, body))
 
     def ask(self, subject: bytes, body: bytes, reply: bytes) -> int:
-        """
-        Publish a request that this responder does not receive.
-        """
+        """Publish a request that this responder does not receive."""
         return self._bus.publish(Message(subject, body, reply, origin=self))
 
     def deliver(self, message: Message, tag: Any) -> None:

@@ -80,9 +80,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class AccountLimits:
-    """
-    The limits that all members of an account share; C{UNLIMITED} for none.
-    """
+    """The limits that all members of an account share; C{UNLIMITED} for none."""
 
     max_connections: int = UNLIMITED
     max_subscriptions: int = UNLIMITED

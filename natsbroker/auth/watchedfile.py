@@ -53,9 +53,7 @@ def readSnapshot(path: str) -> Snapshot:
 
 
 def _look(path: str, known: _Stamp, seen: _Stamp) -> Snapshot:
-    """
-    Read a file if it differs from the known state, and has not changed since the last check.
-    """
+    """Read a file if it differs from the known state, and has not changed since the last check."""
     stamp = _stampOf(path)
     if stamp == known or stamp != seen:
         return Snapshot(stamp, None)

@@ -101,9 +101,7 @@ class RemoteSubscription:
             there.cancelAfter(there.delivered + self._maximum - self.delivered)
 
     def reweigh(self, weight: int) -> None:
-        """
-        Do nothing: each member of a group counts once on a connection.
-        """
+        """Do nothing: each member of a group counts once on a connection."""
 
     def _received(self, message: Message) -> None:
         if self.closed:
@@ -281,9 +279,7 @@ class RemoteBus(Service):
         return client
 
     def refresh(self) -> None:
-        """
-        Do nothing: nothing is cached.
-        """
+        """Do nothing: nothing is cached."""
 
     def subscribe(
         self,

@@ -54,15 +54,11 @@ class ClientSubscription:
         self._maximum = 0
 
     def cancel(self) -> None:
-        """
-        End it now; the callback is not called again. Cancelling twice does nothing.
-        """
+        """End it now; the callback is not called again. Cancelling twice does nothing."""
         self.cancelAfter(0)
 
     def cancelAfter(self, count: int) -> None:
-        """
-        End it after a number of messages, those already delivered included.
-        """
+        """End it after a number of messages, those already delivered included."""
         self._maximum = count
         self._client._unsubscribe(self, self._sid, count if count > self.delivered else 0)
 
@@ -114,9 +110,7 @@ class Client:
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """
-        The fields of the last INFO. C{ldm} means: connect to another server soon.
-        """
+        """The fields of the last INFO. C{ldm} means: connect to another server soon."""
         return self.protocol.info
 
     @property

@@ -36,9 +36,7 @@ class InProcessServer(Protocol):
     reactor: Any
 
     def inProcessFactory(self) -> Any:
-        """
-        Make a factory for the broker's side of connections from inside the process.
-        """
+        """Make a factory for the broker's side of connections from inside the process."""
 
 
 class _OneProtocol(Factory):
@@ -111,9 +109,7 @@ def connectInProcess(
 
 
 def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
-    """
-    Refuse what checks a certificate's signature at most, never its name.
-    """
+    """Refuse what checks a certificate's signature at most, never its name."""
     makers = [] if tls is None else [tls]
     if isinstance(endpoint, SSL4ClientEndpoint):
         makers.append(endpoint._sslContextFactory)

@@ -10,15 +10,11 @@ __all__ = ["ClientError", "ConnectionEnded", "ServerError", "TLSError"]
 
 
 class ClientError(BrokerError):
-    """
-    Base of what the client raises.
-    """
+    """Base of what the client raises."""
 
 
 class ConnectionEnded(ClientError):
-    """
-    There is no connection any more.
-    """
+    """There is no connection any more."""
 
 
 class ServerError(ClientError):
@@ -28,6 +24,4 @@ class ServerError(ClientError):
 
 
 class TLSError(ClientError):
-    """
-    One side wants TLS and the other does not, or a third party is in between.
-    """
+    """One side wants TLS and the other does not, or a third party is in between."""

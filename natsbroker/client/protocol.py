@@ -42,21 +42,15 @@ class ConnectionListener(Protocol):
     def began(self) -> None: ...
 
     def ended(self, reason: ClientError) -> None:
-        """
-        The connection is gone. Called once, also if it never began.
-        """
+        """The connection is gone. Called once, also if it never began."""
 
     def received(self, message: Message, sid: bytes) -> None: ...
 
     def ponged(self) -> None:
-        """
-        The answer to a PING of L{ServerConnection.ping}.
-        """
+        """The answer to a PING of L{ServerConnection.ping}."""
 
     def failed(self, text: str) -> None:
-        """
-        The server refused something; the connection remains.
-        """
+        """The server refused something; the connection remains."""
 
 
 @dataclass(frozen=True)
@@ -218,9 +212,7 @@ class ServerConnection(TwistedProtocol):
             self.transport.write(b"PONG\r\n")
 
     def _ok(self) -> None:
-        """
-        Nothing: we are not verbose.
-        """
+        """Nothing: we are not verbose."""
 
     def _message(
         self, subject: bytes, sid: bytes, reply: bytes, headerLength: int, body: bytes

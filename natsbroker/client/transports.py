@@ -52,9 +52,7 @@ class TransportEnd(ABC):
 
     @abstractmethod
     def _readOn(self) -> None:
-        """
-        Deliver input that waited while the protocol was paused.
-        """
+        """Deliver input that waited while the protocol was paused."""
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
         self.write(b"".join(data))
@@ -119,9 +117,7 @@ class PipeAddress:
 
 
 class PipeEnd(TransportEnd):
-    """
-    One end of a pipe. Written bytes arrive in a later turn of the reactor.
-    """
+    """One end of a pipe. Written bytes arrive in a later turn of the reactor."""
 
     def __init__(self, reactor: IReactorTime, protocol: IProtocol) -> None:
         super().__init__(PipeAddress(), PipeAddress())

@@ -85,9 +85,7 @@ class Admission:
         return login.waiting
 
     def withdraw(self) -> Login | None:
-        """
-        End the wait for the authorizer's answer.
-        """
+        """End the wait for the authorizer's answer."""
         login, self.login = self.login, None
         return login
 
@@ -144,9 +142,7 @@ class Admission:
         return self._adopt(grant)
 
     def _adopt(self, grant: Grant) -> EndedSubscriptions:
-        """
-        Use another grant of the same user, or of a user who was a guest in the same account.
-        """
+        """Use another grant of the same user, or of a user who was a guest in the same account."""
         self._use(grant)
         if self.bus is not None:
             self.bus.refresh()

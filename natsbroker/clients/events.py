@@ -135,9 +135,7 @@ class ClientEvents:
                 self._tellAsked(advisory)
 
     def _tellAsked(self, advisory: ClientRefused) -> None:
-        """
-        Tell the account whose auth callout service has not let a client in.
-        """
+        """Tell the account whose auth callout service has not let a client in."""
         session = self.session(advisory.cid)
         if session is None or not advisory.asked:
             return

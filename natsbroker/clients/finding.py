@@ -43,9 +43,7 @@ def kick(connections: Connections, cid: int) -> bool:
 
 
 def askToLeave(connections: Connections, cid: int) -> bool:
-    """
-    Tell one client to connect to another server.
-    """
+    """Tell one client to connect to another server."""
     session = sessionOf(connections, cid)
     if session is not None:
         session.sendInfo(isLeaving=True)

@@ -75,9 +75,7 @@ class _Target:
         self.subscription.delivered += count
 
     def _giveSingly(self, bodies: list[bytes], size: int) -> None:
-        """
-        Put messages into the outbox until it overflows, so that just these are counted.
-        """
+        """Put messages into the outbox until it overflows, so that just these are counted."""
         for body in bodies:
             if self.outbox.closed:
                 return
@@ -132,9 +130,7 @@ class _Plan:
 
 
 class _RulesOf:
-    """
-    The rules of a decoder for a line that is only looked at: its input stays.
-    """
+    """The rules of a decoder for a line that is only looked at: its input stays."""
 
     __slots__ = ("authorized", "headers", "maxControlLine", "maxPayload")
 

@@ -157,9 +157,7 @@ class PortListener:
         return self._factory
 
     def use(self, factory: Factory, poller: SocketPoller | None) -> None:
-        """
-        Use another factory for the connections to come.
-        """
+        """Use another factory for the connections to come."""
         self._factory = factory
         port: Any = self.port
         if port is None:

@@ -142,16 +142,12 @@ class Listeners:
         return urls
 
     def expiry(self) -> str | None:
-        """
-        When the certificate for clients expires; C{None} without TLS.
-        """
+        """When the certificate for clients expires; C{None} without TLS."""
         terms = [getattr(each.factory, "terms", None) for each in self._listeners]
         return next((each.creator.expiry for each in terms if each is not None), None)
 
     def firstAddress(self) -> tuple[str, int]:
-        """
-        Host and port of the first one; a UNIX socket's path and 0.
-        """
+        """Host and port of the first one; a UNIX socket's path and 0."""
         for listener in self._listeners:
             address = listener.address
             if address is not None:

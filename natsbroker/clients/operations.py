@@ -98,9 +98,7 @@ class ClientOperations(PeerSession):
             self._nobodyResponds(subject, reply)
 
     def _publishTraced(self, asked: Message) -> None:
-        """
-        Publish a message whose headers may ask for a trace.
-        """
+        """Publish a message whose headers may ask for a trace."""
         rules, bus = self._admission.rules, self._admission.bus
         if rules is None or bus is None or bus.tracing is None:
             raise RuntimeError("a traced publish of a client that was not let in")
@@ -197,9 +195,7 @@ class ClientOperations(PeerSession):
             self.close(errors.BAD_ARGUMENTS)
 
     def _ok(self) -> None:
-        """
-        Not answered.
-        """
+        """Not answered."""
 
     def _peerFailed(self, text: bytes) -> None:
         told = decoded(text[:256])
@@ -238,9 +234,7 @@ class ClientOperations(PeerSession):
             self.subscriptions.ended(tag)
 
     def infoChanged(self) -> None:
-        """
-        A client that has not had its PONG yet hears of it then.
-        """
+        """A client that has not had its PONG yet hears of it then."""
         if self._isGreeted:
             self.sendInfo()
 
@@ -282,9 +276,7 @@ class ClientOperations(PeerSession):
         return self._admission.subscriptions
 
     def listed(self) -> Iterable[tuple[bytes, Any]]:
-        """
-        The subscriptions by their sids.
-        """
+        """The subscriptions by their sids."""
         return self.subscriptions or ()
 
     def facts(self) -> ConnectionFacts:
@@ -321,9 +313,7 @@ class ClientOperations(PeerSession):
 
     @property
     def traffic(self) -> tuple[int, int, int, int]:
-        """
-        Messages in, bytes in, messages out, bytes out.
-        """
+        """Messages in, bytes in, messages out, bytes out."""
         decoder, outbox = self.decoder, self.outbox
         return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
 

@@ -22,9 +22,7 @@ from natsbroker.wire.grants import Security
 
 
 class ClientProtocol(SessionProtocol):
-    """
-    The attributes are those of L{natsbroker.connections.peer.ClientPeer}.
-    """
+    """The attributes are those of L{natsbroker.connections.peer.ClientPeer}."""
 
     connectionType = "STANDARD"
     certificate: Any = None
@@ -121,9 +119,7 @@ class ClientProtocol(SessionProtocol):
         self._stream.resumeProducing()
 
     def useLane(self, lane: Any) -> None:
-        """
-        Ordinary transports always ask the session.
-        """
+        """Ordinary transports always ask the session."""
         if self._fast is not None:
             self._fast.useLane(lane)
 

@@ -35,9 +35,7 @@ class ReplyTracker:
         self._replies[reply] = (self.now(), 0)
 
     def allows(self, subject: bytes) -> bool:
-        """
-        Whether one more answer to this subject is allowed; it counts as given.
-        """
+        """Whether one more answer to this subject is allowed; it counts as given."""
         entry = self._replies.get(subject)
         if entry is None:
             return False

@@ -130,9 +130,7 @@ class Selection:
         return not self.acc or accountOf(facts) == self.acc
 
     def wants(self, facts: ConnectionFacts) -> bool:
-        """
-        Its subscriptions left aside.
-        """
+        """Its subscriptions left aside."""
         if self.cid:
             return facts.cid == self.cid
         isMeant = not self.user or facts.user == self.user
@@ -140,9 +138,7 @@ class Selection:
 
 
 def accountOf(facts: ConnectionFacts) -> str:
-    """
-    Before a connection is let in it counts for the global account.
-    """
+    """Before a connection is let in it counts for the global account."""
     return facts.account or GLOBAL_ACCOUNT
 
 
@@ -193,9 +189,7 @@ def _overlaps(chosen: Chosen, facts: ConnectionFacts, subject: str) -> Generator
 
 
 def _window(found: list[Chosen], offset: int, limit: int) -> Generator[bytes, None, list[Chosen]]:
-    """
-    Sort a little at a time, and only as far as is wanted.
-    """
+    """Sort a little at a time, and only as far as is wanted."""
     runs: list[Iterable[Chosen]] = []
     for start in range(0, len(found), _SORTED):
         runs.append(sorted(found[start : start + _SORTED], key=_byRank))

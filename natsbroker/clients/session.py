@@ -105,9 +105,7 @@ class ClientSession(ClientOperations):
         self.outbox.write(self._serverInfo().line(self.cid, host, nonce=self._nonce))
 
     def proceed(self) -> None:
-        """
-        Handle what is in the decoder. What fails in here ends the connection.
-        """
+        """Handle what is in the decoder. What fails in here ends the connection."""
         if not self.reason and self._admission.login is None and not self._isQueued:
             self._inBatch(self._frames)
 
@@ -356,9 +354,7 @@ class ClientSession(ClientOperations):
             self._takeLane(self._makeLane())
 
     def _settleDirect(self) -> None:
-        """
-        Whether messages may be put into the outbox without the session's knowledge.
-        """
+        """Whether messages may be put into the outbox without the session's knowledge."""
         rules, isFast = self._admission.rules, self.context.fastLane and self._trace is None
         self.outbox.direct = isFast and (rules is None or rules.replies is None)
 
@@ -397,9 +393,7 @@ class ClientSession(ClientOperations):
             super()._cut(error, detail)
 
     def lastFacts(self) -> ConnectionFacts:
-        """
-        The facts at the end, also when the grant is gone.
-        """
+        """The facts at the end, also when the grant is gone."""
         return self._last or self.factsAtEnd()
 
     def factsAtEnd(self) -> ConnectionFacts:

@@ -14,9 +14,7 @@ _PORT = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def splitAddress(text: str) -> tuple[str, int]:
-    """
-    Read C{host:port}, where an IPv6 address stands in brackets and the host may be empty.
-    """
+    """Read C{host:port}, where an IPv6 address stands in brackets and the host may be empty."""
     host, colon, port = text.rpartition(":")
     if host.startswith("["):
         if not host.endswith("]") or "[" in host[1:] or "]" in host[:-1]:

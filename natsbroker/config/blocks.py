@@ -67,9 +67,7 @@ class Diagnostics:
         self.errorsAt(block, ((each, OPEN) for each in empty))
 
     def refuseHalfLogin(self, block: ParsedBlock) -> None:
-        """
-        Add an error at a user without a password, and at a password without a user.
-        """
+        """Add an error at a user without a password, and at a password without a user."""
         if "user" in block and "pass" not in block:
             self.errorAt(block, "user", NO_PASSWORD)
         elif "pass" in block and "user" not in block:
@@ -282,9 +280,7 @@ class _BlockReader:
 
 
 def _withPlaces(values: Mapping[str, object], table: TableNode) -> NamedValues:
-    """
-    The map that a plugin reads, with the places of its keys.
-    """
+    """The map that a plugin reads, with the places of its keys."""
     found = NamedValues()
     found.update(values)
     found.positions = {entry.key: entry.position for entry in table}

@@ -137,9 +137,7 @@ class _Checker:
 
 
 def checkCertificates(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    """
-    See that peers whose certificates OCSP is to check must show one.
-    """
+    """See that peers whose certificates OCSP is to check must show one."""
     for key in ("", "leafnodes", "websocket"):
         block: Any = getattr(settings, key) if key else settings
         tls: TLSSettings | None = None if block is None else block.tls
@@ -175,9 +173,7 @@ def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 
 
 def checkChannels(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    """
-    See that the accounts that channels are given to have JetStream.
-    """
+    """See that the accounts that channels are given to have JetStream."""
     streaming = settings.streaming
     for name in () if streaming is None else sorted(set(streaming.jetstream_accounts.values())):
         known = settings.accounts.get(name)

@@ -39,9 +39,7 @@ def differences(old: Settings, new: Settings) -> list[Change]:
 
 
 def reloadProblems(changes: list[Change]) -> list[str]:
-    """
-    List the changes that need a restart; a port that becomes random stays as it is.
-    """
+    """List the changes that need a restart; a port that becomes random stays as it is."""
     problems = []
     for change in changes:
         name = _fixedName(change.path)
@@ -86,9 +84,7 @@ def _compared(path: str, old: object, new: object, secret: bool) -> Iterator[Cha
 
 
 def _discreet(change: Change) -> Change:
-    """
-    Mark changes of passwords and keys, and of blocks that may hold them, as secret.
-    """
+    """Mark changes of passwords and keys, and of blocks that may hold them, as secret."""
     name = change.path.rpartition(".")[2]
     values = (change.old, change.new)
     hidden = name in secrets() or any(isinstance(value, (dict, list)) for value in values)

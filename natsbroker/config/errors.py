@@ -76,9 +76,7 @@ class ConfigError(Exception):
 
 
 class SyntaxProblem(ConfigError):
-    """
-    The text is not in the configuration language.
-    """
+    """The text is not in the configuration language."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -110,9 +108,7 @@ class UnknownField(ConfigError):
 
 
 class NotSupportedYet(ConfigError):
-    """
-    A key or a flag that the broker knows but whose feature is not built.
-    """
+    """A key or a flag that the broker knows but whose feature is not built."""
 
 
 class ConfigErrors(ConfigError):

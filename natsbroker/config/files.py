@@ -8,9 +8,7 @@ from collections.abc import Callable
 
 
 def readText(path: str) -> str:
-    """
-    Read a file; bytes that are not UTF-8 become surrogate escapes.
-    """
+    """Read a file; bytes that are not UTF-8 become surrogate escapes."""
     with open(path, "rb") as stream:
         return stream.read().decode("utf-8", "surrogateescape")
 

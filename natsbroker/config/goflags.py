@@ -26,9 +26,7 @@ class FlagType(Enum):
 
 
 class FlagError(ValueError):
-    """
-    Wrong arguments; the text is Go's.
-    """
+    """Wrong arguments; the text is Go's."""
 
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -82,9 +80,7 @@ def parseFlags(
 def takeFlags(
     arguments: Sequence[str], kinds: Mapping[str, FlagType]
 ) -> tuple[dict[str, FlagValue], list[str]]:
-    """
-    Take some flags out of a command line that is not Go's, wherever they stand before C{--}.
-    """
+    """Take some flags out of a command line that is not Go's, wherever they stand before C{--}."""
     taken: list[str] = []
     others: list[str] = []
     rest = list(arguments)

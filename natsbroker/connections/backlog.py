@@ -61,9 +61,7 @@ BYTES = 11
 
 
 class WorkBudget(Protocol):
-    """
-    The batch whose shares are given out: see L{natsbroker.connections.outbox.FlushBatch}.
-    """
+    """The batch whose shares are given out: see L{natsbroker.connections.outbox.FlushBatch}."""
 
     work: int
     round: int
@@ -93,9 +91,7 @@ class WorkQueue:
         return len(self._entries)
 
     def add(self, entry: Callable[[], None]) -> None:
-        """
-        Call something once, as a batch of its own, after all that waits already.
-        """
+        """Call something once, as a batch of its own, after all that waits already."""
         self._entries.append(entry)
         if not self._isScheduled:
             self._isScheduled = True

@@ -63,9 +63,7 @@ class Collector:
         runs.append((run, tag))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        The messages that came before are delivered first.
-        """
+        """The messages that came before are delivered first."""
         self.flush()
         self.subscriber.subscriptionEnded(tag)
 

@@ -72,9 +72,7 @@ def claimedUser(options: Mapping[str, Any]) -> str:
 
 
 def _publicKey(key: str) -> str:
-    """
-    Somebody may have sent the secret key by mistake.
-    """
+    """Somebody may have sent the secret key by mistake."""
     return key if key.startswith("U") else _REDACTED
 
 

@@ -94,9 +94,7 @@ class FlushBatch:
         self._flushSoon()
 
     def atEnd(self, call: Callable[[], None]) -> None:
-        """
-        Have something called once when the batch ends, after everything was flushed.
-        """
+        """Have something called once when the batch ends, after everything was flushed."""
         self._ended.append(call)
         self._flushSoon()
 
@@ -196,9 +194,7 @@ class Outbox:
         self._grown(len(data))
 
     def deliver(self, message: Message, sid: bytes) -> None:
-        """
-        Append a message as MSG or HMSG, whichever the peer understands.
-        """
+        """Append a message as MSG or HMSG, whichever the peer understands."""
         if self.closed:
             return
         frame = frameFor(message, sid, self.headers)
@@ -208,9 +204,7 @@ class Outbox:
         self._grown(len(frame))
 
     def putRun(self, data: bytes, messages: int, messageBytes: int) -> None:
-        """
-        Append finished messages; for the lane.
-        """
+        """Append finished messages; for the lane."""
         if self.closed:
             return
         self._pieces.append(data)
@@ -234,9 +228,7 @@ class Outbox:
         self.batch.atEnd(overflowed)
 
     def fail(self) -> None:
-        """
-        Take nothing more, and tell the owner, because sending raised.
-        """
+        """Take nothing more, and tell the owner, because sending raised."""
         failed = self._owner.outboxFailed
         self.close()
         self.batch.atEnd(failed)
@@ -259,9 +251,7 @@ class Outbox:
         self._relieve()
 
     def flush(self) -> None:
-        """
-        Hand what waits to the transport, unless that is full.
-        """
+        """Hand what waits to the transport, unless that is full."""
         self._isDirty = False
         if self._paused:
             return
@@ -310,19 +300,13 @@ class Outbox:
 
 class _ClosedOwner:
     def outboxOverflowed(self) -> None:
-        """
-        What is closed cannot overflow.
-        """
+        """What is closed cannot overflow."""
 
     def outboxFailed(self) -> None:
-        """
-        What is closed has nothing to send.
-        """
+        """What is closed has nothing to send."""
 
     def write(self, data: bytes) -> None:
-        """
-        What is closed has nothing to write.
-        """
+        """What is closed has nothing to write."""
 
 
 _CLOSED = _ClosedOwner()

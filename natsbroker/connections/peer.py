@@ -33,9 +33,7 @@ class AnyPeer(Protocol):
     def write(self, data: bytes) -> object: ...
 
     def finish(self) -> None:
-        """
-        Send what waits, then close.
-        """
+        """Send what waits, then close."""
 
     def abort(self) -> None: ...
 

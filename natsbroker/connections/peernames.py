@@ -26,9 +26,7 @@ _DEMANDED = SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT
 
 
 class NamelessCertificate(ValueError):
-    """
-    A certificate has no names that could be compared with anything.
-    """
+    """A certificate has no names that could be compared with anything."""
 
 
 def checkNames(certificate: Any) -> None:

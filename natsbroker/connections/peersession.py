@@ -111,26 +111,18 @@ class PeerSession(ABC):
 
     @abstractmethod
     def _handshakeLate(self) -> None:
-        """
-        The peer did not say in time who it is: close the connection.
-        """
+        """The peer did not say in time who it is: close the connection."""
 
     @abstractmethod
     def _closing(self, error: errors.WireError) -> None:
-        """
-        The connection was closed, and the peer has not been informed yet.
-        """
+        """The connection was closed, and the peer has not been informed yet."""
 
     @abstractmethod
     def _gone(self) -> None:
-        """
-        The transport is gone, and the outbox still open. Called exactly once.
-        """
+        """The transport is gone, and the outbox still open. Called exactly once."""
 
     def received(self, data: bytes) -> None:
-        """
-        What comes after the connection was closed is thrown away.
-        """
+        """What comes after the connection was closed is thrown away."""
         if not self.reason:
             self.decoder.append(data)
             self.proceed()
@@ -157,9 +149,7 @@ class PeerSession(ABC):
             self.close(errors.INTERNAL)
 
     def outboxFailed(self) -> None:
-        """
-        Sending raised, which the batch has reported: cut the connection.
-        """
+        """Sending raised, which the batch has reported: cut the connection."""
         self.close(errors.INTERNAL, abort=True)
 
     def _mustRest(self) -> bool:
@@ -218,9 +208,7 @@ class PeerSession(ABC):
         self._steps = steps
 
     def _hold(self) -> None:
-        """
-        Read nothing until everybody who asked for it has called L{_release}.
-        """
+        """Read nothing until everybody who asked for it has called L{_release}."""
         self._holds += 1
         if self._holds == 1:
             self._setReading(False)
@@ -311,9 +299,7 @@ class PeerSession(ABC):
         return None if self.reason else self._nextDeadline()
 
     def _lastHeard(self) -> float:
-        """
-        When the peer last sent anything but PONG; a PING is due an interval later.
-        """
+        """When the peer last sent anything but PONG; a PING is due an interval later."""
         return self.decoder.heard
 
     def _pingDue(self) -> None:
@@ -357,9 +343,7 @@ class PeerSession(ABC):
             self.peer.finish()
 
     def _logged(self, error: errors.WireError, line: bytes) -> str:
-        """
-        The text between the quotes of an C{-ERR} line, for the log.
-        """
+        """The text between the quotes of an C{-ERR} line, for the log."""
         return decoded(line[6:-3])
 
     def lost(self, reason: str = "Client Closed") -> None:

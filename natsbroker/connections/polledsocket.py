@@ -18,9 +18,7 @@ from natsbroker import hot
 
 
 class PolledSession(Protocol):
-    """
-    What is spoken over a connection: see L{natsbroker.connections.peersession.PeerSession}.
-    """
+    """What is spoken over a connection: see L{natsbroker.connections.peersession.PeerSession}."""
 
     decoder: hot.Decoder
     outbox: hot.Outbox
@@ -107,9 +105,7 @@ class PolledSocket:
             self._soon(main.CONNECTION_DONE)
 
     def end(self) -> None:
-        """
-        End without sending what waits.
-        """
+        """End without sending what waits."""
         self._soon(main.CONNECTION_DONE)
 
     def forget(self) -> None:

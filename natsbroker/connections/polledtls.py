@@ -39,15 +39,11 @@ class PolledTLS(TLSMemoryBIOProtocol):
         stream.useSeal(seal)
 
     def seals(self, outbox: Any) -> None:
-        """
-        Encrypt what an outbox flushes, without the protocol.
-        """
+        """Encrypt what an outbox flushes, without the protocol."""
         outbox.sealInto(self._seal)
 
     def sendFramesOf(self, outbox: Any) -> None:
-        """
-        As L{PolledTransport.sendFramesOf}.
-        """
+        """As L{PolledTransport.sendFramesOf}."""
         outbox.frameInto(self.outbox)
 
     def loseConnection(self) -> None:

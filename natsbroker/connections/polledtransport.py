@@ -56,18 +56,14 @@ class _Relay:
         self._protocol.internalFailure()
 
     def outboxOverflowed(self) -> None:
-        """
-        There is no limit that could be exceeded.
-        """
+        """There is no limit that could be exceeded."""
 
     def outboxFailed(self) -> None:
         self._protocol.abort()
 
 
 def _nowhere(data: bytes) -> None:
-    """
-    What is written after the end of a connection.
-    """
+    """What is written after the end of a connection."""
 
 
 class PolledTransport:
@@ -93,14 +89,10 @@ class PolledTransport:
             self.outbox.write(data)
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """
-        The outbox informs the session itself.
-        """
+        """The outbox informs the session itself."""
 
     def unregisterProducer(self) -> None:
-        """
-        Nothing to do, as in L{registerProducer}.
-        """
+        """Nothing to do, as in L{registerProducer}."""
 
     def pauseProducing(self) -> None:
         self._socket.setReading(False)
@@ -121,9 +113,7 @@ class PolledTransport:
 
     @property
     def isClient(self) -> bool:
-        """
-        Whether this side has connected.
-        """
+        """Whether this side has connected."""
         return isinstance(self._transport, tcp.Client)
 
     def insert(self, layer: Any) -> None:
@@ -135,9 +125,7 @@ class PolledTransport:
         self.session.insert(layer.dataReceived, self._socket.end)
 
     def useSeal(self, seal: Any) -> None:
-        """
-        Have a C{hot.Seal} decrypt input before anything else sees it.
-        """
+        """Have a C{hot.Seal} decrypt input before anything else sees it."""
         self._socket.useSeal(seal)
 
     def useLane(self, lane: Any) -> None:
@@ -186,9 +174,7 @@ def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
 
 
 def pollStream(poller: Any, transport: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
-    """
-    As L{pollTransport}, for a protocol that stands between the socket and a session to come.
-    """
+    """As L{pollTransport}, for a protocol that stands between the socket and a session to come."""
     if poller is None or type(transport) not in (tcp.Server, tcp.Client):
         return transport
     return PolledTransport(poller.sockets, transport, _Relay(protocol, batch))

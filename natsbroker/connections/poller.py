@@ -108,17 +108,13 @@ class SocketPoller:
             self._hasFailed = False
 
     def connectionLost(self, reason: Failure) -> None:
-        """
-        The reactor has dropped the reader: because it ends, or because of an exception.
-        """
+        """The reactor has dropped the reader: because it ends, or because of an exception."""
         if not self._isClosed and not reason.check(ConnectionDone, ConnectionLost):
             _log.failure("The reactor dropped the connections", reason)
             self._reactor.addReader(self)
 
     def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
-        """
-        As the reactor's, and sooner while the poller waits in its place.
-        """
+        """As the reactor's, and sooner while the poller waits in its place."""
         with self._lock:
             if not self._isClosed:
                 self._calls.append((callable, args, kwargs))
@@ -152,9 +148,7 @@ class SocketPoller:
         self.sockets.writeSoon(writer)
 
     def sendNow(self) -> None:
-        """
-        Send what there is for connections, while the caller still has work to do.
-        """
+        """Send what there is for connections, while the caller still has work to do."""
         self.sockets.sendNow()
 
     def removeReader(self, reader: IReadDescriptor) -> None:
@@ -162,9 +156,7 @@ class SocketPoller:
 
     @property
     def trouble(self) -> str:
-        """
-        Why clients are not served, in a sentence; empty if they are.
-        """
+        """Why clients are not served, in a sentence; empty if they are."""
         if not any(each is self for each in self._reactor.getReaders()):
             return "the reactor does not watch the connections"
         return "reading and writing connections fails" if self._hasFailed else ""
@@ -178,9 +170,7 @@ class SocketPoller:
         return lengths
 
     def close(self) -> None:
-        """
-        End; there must be no connections any more.
-        """
+        """End; there must be no connections any more."""
         with self._lock:
             self._isClosed = True
         for call, args, kwargs in self._calls:
@@ -192,9 +182,7 @@ class SocketPoller:
 
 
 class PolledServer(tcp.Server):
-    """
-    A server's side of a TCP connection whose bytes go through a L{SocketPoller}.
-    """
+    """A server's side of a TCP connection whose bytes go through a L{SocketPoller}."""
 
     def __init__(self, poller: SocketPoller, *arguments: Any) -> None:
         self._poller = poller
@@ -222,28 +210,20 @@ class PolledServer(tcp.Server):
             self._socket.setReading(False)
 
     def startWriting(self) -> None:
-        """
-        Nothing to do: the outbox asks for it by itself.
-        """
+        """Nothing to do: the outbox asks for it by itself."""
 
     def stopWriting(self) -> None:
-        """
-        Nothing to do, likewise.
-        """
+        """Nothing to do, likewise."""
 
     def write(self, data: bytes) -> None:
         if self._session is not None and self.connected:
             self._session.outbox.write(data)
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """
-        The outbox informs the session itself.
-        """
+        """The outbox informs the session itself."""
 
     def unregisterProducer(self) -> None:
-        """
-        Nothing to do, as in L{registerProducer}.
-        """
+        """Nothing to do, as in L{registerProducer}."""
 
     def loseConnection(self, _connDone: Failure | None = None) -> None:
         if not self.connected or self.disconnecting:

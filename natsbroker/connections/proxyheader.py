@@ -41,9 +41,7 @@ _UNSPECIFIED_STREAM = 0x01
 
 
 class ProxyHeaderError(ValueError):
-    """
-    Input that begins as a header and is none.
-    """
+    """Input that begins as a header and is none."""
 
 
 class ProxiedPeer(NamedTuple):
@@ -144,9 +142,7 @@ def _text(address: IPv4Address | IPv6Address) -> str:
 
 
 class HeaderStage:
-    """
-    The time of a connection until the input of its client begins.
-    """
+    """The time of a connection until the input of its client begins."""
 
     def __init__(
         self,

@@ -97,9 +97,7 @@ class StreamProtocol(Protocol):
 
     @abstractmethod
     def _failed(self, problem: str) -> None:
-        """
-        The handshake failed, or took too long: close the connection.
-        """
+        """The handshake failed, or took too long: close the connection."""
 
     def _schedule(self, reactor: Any, delay: float, call: Callable[[], None]) -> None:
         self._timer = reactor.callLater(delay, call)
@@ -119,9 +117,7 @@ class StreamProtocol(Protocol):
 
     @property
     def _layer(self) -> Any:
-        """
-        What does TLS, once that has begun.
-        """
+        """What does TLS, once that has begun."""
         return self._stream if isinstance(self._stream, PolledTLS) else self._stream.protocol
 
     def _late(self) -> None:
@@ -179,9 +175,7 @@ class SessionProtocol(StreamProtocol):
         )
 
     def finish(self) -> None:
-        """
-        A peer that does not take the rest is cut soon.
-        """
+        """A peer that does not take the rest is cut soon."""
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
@@ -206,6 +200,4 @@ class SessionProtocol(StreamProtocol):
             self.owner.outbox.resume()
 
     def stopProducing(self) -> None:
-        """
-        C{connectionLost} follows.
-        """
+        """C{connectionLost} follows."""

@@ -211,9 +211,7 @@ class TLSClientProtocol(ClientProtocol):
         return self.session is None or bool(self.session.reason)
 
     def _startTLS(self) -> None:
-        """
-        What is in the outbox goes out in the clear before it.
-        """
+        """What is in the outbox goes out in the clear before it."""
         session = self.session
         if session is None:
             return
@@ -296,9 +294,7 @@ class TLSClientProtocol(ClientProtocol):
         return session is not None and self._context.connections.get(session.cid) is session
 
     def termsChanged(self) -> None:
-        """
-        A connection keeps the terms that it began with, but not the trust in its key.
-        """
+        """A connection keeps the terms that it began with, but not the trust in its key."""
         if self.isSecured and not isPinned(
             self.certificate, self._makers.terms.settings.pinned_certs
         ):
@@ -362,9 +358,7 @@ class TLSClientFactory(Factory):
         return protocol
 
     def allowHandshake(self, now: float) -> bool:
-        """
-        Count a handshake, and say whether that many are allowed in this second.
-        """
+        """Count a handshake, and say whether that many are allowed in this second."""
         if int(now) != self._second:
             self._second = int(now)
             self._handshakes = 0
@@ -377,9 +371,7 @@ _OLDER = re.compile(r"(ECDHE-(?:RSA|ECDSA))-(.*)")
 
 
 def expiryOf(context: SSL.Context) -> str:
-    """
-    When the certificate that is shown expires, as C{/varz} writes it; empty if there is none.
-    """
+    """When the certificate that is shown expires, as C{/varz} writes it; empty if there is none."""
     certificate = SSL.Connection(context, None).get_certificate()
     if certificate is None:
         return ""

@@ -49,9 +49,7 @@ _CURVES = {"CurveP256": "P-256", "CurveP384": "P-384", "CurveP521": "P-521"}
 
 
 class TLSSettingsError(ValueError):
-    """
-    A C{tls} block that no context can be made of.
-    """
+    """A C{tls} block that no context can be made of."""
 
 
 @contextmanager
@@ -72,9 +70,7 @@ def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
 
 
 def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:
-    """
-    For the monitoring pages: as those of clients, but the peer needs no certificate.
-    """
+    """For the monitoring pages: as those of clients, but the peer needs no certificate."""
     return ConnectionCreator(contextFrom(replace(tls, verify=False)))
 
 
@@ -107,9 +103,7 @@ def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
 
 
 def contextWithout(tls: TLSSettings) -> Context:
-    """
-    A context without a certificate, with which every handshake fails.
-    """
+    """A context without a certificate, with which every handshake fails."""
     with _placed(tls):
         context = _bareContext(tls, SSL.TLS_SERVER_METHOD)
         _setVerification(context, tls)

@@ -43,9 +43,7 @@ LEVEL = 64
 
 
 class WorkEnded(CancelledError):
-    """
-    The result of the work has no receiver any more.
-    """
+    """The result of the work has no receiver any more."""
 
 
 @dataclass(eq=False, slots=True)
@@ -83,9 +81,7 @@ _TASK: ContextVar[Task] = ContextVar("natsbroker task")
 
 
 class Turns:
-    """
-    The turns of one process.
-    """
+    """The turns of one process."""
 
     def __init__(
         self,
@@ -113,15 +109,11 @@ class Turns:
         return AccountTurns(self, account)
 
     def count(self, account: str) -> int:
-        """
-        How many wait.
-        """
+        """How many wait."""
         return self._counts[account]
 
     def begin(self, work: Coroutine[Any, Any, Any], origin: object = None) -> Deferred[Any]:
-        """
-        Run a coroutine, and what it awaits, as a task.
-        """
+        """Run a coroutine, and what it awaits, as a task."""
         token = _TASK.set(self._newTask(origin, None))
         try:
             return ensureDeferred(work)
@@ -159,9 +151,7 @@ class Turns:
 
     @property
     def isSpent(self) -> bool:
-        """
-        Whether a slice would have to wait.
-        """
+        """Whether a slice would have to wait."""
         return bool(self._waiting) or self._batch.work >= self._batch.round
 
     def take(self, account: str, cost: int) -> Deferred[None]:
@@ -177,9 +167,7 @@ class Turns:
         return succeed(None)
 
     def turn(self, account: str, cost: int) -> Deferred[None]:
-        """
-        Wait for a slice in a later turn of the reactor.
-        """
+        """Wait for a slice in a later turn of the reactor."""
         task = _TASK.get(None) or _BACKGROUND
         turn: Deferred[None] = Deferred()
         self._order += 1
@@ -193,15 +181,11 @@ class Turns:
         return turn
 
     def spend(self, cost: int) -> None:
-        """
-        Count work that was more than a slice takes.
-        """
+        """Count work that was more than a slice takes."""
         self._batch.work += cost
 
     def stop(self) -> None:
-        """
-        End all work: what waits, and what asks for a slice later.
-        """
+        """End all work: what waits, and what asks for a slice later."""
         self._isStopped = True
         waiting, self._waiting = self._waiting, {}
         self._queued = 0
@@ -280,9 +264,7 @@ class Turns:
 
 
 def _giveUp(turn: Deferred[None] | Callable[[], object]) -> None:
-    """
-    Give a turn up.
-    """
+    """Give a turn up."""
     if isinstance(turn, Deferred):
         turn.cancel()
 
@@ -293,9 +275,7 @@ _BACKGROUND = Task(0, None, None)
 
 @implementer(ITurns)
 class AccountTurns:
-    """
-    The turns of one account; see L{Turns}.
-    """
+    """The turns of one account; see L{Turns}."""
 
     def __init__(self, turns: Turns, account: str) -> None:
         self._turns = turns

@@ -37,9 +37,7 @@ class DeadlineWheel:
         self._callAt = 0
 
     def schedule(self, who: HasDeadline, when: float) -> None:
-        """
-        Replaces an earlier request.
-        """
+        """Replaces an earlier request."""
         place = int(when / self.WIDTH) + 1
         before = self._places.get(who)
         if before == place:

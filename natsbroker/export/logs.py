@@ -24,19 +24,13 @@ class ILogDirectory(Interface):
     )
 
     def names() -> list[str]:
-        """
-        All names, sorted.
-        """
+        """All names, sorted."""
 
     def find(name: str) -> IStreamLog | None:
-        """
-        A log, or C{None} if it does not exist or cannot be read now.
-        """
+        """A log, or C{None} if it does not exist or cannot be read now."""
 
     def headerPrefix(name: str) -> int:
-        """
-        How many bytes before each header block in a log are the service's own.
-        """
+        """How many bytes before each header block in a log are the service's own."""
 
     def readSubjects(name: str) -> tuple[bytes, ...]:
         """
@@ -45,22 +39,14 @@ class ILogDirectory(Interface):
         """
 
     def states() -> IStateStore:
-        """
-        Space for state about the logs, in the same store.
-        """
+        """Space for state about the logs, in the same store."""
 
 
 class ILogConsumer(Interface):
-    """
-    A consumer of the logs of a service, such as the export service.
-    """
+    """A consumer of the logs of a service, such as the export service."""
 
     def begin(catalogue: ILogDirectory) -> Deferred[None]:
-        """
-        The service has begun to serve the logs.
-        """
+        """The service has begun to serve the logs."""
 
     def end() -> Deferred[None]:
-        """
-        The service is about to stop: release the logs. Called once after each C{begin}.
-        """
+        """The service is about to stop: release the logs. Called once after each C{begin}."""

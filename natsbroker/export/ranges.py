@@ -100,9 +100,7 @@ def _withoutPrefix(columns: Columns, size: int) -> Columns:
 
 
 class ExportAnswer:
-    """
-    Frames that follow each other without a gap, the last one marked.
-    """
+    """Frames that follow each other without a gap, the last one marked."""
 
     FIELDS = ("start", "stop", "max_bytes", "columns", "version", "subjects")
 

@@ -28,9 +28,7 @@ LARGEST = (1 << 63) - 1
 
 
 class Reason:
-    """
-    Each has its code as in HTTP, the number by which programs tell it apart, and its text.
-    """
+    """Each has its code as in HTTP, the number by which programs tell it apart, and its text."""
 
     BAD_REQUEST = (400, 20001, "bad request: {why}")
     NO_REQUEST = (404, 20002, "there is no request {verb}")
@@ -50,9 +48,7 @@ class Reason:
 
 
 class Refusal(Exception):
-    """
-    A request cannot be granted. No text holds a secret.
-    """
+    """A request cannot be granted. No text holds a secret."""
 
     def __init__(self, reason: tuple[int, int, str], **values: object) -> None:
         self.code, self.number, text = reason
@@ -64,9 +60,7 @@ class Refusal(Exception):
 
 
 class RequestFields:
-    """
-    A field that is unknown, missing or out of its bounds is refused by its name.
-    """
+    """A field that is unknown, missing or out of its bounds is refused by its name."""
 
     def __init__(self, payload: bytes, known: Collection[str]) -> None:
         self._fields: dict[str, Any] = {}
@@ -102,9 +96,7 @@ class RequestFields:
         return frozenset(value)
 
     def subjects(self, name: str) -> tuple[bytes, ...]:
-        """
-        Patterns of subjects; none for all.
-        """
+        """Patterns of subjects; none for all."""
         value = self._fields.get(name, [])
         if not isinstance(value, list) or not all(
             isinstance(x, str) and _isUnicode(x) for x in value

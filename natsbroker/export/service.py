@@ -124,9 +124,7 @@ class ExportService:
         request.attempt(lambda: self._serve(catalogue, what, name, message, request))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Nothing to do: only L{end} ends it.
-        """
+        """Nothing to do: only L{end} ends it."""
 
     def _serve(
         self, catalogue: ILogDirectory, verb: str, name: str, message: Message, request: ApiRequest

@@ -163,9 +163,7 @@ class GatewayAdvertiser:
         return bool(found)
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """
-        Ignore it: other clusters receive no weights.
-        """
+        """Ignore it: other clusters receive no weights."""
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
         if queue:
@@ -188,9 +186,7 @@ class GatewayAdvertiser:
         return "interest-only" if self.isAll else "optimistic"
 
     def figures(self) -> dict[str, Any]:
-        """
-        The keys are those of L{natsbroker.interfaces.IInterestTable.figures}.
-        """
+        """The keys are those of L{natsbroker.interfaces.IInterestTable.figures}."""
         return {
             "mode": self._mode,
             "no_interest": len(self.refused),

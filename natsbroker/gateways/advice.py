@@ -111,9 +111,7 @@ class AdvisedPolicy:
 
 @dataclass(eq=False)
 class GatewayAdvice:
-    """
-    What is advised holds for the connections that there are at once, and for new ones.
-    """
+    """What is advised holds for the connections that there are at once, and for new ones."""
 
     policy: AdvisedPolicy
     gateways: GatewayRegistry
@@ -127,9 +125,7 @@ class GatewayAdvice:
         return self.registry.names()
 
     def clusters(self) -> Iterable[str]:
-        """
-        The names of the known clusters and of those that have dialled us.
-        """
+        """The names of the known clusters and of those that have dialled us."""
         dialled = {each.gateway for each in self.gateways.inbound.values()}
         return dialled | set(self.gateways.remotes)
 

@@ -38,9 +38,7 @@ _LONGEST = 366 * 86400.0
 
 @implementer(ISubscriber)
 class AdviceResponder(Service):
-    """
-    Answers while it runs, in the system account.
-    """
+    """Answers while it runs, in the system account."""
 
     def __init__(self, advice: GatewayAdvice, dependencies: LinkDependencies) -> None:
         self._advised = advice
@@ -76,9 +74,7 @@ class AdviceResponder(Service):
         return serve(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Nothing to do: only L{stopService} ends it.
-        """
+        """Nothing to do: only L{stopService} ends it."""
 
     def _advise(self, payload: bytes) -> dict[str, Any]:
         known = ("account", "gateway", "mode", "until", "max_no_interest")

@@ -40,9 +40,7 @@ class ClusterMembers:
         return None
 
     def send(self, line: bytes) -> None:
-        """
-        Send a line to each member, except those that speak the classic dialect.
-        """
+        """Send a line to each member, except those that speak the classic dialect."""
         if self._cluster is None:
             return
         for member in list(self._cluster.members.values()):

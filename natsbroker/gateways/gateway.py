@@ -77,15 +77,11 @@ class InboundGateway(GatewayLink):
         self._gateways.arrived(self, document)
 
     def _informedAgain(self, document: ServerDocument) -> None:
-        """
-        Ignore it: the peer sends the same over the connection that we dialled.
-        """
+        """Ignore it: the peer sends the same over the connection that we dialled."""
 
 
 class OutboundGateway(GatewayLink):
-    """
-    A connection to a member of another cluster: messages go out, interest comes in.
-    """
+    """A connection to a member of another cluster: messages go out, interest comes in."""
 
     cluster: Remote
 
@@ -106,9 +102,7 @@ class OutboundGateway(GatewayLink):
         return self.cluster.name
 
     def greet(self) -> None:
-        """
-        Wait for the peer's INFO.
-        """
+        """Wait for the peer's INFO."""
 
     def _introduced(self, document: ServerDocument) -> None:
         gateways, name = self._gateways, self.cluster.name

@@ -171,9 +171,7 @@ class LinkPage:
 
     @property
     def peerId(self) -> str:
-        """
-        Empty while it is not known.
-        """
+        """Empty while it is not known."""
         document = self.link.document
         return "" if document is None else document.server_id
 

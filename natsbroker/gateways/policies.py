@@ -67,9 +67,7 @@ class ListeningPolicy:
         return table
 
     def listed(self, table: InterestTable, isComplete: bool) -> InterestTable:
-        """
-        Withhold nothing before the list is complete.
-        """
+        """Withhold nothing before the list is complete."""
         table.isAccountWanted = True
         if isComplete:
             table.switch(INTEREST_ONLY, self._now())

@@ -62,9 +62,7 @@ def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
 def _tls(
     block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> TLSSettings | None:
-    """
-    Gateways always show each other their certificates.
-    """
+    """Gateways always show each other their certificates."""
     tls = tlsOf(block, findings, read)
     return None if tls is None else replace(tls, verify=True)
 
@@ -72,9 +70,7 @@ def _tls(
 def checkBlock(
     settings: Settings, gateway: Gateway, root: ParsedBlock, findings: Diagnostics
 ) -> Settings:
-    """
-    Report inconsistent values, and give the cluster the gateway's name if it has none.
-    """
+    """Report inconsistent values, and give the cluster the gateway's name if it has none."""
     block = root.blockOrEmpty("gateway")
     findings.errorsAt(block, _problems(gateway))
     for place, remote in enumerate(gateway.gateways):

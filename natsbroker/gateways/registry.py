@@ -76,9 +76,7 @@ class GatewayLink(Link):
     @property
     @abstractmethod
     def gateway(self) -> str:
-        """
-        The name of the peer's gateway; empty while it is not known.
-        """
+        """The name of the peer's gateway; empty while it is not known."""
 
     def tell(self, document: dict[str, Any]) -> None:
         self.say(infoLine(document, END))
@@ -228,9 +226,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
                 self.dial(remote, 0.0)
 
     def unreachable(self, remote: Remote) -> None:
-        """
-        Forget a cluster after the last attempt to dial it, unless it has dialled us.
-        """
+        """Forget a cluster after the last attempt to dial it, unless it has dialled us."""
         if any(link.gateway == remote.name for link in self.inbound.values()):
             self.dial(remote, remote.pause)
         elif remote.isImplicit and self.remotes.get(remote.name) is remote:
@@ -257,9 +253,7 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
             )
 
     def learned(self, name: str, urls: Iterable[str]) -> None:
-        """
-        Note the members of a cluster, and dial it if it is new.
-        """
+        """Note the members of a cluster, and dial it if it is new."""
         if name == self.terms.block.name:
             return
         remote = self.remotes.get(name)

@@ -48,9 +48,7 @@ class Remote:
 
     @property
     def addresses(self) -> list[str]:
-        """
-        The members as C{host:port}.
-        """
+        """The members as C{host:port}."""
         return list(map(str, self.targets))
 
     def shuffled(self, random: Random) -> list[RemoteURL]:
@@ -70,9 +68,7 @@ class Remote:
             self._told[str(target)] = target
 
     def update(self, urls: Collection[str]) -> None:
-        """
-        Replace the members known from gossip, unless there are no URLs.
-        """
+        """Replace the members known from gossip, unless there are no URLs."""
         if urls:
             self._told.clear()
             self.learn(urls)

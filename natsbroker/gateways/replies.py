@@ -25,17 +25,13 @@ _DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def newHash(name: str) -> bytes:
-    """
-    The six letters for the name of a cluster, or for the id of a server.
-    """
+    """The six letters for the name of a cluster, or for the id of a server."""
     digest = sha256(name.encode("utf-8", "surrogateescape")).digest()
     return bytes(_DIGITS[byte % len(_DIGITS)] for byte in digest[:6])
 
 
 def oldHash(name: str) -> bytes:
-    """
-    The four letters for a cluster before NATS 2.1.
-    """
+    """The four letters for a cluster before NATS 2.1."""
     return sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:4].encode("ascii")
 
 
@@ -51,16 +47,12 @@ class ReplyNames:
 
     @property
     def answers(self) -> tuple[bytes, ...]:
-        """
-        The beginnings of mapped subjects that belong to our cluster.
-        """
+        """The beginnings of mapped subjects that belong to our cluster."""
         return self.prefix[: len(NEW) + 7], self.oldPrefix
 
     @staticmethod
     def answersOf(cluster: str) -> tuple[bytes, ...]:
-        """
-        The beginnings of mapped subjects that belong to another cluster.
-        """
+        """The beginnings of mapped subjects that belong to another cluster."""
         return b"%b%b." % (NEW, newHash(cluster)), b"%b%b." % (OLD, oldHash(cluster))
 
     def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:

@@ -122,9 +122,7 @@ class GatewayService(LinkService[str]):
         self._soliciting = self._reactor.callLater(_SOLICIT, self._solicit)
 
     def _identify(self) -> None:
-        """
-        Our own cluster announces the address, too.
-        """
+        """Our own cluster announces the address, too."""
         identity = identityFrom(self._settings, self.block, self._serverId, self.port)
         self.gateways.identity = identity
         self.gateways.url = identity.gateway_url
@@ -195,9 +193,7 @@ class GatewayService(LinkService[str]):
         return self._diallers.connect(target.host, target.port, _DIAL, factory)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        """
-        As with nats-server, only TLS can change.
-        """
+        """As with nats-server, only TLS can change."""
         block = new.gateway
         if block is None or _fixed(block, self.port) != _fixed(self.block, self.port):
             raise ValueError("config reload not supported for Gateway")

@@ -25,9 +25,7 @@ INTEREST_ONLY = "interest-only"
 
 
 class SubjectSet(Protocol):
-    """
-    Such as a L{natsbroker.subjects.permissions.PermissionSet}.
-    """
+    """Such as a L{natsbroker.subjects.permissions.PermissionSet}."""
 
     def allows(self, subject: bytes) -> bool: ...
 

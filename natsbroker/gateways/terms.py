@@ -44,9 +44,7 @@ class GatewayTerms:
 
     @property
     def login(self) -> LinkLogin:
-        """
-        The login of members of other clusters that dial us.
-        """
+        """The login of members of other clusters that dial us."""
         return LinkLogin(self.block.user, self.block.password, self.block.isMapped)
 
 
@@ -57,9 +55,7 @@ def termsFrom(settings: Settings, block: Gateway, tellsAll: bool) -> GatewayTerm
 
 
 def placeOf(text: str) -> RemoteURL:
-    """
-    Read the address of a gateway: C{host:port}, perhaps with a scheme.
-    """
+    """Read the address of a gateway: C{host:port}, perhaps with a scheme."""
     parts = urlsplit(text if "//" in text else f"nats-gw://{text}")
     host, port = parts.hostname, parts.port
     if not host or not port:
@@ -114,9 +110,7 @@ def connectOptions(
 def gossipDocument(
     serverId: str, name: str, urls: Iterable[str], serverName: str = ""
 ) -> dict[str, Any]:
-    """
-    An INFO with the URLs of another gateway.
-    """
+    """An INFO with the URLs of another gateway."""
     return {
         **NOBODY,
         "server_id": serverId,
@@ -132,9 +126,7 @@ _LONGEST_SILENCE = 15.0
 
 
 def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
-    """
-    The host and port that are announced to other clusters.
-    """
+    """The host and port that are announced to other clusters."""
     if gateway.advertise:
         return advertised(gateway.advertise, port)
     return addressesOf(gateway.host)[0], port

@@ -190,9 +190,7 @@ _RENAMED = {"IPrepared": "IReadiness"}
 
 
 def __getattr__(name: str) -> Any:
-    """
-    A public name that has changed, with a C{DeprecationWarning}, for one more release.
-    """
+    """A public name that has changed, with a C{DeprecationWarning}, for one more release."""
     if name not in _RENAMED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import warnings

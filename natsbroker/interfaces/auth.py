@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 class IAuthorizer(Interface):
-    """
-    Authenticates clients and gives each its account and permissions.
-    """
+    """Authenticates clients and gives each its account and permissions."""
 
     required = Attribute(
         "Whether clients must authenticate: INFO has C{auth_required}, and operations before "
@@ -55,9 +53,7 @@ class IAuthorizer(Interface):
 
 
 class IAccountResolver(Interface):
-    """
-    The source of account JWTs in operator mode.
-    """
+    """The source of account JWTs in operator mode."""
 
     def fetch(account: str) -> str | Deferred[str]:
         """

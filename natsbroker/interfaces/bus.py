@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class ISubscriber(Interface):
-    """
-    Receives the messages of its subscriptions.
-    """
+    """Receives the messages of its subscriptions."""
 
     def deliver(message: Message, tag: Any) -> None:
         """
@@ -37,9 +35,7 @@ class ISubscriber(Interface):
 
 
 class IBatchSubscriber(ISubscriber):
-    """
-    A subscriber that takes all messages of one batch in one call, for throughput.
-    """
+    """A subscriber that takes all messages of one batch in one call, for throughput."""
 
     def deliverMany(messages: list[tuple[Message, Any]]) -> None:
         """
@@ -71,9 +67,7 @@ class IRunSubscriber(ISubscriber):
 
 
 class ITracedSubscriber(ISubscriber):
-    """
-    A subscriber that adds events of its own to the traces of messages.
-    """
+    """A subscriber that adds events of its own to the traces of messages."""
 
     def deliverTraced(message: Message) -> None:
         """
@@ -124,9 +118,7 @@ class IOutboxLink(ILinkSubscriber):
 
 
 class ISubscription(Interface):
-    """
-    A subscription on a bus.
-    """
+    """A subscription on a bus."""
 
     pattern = Attribute("The subject pattern, as bytes.")
     queue = Attribute("The queue group; empty for a plain subscription.")
@@ -139,9 +131,7 @@ class ISubscription(Interface):
     )
 
     def cancel() -> None:
-        """
-        End it now. Nothing is delivered afterwards. A second call does nothing.
-        """
+        """End it now. Nothing is delivered afterwards. A second call does nothing."""
 
     def cancelAfter(count: int) -> None:
         """
@@ -150,9 +140,7 @@ class ISubscription(Interface):
         """
 
     def reweigh(weight: int) -> None:
-        """
-        Change the number of queue group members that it stands for; for links.
-        """
+        """Change the number of queue group members that it stands for; for links."""
 
 
 class IOrigin(Interface):
@@ -173,9 +161,7 @@ class IOrigin(Interface):
 
 
 class IPeerOrigin(IOrigin):
-    """
-    Another server, as the publisher of what its users publish.
-    """
+    """Another server, as the publisher of what its users publish."""
 
     isPeer = Attribute(
         "Whether the server has admitted its users itself, so that only the subjects of their "
@@ -201,14 +187,10 @@ class IInterestWatcher(Interface):
         """
 
     def interestWeightChanged(pattern: bytes, queue: bytes, weight: int) -> None:
-        """
-        The members of a group have changed and are not zero. Not called for plain interest.
-        """
+        """The members of a group have changed and are not zero. Not called for plain interest."""
 
     def interestLost(pattern: bytes, queue: bytes) -> None:
-        """
-        The last subscription has ended.
-        """
+        """The last subscription has ended."""
 
 
 class IClusterInterestWatcher(IInterestWatcher):
@@ -225,20 +207,14 @@ class IClusterInterestWatcher(IInterestWatcher):
     def interestWeightChanged(
         pattern: bytes, queue: bytes, weight: int, cluster: bytes = b""
     ) -> None:
-        """
-        The members of a group at leafnodes of this cluster have changed.
-        """
+        """The members of a group at leafnodes of this cluster have changed."""
 
     def interestLost(pattern: bytes, queue: bytes, cluster: bytes = b"") -> None:
-        """
-        The last subscription at leafnodes of this cluster has ended.
-        """
+        """The last subscription at leafnodes of this cluster has ended."""
 
 
 class IPublisher(Interface):
-    """
-    The publishing half of L{IMessageBus}.
-    """
+    """The publishing half of L{IMessageBus}."""
 
     def mapped(subject: bytes) -> bytes:
         """
@@ -394,9 +370,7 @@ class ISubjectRouter(Interface):
         """
 
     def hasInterest(subject: bytes) -> bool:
-        """
-        Whether L{match} would give an entry.
-        """
+        """Whether L{match} would give an entry."""
 
     def watchChanges(changed: Callable[[bytes], None]) -> None:
         """
@@ -407,14 +381,10 @@ class ISubjectRouter(Interface):
         """
 
     def __iter__() -> Iterator[Any]:
-        """
-        Iterate over all entries.
-        """
+        """Iterate over all entries."""
 
     def __len__() -> int:
-        """
-        The number of entries.
-        """
+        """The number of entries."""
 
 
 class IPublishFilter(Interface):

@@ -63,9 +63,7 @@ class IInterestTable(Interface):
         """
 
     def wants(pattern: bytes, queue: bytes) -> bool:
-        """
-        Whether a pattern, with a queue group or empty, is among them.
-        """
+        """Whether a pattern, with a queue group or empty, is among them."""
 
 
 class IGatewayInterestPolicy(Interface):
@@ -110,9 +108,7 @@ class IGatewayInterestPolicy(Interface):
         """
 
     def lost(table: Any, pattern: bytes, queue: bytes) -> IInterestTable:
-        """
-        The other cluster has lost its interest, or refuses a subject that it got (RS-).
-        """
+        """The other cluster has lost its interest, or refuses a subject that it got (RS-)."""
 
     def listed(table: Any, isComplete: bool) -> IInterestTable:
         """
@@ -138,9 +134,7 @@ class IGatewayInterestPolicy(Interface):
 
 
 class IGatewayPolicyPlugin(Interface):
-    """
-    Makes gateway interest policies; named by C{gateway { interest { plugin: NAME } }}.
-    """
+    """Makes gateway interest policies; named by C{gateway { interest { plugin: NAME } }}."""
 
     name = Attribute("The name in the configuration.")
 

@@ -21,9 +21,7 @@ __all__ = ["IConnectionKind", "IConnectionService", "ILinks", "IPeerService"]
 
 
 class ILinks(Interface):
-    """
-    The links of a broker, as its kinds and their services see them.
-    """
+    """The links of a broker, as its kinds and their services see them."""
 
     def find(name: str) -> Any:
         """
@@ -39,9 +37,7 @@ class ILinks(Interface):
 
 
 class IConnectionKind(Interface):
-    """
-    A kind of connection with other programs.
-    """
+    """A kind of connection with other programs."""
 
     name = Attribute("The name in lower case, such as C{route}; unique among the kinds.")
 
@@ -124,14 +120,10 @@ class IConnectionService(Interface):
         """
 
     def connect() -> None:
-        """
-        Begin to dial. All services listen.
-        """
+        """Begin to dial. All services listen."""
 
     def announce() -> None:
-        """
-        Log the addresses.
-        """
+        """Log the addresses."""
 
     def urls() -> Sequence[str]:
         """
@@ -148,9 +140,7 @@ class IConnectionService(Interface):
         """
 
     def stopListening() -> Awaitable[None]:
-        """
-        Stop listening and dialling. Connections stay open.
-        """
+        """Stop listening and dialling. Connections stay open."""
 
     def close() -> Awaitable[None]:
         """
@@ -188,9 +178,7 @@ class IPeerService(Interface):
         """
 
     def linksChanged() -> None:
-        """
-        Another service has changed; see L{ILinks.changed}.
-        """
+        """Another service has changed; see L{ILinks.changed}."""
 
     def reauthorize(account: str | None) -> None:
         """
@@ -200,6 +188,4 @@ class IPeerService(Interface):
         """
 
     def leave() -> None:
-        """
-        The broker is a lame duck: tell the peers that it will stop.
-        """
+        """The broker is a lame duck: tell the peers that it will stop."""

@@ -275,9 +275,7 @@ class StoreFigures(NamedTuple):
 
 
 class StoreError(Exception):
-    """
-    Base of the errors of stores. The text is safe to show to a client.
-    """
+    """Base of the errors of stores. The text is safe to show to a client."""
 
 
 class StoreFull(StoreError):
@@ -295,21 +293,15 @@ class StoreFailed(StoreError):
 
 
 class StoreClosed(StoreError):
-    """
-    The store is closed, or the log is closed or dropped.
-    """
+    """The store is closed, or the log is closed or dropped."""
 
 
 class StoreLocked(StoreError):
-    """
-    Another process has opened the store.
-    """
+    """Another process has opened the store."""
 
 
 class UnknownFormat(StoreError):
-    """
-    The files have a format of another version. They are not touched.
-    """
+    """The files have a format of another version. They are not touched."""
 
 
 class StoreEncrypted(StoreError):
@@ -320,15 +312,11 @@ class StoreEncrypted(StoreError):
 
 
 class NoSuchLog(StoreError):
-    """
-    No log has that name.
-    """
+    """No log has that name."""
 
 
 class SequenceTooLarge(StoreError):
-    """
-    A log would go on with a sequence that leaves too few to its records.
-    """
+    """A log would go on with a sequence that leaves too few to its records."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(f"sequence {sequence} is too large")
@@ -342,9 +330,7 @@ class LogReadOnly(StoreError):
 
 
 class LeaseLost(StoreError):
-    """
-    Another broker that shares the store has the lease of the log.
-    """
+    """Another broker that shares the store has the lease of the log."""
 
 
 class RecordDamaged(StoreError):

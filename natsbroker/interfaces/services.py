@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 
 class IBrokerHost(Interface):
-    """
-    The broker as its plugins see it.
-    """
+    """The broker as its plugins see it."""
 
     reactor = Attribute("The reactor, for timers and connections. Plugins use no other.")
 
@@ -40,9 +38,7 @@ class IBrokerHost(Interface):
     )
 
     def describe() -> Mapping[str, Any]:
-        """
-        The broker's C{name}, C{id}, C{host} and C{version}, and C{tags} if it has any.
-        """
+        """The broker's C{name}, C{id}, C{host} and C{version}, and C{tags} if it has any."""
 
     def bus(account: str = "$G", isLocal: bool = False) -> IMessageBus:
         """
@@ -54,9 +50,7 @@ class IBrokerHost(Interface):
         """
 
     def watchAccounts(watcher: Any) -> None:
-        """
-        Call a callable with the bus of every account, now and whenever an account is created.
-        """
+        """Call a callable with the bus of every account, now and whenever an account is created."""
 
     def addFilter(account: str, publishFilter: IPublishFilter) -> Any:
         """
@@ -109,31 +103,21 @@ class ITurns(Interface):
         """
 
     def turn(cost: int = 4096) -> Deferred[None]:
-        """
-        Wait for a slice in a later turn of the reactor.
-        """
+        """Wait for a slice in a later turn of the reactor."""
 
     def spend(cost: int) -> None:
-        """
-        Count work that was more than a slice takes.
-        """
+        """Count work that was more than a slice takes."""
 
 
 class IObserver(Interface):
-    """
-    Receives the advisories of a broker.
-    """
+    """Receives the advisories of a broker."""
 
     def observe(advisory: Advisory) -> None:
-        """
-        Receive an advisory; L{natsbroker.advisories} lists them. It must not raise or block.
-        """
+        """Receive an advisory; L{natsbroker.advisories} lists them. It must not raise or block."""
 
 
 class IAuthorizerPlugin(Interface):
-    """
-    Creates authorizers; named by C{authorization { plugin: NAME }}.
-    """
+    """Creates authorizers; named by C{authorization { plugin: NAME }}."""
 
     name = Attribute("The name in the configuration.")
 
@@ -145,9 +129,7 @@ class IAuthorizerPlugin(Interface):
 
 
 class IRouterPlugin(Interface):
-    """
-    Creates subject routers, one for each account; named by C{router { plugin: NAME }}.
-    """
+    """Creates subject routers, one for each account; named by C{router { plugin: NAME }}."""
 
     name = Attribute("The name in the configuration.")
 
@@ -160,9 +142,7 @@ class IRouterPlugin(Interface):
 
 
 class IBrokerService(Interface):
-    """
-    Creates a service; named by C{services { NAME { ... } }}.
-    """
+    """Creates a service; named by C{services { NAME { ... } }}."""
 
     name = Attribute("The name in the configuration.")
 

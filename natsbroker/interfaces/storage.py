@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 
 class IStoreWatcher(Interface):
-    """
-    Receives the problems of a store, in the reactor's thread. It must not raise or block.
-    """
+    """Receives the problems of a store, in the reactor's thread. It must not raise or block."""
 
     def recordsDamaged(log: str, start: int, stop: int, reason: str) -> None:
         """
@@ -56,19 +54,13 @@ class IStoreWatcher(Interface):
         """
 
     def logQuarantined(log: str, reason: str) -> None:
-        """
-        A log can only be read: see L{natsbroker.interfaces.records.LogReadOnly}.
-        """
+        """A log can only be read: see L{natsbroker.interfaces.records.LogReadOnly}."""
 
     def writesStopped(reason: str) -> None:
-        """
-        The store takes no writes: it is full, or its medium failed.
-        """
+        """The store takes no writes: it is full, or its medium failed."""
 
     def writesResumed() -> None:
-        """
-        The store takes writes again.
-        """
+        """The store takes writes again."""
 
     def logLost(log: str) -> None:
         """
@@ -78,14 +70,10 @@ class IStoreWatcher(Interface):
 
 
 class IStreamStore(Interface):
-    """
-    A store of logs and state. One process opens it; several can share an L{ILeasedStore}.
-    """
+    """A store of logs and state. One process opens it; several can share an L{ILeasedStore}."""
 
     def logs() -> Deferred[list[str]]:
-        """
-        The names of all logs, sorted, including those in quarantine.
-        """
+        """The names of all logs, sorted, including those in quarantine."""
 
     def open(name: str, create: bool = True) -> Deferred[IStreamLog]:
         """
@@ -135,20 +123,14 @@ class IReportingStore(IStreamStore):
     """
 
     def losses() -> Sequence[str]:
-        """
-        A sentence for each known loss that is not acknowledged.
-        """
+        """A sentence for each known loss that is not acknowledged."""
 
 
 class IMeasuredStore(IStreamStore):
-    """
-    A store that counts what it does, for monitoring.
-    """
+    """A store that counts what it does, for monitoring."""
 
     def figures() -> StoreFigures:
-        """
-        The figures since the store was opened, from memory.
-        """
+        """The figures since the store was opened, from memory."""
 
 
 class ILeasedStore(IStreamStore):
@@ -162,9 +144,7 @@ class ILeasedStore(IStreamStore):
     lease = Attribute("The seconds that a lease lasts without renewal.")
 
     def introduce(name: str) -> Deferred[None]:
-        """
-        Set the name that other brokers see in L{census}.
-        """
+        """Set the name that other brokers see in L{census}."""
 
     def census(prefix: str) -> Deferred[LeaseCensus]:
         """
@@ -184,14 +164,10 @@ class ILeasedStore(IStreamStore):
         """
 
     def whenFree(name: str) -> Deferred[IStreamLog]:
-        """
-        Wait for the lease of a log, then open the log. Cancelling the Deferred ends the wait.
-        """
+        """Wait for the lease of a log, then open the log. Cancelling the Deferred ends the wait."""
 
     def giveUp(name: str) -> Deferred[None]:
-        """
-        Finish the calls made on a log, then release its lease.
-        """
+        """Finish the calls made on a log, then release its lease."""
 
     def giveUpStates(space: str) -> Deferred[None]:
         """
@@ -201,9 +177,7 @@ class ILeasedStore(IStreamStore):
 
 
 class IViewableStore(ILeasedStore):
-    """
-    A store that several brokers share, and whose logs can be read without their lease.
-    """
+    """A store that several brokers share, and whose logs can be read without their lease."""
 
     def view(name: str) -> Deferred[ISubjectIndexedLog]:
         """
@@ -270,9 +244,7 @@ class IStreamLog(Interface):
         """
 
     def bounds() -> LogBounds:
-        """
-        The bounds of the durable records, from memory.
-        """
+        """The bounds of the durable records, from memory."""
 
     def sequenceAt(timestamp: int) -> Deferred[int]:
         """
@@ -333,20 +305,14 @@ class IHeldLog(IRetainedLog):
         """
 
     def release(name: str) -> Deferred[None]:
-        """
-        End a hold. An unknown name is ignored.
-        """
+        """End a hold. An unknown name is ignored."""
 
     def holds() -> Mapping[str, int]:
-        """
-        The floors in force, by name.
-        """
+        """The floors in force, by name."""
 
 
 class ISubjectIndexedLog(IStreamLog):
-    """
-    A log with an index of subjects.
-    """
+    """A log with an index of subjects."""
 
     def lastFor(subject: bytes) -> Deferred[Record | None]:
         """
@@ -374,14 +340,10 @@ class ISubjectIndexedLog(IStreamLog):
 
 
 class ICountedLog(ISubjectIndexedLog):
-    """
-    A log that knows how many subjects it has, without looking at each of them.
-    """
+    """A log that knows how many subjects it has, without looking at each of them."""
 
     def countSubjects() -> Deferred[int]:
-        """
-        The number of subjects of the records that are durable when this is called.
-        """
+        """The number of subjects of the records that are durable when this is called."""
 
 
 class IShortcutLog(ISubjectIndexedLog):
@@ -427,9 +389,7 @@ class IShortcutLog(ISubjectIndexedLog):
 
 
 class IExportableLog(IStreamLog):
-    """
-    A log that gives ranges of records as columns, for jobs.
-    """
+    """A log that gives ranges of records as columns, for jobs."""
 
     def exportRange(start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
         """
@@ -440,9 +400,7 @@ class IExportableLog(IStreamLog):
         """
 
     def digest(start: int, stop: int) -> Deferred[RangeDigest]:
-        """
-        A fingerprint of the records from C{start} to before C{stop}.
-        """
+        """A fingerprint of the records from C{start} to before C{stop}."""
 
 
 class IStateStore(Interface):
@@ -469,9 +427,7 @@ class IStateStore(Interface):
         """
 
     def delete(key: bytes) -> Deferred[None]:
-        """
-        Delete one value, if it exists. The Deferred fires when that is durable.
-        """
+        """Delete one value, if it exists. The Deferred fires when that is durable."""
 
     def change(changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         """
@@ -482,9 +438,7 @@ class IStateStore(Interface):
 
 
 class IStoreOpener(Interface):
-    """
-    A plugin that opens stores; the configuration names it.
-    """
+    """A plugin that opens stores; the configuration names it."""
 
     name = Attribute("The name in the configuration.")
 

@@ -149,16 +149,12 @@ class JetStreamAccount:
 
     @property
     def limits(self) -> JetStreamLimits:
-        """
-        The limits of the account that hold here.
-        """
+        """The limits of the account that hold here."""
         return self.allowance.effective()
 
     @property
     def members(self) -> JetStreamPeers | None:
-        """
-        The brokers of the cluster that serve the account; C{None} for one that is alone.
-        """
+        """The brokers of the cluster that serve the account; C{None} for one that is alone."""
         return None if self.cluster is None else self.cluster.members
 
     def send(
@@ -206,15 +202,11 @@ class JetStreamAccount:
     def watchInterest(
         self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
     ) -> Callable[[], None]:
-        """
-        Report whether a subject has interest; see L{SubjectInterest.watch}.
-        """
+        """Report whether a subject has interest; see L{SubjectInterest.watch}."""
         return self._interest.watch(subject, queue, changed)
 
     def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> Deferred[Any]:
-        """
-        Run something that nobody waits for; its failure is logged.
-        """
+        """Run something that nobody waits for; its failure is logged."""
         # A coroutine is a task of its own: it is not over when the one is that runs now.
         running = coroutine if isinstance(coroutine, Deferred) else self.turns.begin(coroutine)
         self._running.add(running)
@@ -222,9 +214,7 @@ class JetStreamAccount:
         return running
 
     def _mayAsk(self) -> bool:
-        """
-        Whether a request is taken. Too many wait already if not; an advisory says so once.
-        """
+        """Whether a request is taken. Too many wait already if not; an advisory says so once."""
         if self.turns.waiting < MOST_REQUESTS:
             self._dropped = 0
             return True
@@ -273,21 +263,15 @@ class JetStreamAccount:
 
     @property
     def ownStreams(self) -> list[Stream]:
-        """
-        The streams that the account's limits count: all but the channels of NATS Streaming.
-        """
+        """The streams that the account's limits count: all but the channels of NATS Streaming."""
         return [each for each in self.streams.values() if not each.isChannel]
 
     def usage(self, storage: StorageType) -> int:
-        """
-        The bytes of all streams of one kind of storage.
-        """
+        """The bytes of all streams of one kind of storage."""
         return sum(each.size for each in self.ownStreams if each.config.storage is storage)
 
     def isBounded(self, storage: StorageType) -> bool:
-        """
-        Whether the account or the server has a limit for a kind of storage.
-        """
+        """Whether the account or the server has a limit for a kind of storage."""
         return max(self.limits.total(storage), self.configuredLimits.total(storage)) >= 0
 
     def isNear(self, storage: StorageType) -> bool:
@@ -317,16 +301,12 @@ class JetStreamAccount:
         return StorageBounds(total, everything - own, self.limits.total(storage), used - own)
 
     def allow(self, allowance: AccountAllowance) -> None:
-        """
-        Change what the account may use.
-        """
+        """Change what the account may use."""
         self.allowance = allowance
         self._reconfigure()
 
     def configure(self, limits: ConfiguredLimits) -> None:
-        """
-        Change what all accounts may use together.
-        """
+        """Change what all accounts may use together."""
         self.configuredLimits = limits
         self._reconfigure()
 
@@ -337,9 +317,7 @@ class JetStreamAccount:
 
     @property
     def serverLimits(self) -> ConfiguredLimits:
-        """
-        L{configuredLimits}, with what the streams of all accounts leave.
-        """
+        """L{configuredLimits}, with what the streams of all accounts leave."""
         every = {**self._others, self.name: self}.values()
         return self.configuredLimits.after(
             lambda storage: sum(each.reserved(storage) for each in every)
@@ -347,9 +325,7 @@ class JetStreamAccount:
 
     @contextmanager
     def change(self, config: StreamConfig) -> Iterator[None]:
-        """
-        Have a configuration count while it is made durable.
-        """
+        """Have a configuration count while it is made durable."""
         self.changes += 1
         self.changing[config.name] = config
         try:
@@ -365,9 +341,7 @@ class JetStreamAccount:
         return {**{name: each.config for name, each in self.streams.items()}, **self.changing}
 
     def reserved(self, storage: StorageType) -> int:
-        """
-        The bytes that streams of one kind of storage reserve by their C{max_bytes}.
-        """
+        """The bytes that streams of one kind of storage reserve by their C{max_bytes}."""
         changing = self.changing
         configs = [
             each.config
@@ -401,9 +375,7 @@ class JetStreamAccount:
                 begun = worked()
 
     def close(self) -> None:
-        """
-        End what runs in the background.
-        """
+        """End what runs in the background."""
         self._interest.close()
         for each in list(self._running):
             each.cancel()

@@ -138,9 +138,7 @@ def channelStreams(settings: Settings) -> ChannelStreams | None:
 
 @implementer(IObserver)
 class LeavingObserver:
-    """
-    Has a service hand over its streams when its broker enters lame duck mode.
-    """
+    """Has a service hand over its streams when its broker enters lame duck mode."""
 
     def __init__(self, service: JetStreamService) -> None:
         self._service = service
@@ -164,9 +162,7 @@ def storeDirectory(jetstream: JetStream) -> str:
 
 
 def reconfigure(service: JetStreamService, figures: JetStreamFigures, block: JetStream) -> None:
-    """
-    Hold the streams that there are to other limits.
-    """
+    """Hold the streams that there are to other limits."""
     effective = withTotals(block, figures.directory)
     service.configure(configuredLimits(effective), batchLimits(block))
     figures.configure(effective, isSized(block))
@@ -193,16 +189,12 @@ def batchLimits(block: JetStream) -> BatchLimits:
 
 
 def isSized(block: JetStream) -> bool:
-    """
-    Whether the configuration says both totals, which nats-server shows as C{compress_ok}.
-    """
+    """Whether the configuration says both totals, which nats-server shows as C{compress_ok}."""
     return min(block.max_memory_store, block.max_file_store) >= 0
 
 
 def encryptionOf(jetstream: JetStream) -> Encryption | None:
-    """
-    How streams in files are encrypted; C{None} if they are not.
-    """
+    """How streams in files are encrypted; C{None} if they are not."""
     if not jetstream.encryption_key:
         return None
     previous = jetstream.prev_encryption_key
@@ -238,9 +230,7 @@ def allowanceOf(terms: OperatorLimits) -> AccountAllowance | None:
 
 
 def grantJetStream(directory: AccountDirectory, service: JetStreamService) -> None:
-    """
-    Give each account the JetStream that its JWT says, now and when the JWT changes.
-    """
+    """Give each account the JetStream that its JWT says, now and when the JWT changes."""
 
     def changed(claims: AccountClaims) -> None:
         service.change(claims.token.subject, allowanceOf(claims.terms))

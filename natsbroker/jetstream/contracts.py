@@ -27,9 +27,7 @@ T = TypeVar("T")
 
 
 class ConsumerAccount(Protocol):
-    """
-    The account of a consumer's stream.
-    """
+    """The account of a consumer's stream."""
 
     @property
     def name(self) -> str:
@@ -76,9 +74,7 @@ class ConsumerAccount(Protocol):
         """Sends stored messages."""
 
     async def inSteps(self, steps: Steps[T]) -> T:
-        """
-        Do some work, in several turns of the reactor if it is long.
-        """
+        """Do some work, in several turns of the reactor if it is long."""
 
     def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         """
@@ -111,15 +107,11 @@ class ConsumerAccount(Protocol):
         """
 
     def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
-        """
-        Run a coroutine in the background; its failure is logged.
-        """
+        """Run a coroutine in the background; its failure is logged."""
 
 
 class ConsumerStream(Protocol):
-    """
-    The stream of a consumer.
-    """
+    """The stream of a consumer."""
 
     @property
     def account(self) -> ConsumerAccount:
@@ -163,39 +155,25 @@ class ConsumerStream(Protocol):
     def readEncoded(
         self, filters: tuple[bytes, ...], sequence: int, limit: int, maxBytes: int
     ) -> Deferred[Matching]:
-        """
-        The same, of which some may be decoded only when they are asked for.
-        """
+        """The same, of which some may be decoded only when they are asked for."""
 
     def get(self, sequence: int) -> Deferred[Record | None]:
-        """
-        One message.
-        """
+        """One message."""
 
     def count(self, filters: tuple[bytes, ...], sequence: int) -> Deferred[int]:
-        """
-        The number of matching messages at or after a sequence.
-        """
+        """The number of matching messages at or after a sequence."""
 
     def lastPerSubject(self, filters: tuple[bytes, ...]) -> Deferred[list[int]]:
-        """
-        The sequence of the last message of each matching subject, sorted.
-        """
+        """The sequence of the last message of each matching subject, sorted."""
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
-        """
-        The first sequence that is not older than a time.
-        """
+        """The first sequence that is not older than a time."""
 
     def settled(self, consumer: Any, sequences: Collection[int]) -> None:
-        """
-        A consumer acknowledged or terminated messages.
-        """
+        """A consumer acknowledged or terminated messages."""
 
     def settledLate(self, sequences: Collection[int]) -> None:
-        """
-        A consumer acknowledged or terminated messages behind its floor.
-        """
+        """A consumer acknowledged or terminated messages behind its floor."""
 
     def consumerEnded(self, consumer: Any) -> None:
         """
@@ -205,9 +183,7 @@ class ConsumerStream(Protocol):
 
 
 class DirectStream(ConsumerStream, Protocol):
-    """
-    The stream that direct get reads.
-    """
+    """The stream that direct get reads."""
 
     @property
     def isInFile(self) -> bool:
@@ -218,19 +194,13 @@ class DirectStream(ConsumerStream, Protocol):
         """Whether L{settle} has nothing to wait for."""
 
     def settle(self) -> Deferred[None]:
-        """
-        Wait until what was published and removed before is durable.
-        """
+        """Wait until what was published and removed before is durable."""
 
     def lastMatching(self, pattern: bytes) -> Deferred[Record | None]:
-        """
-        The newest message whose subject matches a pattern.
-        """
+        """The newest message whose subject matches a pattern."""
 
     def nextMatching(self, pattern: bytes, sequence: int) -> Deferred[Record | None]:
-        """
-        The first message at or after a sequence whose subject matches a pattern.
-        """
+        """The first message at or after a sequence whose subject matches a pattern."""
 
     def eachTally(
         self, filters: Sequence[bytes], note: Callable[[SubjectTallies], object]
@@ -239,9 +209,7 @@ class DirectStream(ConsumerStream, Protocol):
 
 
 class ExpiringStream(DirectStream, Protocol):
-    """
-    The stream whose messages expire, or are scheduled.
-    """
+    """The stream whose messages expire, or are scheduled."""
 
     @property
     def log(self) -> Any:
@@ -256,23 +224,17 @@ class ExpiringStream(DirectStream, Protocol):
         """Whether the stream is being deleted."""
 
     def firstRecord(self) -> Deferred[Record | None]:
-        """
-        The oldest message.
-        """
+        """The oldest message."""
 
     @property
     def upkeep(self) -> Any:
         """What is done again if it fails."""
 
     def discardBefore(self, sequence: int) -> Deferred[None]:
-        """
-        Remove the messages below a sequence.
-        """
+        """Remove the messages below a sequence."""
 
     def remove(self, sequences: Collection[int]) -> Deferred[int]:
-        """
-        Remove single messages.
-        """
+        """Remove single messages."""
 
 
 class StreamAccount(ConsumerAccount, Protocol):
@@ -293,14 +255,10 @@ class StreamAccount(ConsumerAccount, Protocol):
     reserving: WeakSet[Any]
 
     def isBounded(self, storage: StorageType) -> bool:
-        """
-        Whether the account or the server has a limit for a kind of storage.
-        """
+        """Whether the account or the server has a limit for a kind of storage."""
 
     def isNear(self, storage: StorageType) -> bool:
-        """
-        Whether the limits of a kind of storage are so near that each message must be checked.
-        """
+        """Whether the limits of a kind of storage are so near that each message must be checked."""
 
     def bounds(self, storage: StorageType, own: int) -> StorageBounds:
         """
@@ -310,9 +268,7 @@ class StreamAccount(ConsumerAccount, Protocol):
         """
 
     def spaceOf(self, name: str) -> str:
-        """
-        The space of state of a stream and its consumers.
-        """
+        """The space of state of a stream and its consumers."""
 
 
 class PublishedStream(Protocol):
@@ -381,21 +337,15 @@ class PublishedStream(Protocol):
         """Bytes, as nats-server counts them."""
 
     def sizeOf(self, subject: bytes, headers: bytes, payload: bytes) -> int:
-        """
-        The size of one message.
-        """
+        """The size of one message."""
 
     def eachTally(
         self, filters: Sequence[bytes], note: Callable[[SubjectTallies], object]
     ) -> Deferred[None]:
-        """
-        Read the tallies of the subjects that match one of the filters, some at a time.
-        """
+        """Read the tallies of the subjects that match one of the filters, some at a time."""
 
     def get(self, sequence: int) -> Deferred[Record | None]:
-        """
-        One message.
-        """
+        """One message."""
 
     def remove(self, sequences: Collection[int]) -> Deferred[Any]:
         """Remove single messages."""
@@ -404,28 +354,20 @@ class PublishedStream(Protocol):
         """Remove single messages, again if need be."""
 
     def purge(self, pattern: bytes = b"", before: int = 0) -> Deferred[int]:
-        """
-        Remove the messages below a sequence whose subject matches a pattern, if there is one.
-        """
+        """Remove the messages below a sequence whose subject matches a pattern, if there is one."""
 
     def quiet(self) -> Deferred[None]:
-        """
-        Wait for deletions that are under way.
-        """
+        """Wait for deletions that are under way."""
 
     def stored(self, records: Sequence[Record], isWatched: bool) -> None:
-        """
-        Messages are durable.
-        """
+        """Messages are durable."""
 
     def rollUp(self, first: int, rollups: Sequence[tuple[bytes, int]]) -> Deferred[None]:
         """Remove what messages replace."""
 
 
 class ReadingStream(PublishedStream, Protocol):
-    """
-    A stream that reads another one, as its mirror or a source.
-    """
+    """A stream that reads another one, as its mirror or a source."""
 
     @property
     def publisher(self) -> Any:
@@ -442,20 +384,14 @@ class ReadingStream(PublishedStream, Protocol):
     def read(
         self, filters: tuple[bytes, ...], sequence: int, limit: int = 256, maxBytes: int = 1 << 20
     ) -> Deferred[Matching]:
-        """
-        As L{ConsumerStream.read}.
-        """
+        """As L{ConsumerStream.read}."""
 
     def caughtUp(self) -> None:
-        """
-        The mirror has what its origin has.
-        """
+        """The mirror has what its origin has."""
 
 
 class KeptStream(ExpiringStream, Protocol):
-    """
-    A stream with limits.
-    """
+    """A stream with limits."""
 
     @property
     def account(self) -> StreamAccount:
@@ -473,9 +409,7 @@ class KeptStream(ExpiringStream, Protocol):
 
 
 class RetainingStream(ReadingStream, Protocol):
-    """
-    A stream that removes what its consumers have settled.
-    """
+    """A stream that removes what its consumers have settled."""
 
     def discardBefore(self, sequence: int) -> Deferred[None]:
         """Remove the messages below a sequence."""

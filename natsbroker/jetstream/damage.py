@@ -88,9 +88,7 @@ class LostState:
 
 @contextmanager
 def lostState(store: IStreamStore) -> Iterator[LostState]:
-    """
-    Watch a store while its state is loaded.
-    """
+    """Watch a store while its state is loaded."""
     lost = LostState()
     stop = store.watch(lost)
     try:
@@ -100,14 +98,10 @@ def lostState(store: IStreamStore) -> Iterator[LostState]:
 
 
 class DamagedStreams(dict[str, str]):
-    """
-    The damaged streams of one account, with the reasons.
-    """
+    """The damaged streams of one account, with the reasons."""
 
     def note(self, account: str, stream: str, reason: str) -> None:
-        """
-        Leave a stream out, and log that.
-        """
+        """Leave a stream out, and log that."""
         if stream not in self:
             self[stream] = reason
             _log.error(

@@ -15,9 +15,7 @@ NO_DOMAIN = "_"
 
 @implementer(ILogDirectory)
 class StreamDirectory:
-    """
-    Without channels: they are read as such.
-    """
+    """Without channels: they are read as such."""
 
     kind = "STREAM"
 
@@ -36,9 +34,7 @@ class StreamDirectory:
         return log
 
     def headerPrefix(self, name: str) -> int:
-        """
-        Streams in files have the length of the headers there; see L{StreamRecords}.
-        """
+        """Streams in files have the length of the headers there; see L{StreamRecords}."""
         stream = self._account.streams.get(name)
         return 4 if stream is not None and stream.isInFile else 0
 

@@ -33,9 +33,7 @@ class _SubjectWatch:
 
 @implementer(IInterestWatcher)
 class SubjectInterest:
-    """
-    Calls back when a literal subject gains its first subscription or loses its last one.
-    """
+    """Calls back when a literal subject gains its first subscription or loses its last one."""
 
     def __init__(self, bus: IMessageBus) -> None:
         self._bus = bus
@@ -91,9 +89,7 @@ class SubjectInterest:
         self._look(pattern)
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """
-        The number of members makes no difference.
-        """
+        """The number of members makes no difference."""
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
         self._look(pattern)

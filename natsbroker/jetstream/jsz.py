@@ -56,9 +56,7 @@ class JszQuery:
 
     @classmethod
     def fromQuery(cls, query: Query) -> JszQuery:
-        """
-        C{leader-only} and C{stream-leader-only} change nothing: a broker leads what it shows.
-        """
+        """C{leader-only} and C{stream-leader-only} change nothing: a broker leads what it shows."""
         accounts = flag(query, "accounts")
         streams = flag(query, "streams")
         consumers = flag(query, "consumers")

@@ -53,9 +53,7 @@ class RecordSender:
         return least
 
     def deliver(self, run: RecordRun) -> Sent:
-        """
-        Deliver messages for the first time, until one has no receiver.
-        """
+        """Deliver messages for the first time, until one has no receiver."""
         count, size = self.publisher.publishRecords(run)
         if count:
             return Sent(count, size)

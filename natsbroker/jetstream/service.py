@@ -131,16 +131,12 @@ class JetStreamService(Service):
 
     @property
     def store(self) -> IStreamStore | None:
-        """
-        The store of streams in files; C{None} before it is open.
-        """
+        """The store of streams in files; C{None} before it is open."""
         return self._stores[0] if self._stores else None
 
     @property
     def trouble(self) -> str:
-        """
-        Why nothing can be stored; empty while it can.
-        """
+        """Why nothing can be stored; empty while it can."""
         if self._leadership is not None and self._leadership.trouble:
             return self._leadership.trouble
         return self._watch.stopped
@@ -177,9 +173,7 @@ class JetStreamService(Service):
             await self._settle(name)
 
     async def _begin(self, name: str, allowance: AccountAllowance) -> None:
-        """
-        Serve an account.
-        """
+        """Serve an account."""
         leadership = self._shared
         files, memory = self._stores[0], self._stores[-1]
         account = JetStreamAccount(
@@ -222,9 +216,7 @@ class JetStreamService(Service):
                 self._exports[name] = exports
 
     async def _end(self, name: str) -> None:
-        """
-        Serve an account no more. Its streams stay in the store.
-        """
+        """Serve an account no more. Its streams stay in the store."""
         exports = self._exports.pop(name, None)
         if exports is not None:
             await exports.end()
@@ -248,9 +240,7 @@ class JetStreamService(Service):
     # Accounts that come and go.
 
     async def _locateOwners(self, files: IStreamStore) -> None:
-        """
-        Have the accounts looked up that have streams in the store.
-        """
+        """Have the accounts looked up that have streams in the store."""
         for owner in sorted({ownerOf(log) for log in await files.logs()} - {"", *self._wanted}):
             self._locate(owner)
 
@@ -282,18 +272,14 @@ class JetStreamService(Service):
             )
 
     def configure(self, limits: ConfiguredLimits, batches: BatchLimits) -> None:
-        """
-        Change what all accounts may use together.
-        """
+        """Change what all accounts may use together."""
         self._serverLimits = limits
         self._batches.configure(batches)
         for account in self.accounts.values():
             account.configure(limits)
 
     async def _settle(self, name: str) -> None:
-        """
-        Do for an account what was asked for last.
-        """
+        """Do for an account what was asked for last."""
         lock = self._locks.setdefault(name, DeferredLock())
         await lock.acquire()
         try:
@@ -322,9 +308,7 @@ class JetStreamService(Service):
                     stream.damaged(sequences)
 
     def leave(self) -> Deferred[None]:
-        """
-        Hand over to other brokers what they can serve.
-        """
+        """Hand over to other brokers what they can serve."""
         if self._leadership is None:
             return succeed(None)
         return ensureDeferred(self._leadership.leave())
@@ -360,9 +344,7 @@ def ownerOf(log: str) -> str:
 def _join(
     leadership: ClusterLeadership, cluster: AccountCluster, dispatcher: ApiDispatcher
 ) -> None:
-    """
-    Serve an account together with other brokers.
-    """
+    """Serve an account together with other brokers."""
     account = cluster.account
     cluster.handle = dispatcher.handle
     cluster.show = partial(shownStream, account, isListed=True)

@@ -86,18 +86,14 @@ class AcceptedLeaf(LeafLink):
         self._ask(self._letIn)
 
     def _agreeOnCompression(self, claimed: str) -> None:
-        """
-        A peer that wants S2 has said so before its CONNECT.
-        """
+        """A peer that wants S2 has said so before its CONNECT."""
         self.isQuiet = False
         self.decoder.dialect = FROM_LEAF
         if not self._isMet:
             self.compression.select(claimed if claimed == OFF else UNSUPPORTED)
 
     def _ask(self, decided: Callable[[Grant | None], None]) -> None:
-        """
-        Ask the authorizer. Until it has answered, nothing more is read.
-        """
+        """Ask the authorizer. Until it has answered, nothing more is read."""
         peer = self.peer
         request = ConnectRequest(
             kind=Kind.SPOKE,
@@ -166,9 +162,7 @@ class AcceptedLeaf(LeafLink):
         self.close(error)
 
     def _problem(self) -> tuple[Any, ...] | None:
-        """
-        The reason to reject an authenticated peer: the error, and the arguments of its text.
-        """
+        """The reason to reject an authenticated peer: the error, and the arguments of its text."""
         connect = self._connect
         if connect.lang:
             return (errors.WRONG_LEAF_PORT,)
@@ -260,9 +254,7 @@ class AcceptedLeaf(LeafLink):
             timer.cancel()
 
     def failed(self, told: bytes) -> None:
-        """
-        Close on a loop; otherwise the peer decides when to connect again.
-        """
+        """Close on a loop; otherwise the peer decides when to connect again."""
         if b"Loop detected" in told:
             self.close(errors.PEER_ERROR)
 

@@ -100,9 +100,7 @@ class DialledLeaf(LeafLink):
             self._inBatch(self._agreeOnCompression)
 
     def _agreeOnCompression(self) -> None:
-        """
-        Send CONNECT; with S2, only after the peer has sent its INFO compressed.
-        """
+        """Send CONNECT; with S2, only after the peer has sent its INFO compressed."""
         document = self._document
         if document is None or not self._select(document.compression):
             return
@@ -154,9 +152,7 @@ class DialledLeaf(LeafLink):
             self.begin(bus, rules, said.headers)
 
     def _permit(self, document: ServerDocument) -> bool:
-        """
-        Apply the permissions of the peer and of our settings.
-        """
+        """Apply the permissions of the peer and of our settings."""
         settings, said = self.target.settings, self._document or document
         denied = self.leafs.denialsFor(settings.localAccount, said.domain)
         try:

@@ -25,16 +25,12 @@ What stands behind the prefix of a domain's API, and what it is called without a
 
 
 def fromDomain(domain: str) -> tuple[SubjectMapping, ...]:
-    """
-    The mappings by which clients reach their own domain by its name.
-    """
+    """The mappings by which clients reach their own domain by its name."""
     return tuple(_mapping(f"$JS.{domain}.API.{tail}", plain) for tail, plain in _MAPPED.items())
 
 
 def toDomain(domain: str) -> tuple[SubjectMapping, ...]:
-    """
-    The mappings by which clients reach another domain without naming it.
-    """
+    """The mappings by which clients reach another domain without naming it."""
     return tuple(_mapping(plain, f"$JS.{domain}.API.{tail}") for tail, plain in _MAPPED.items())
 
 

@@ -60,9 +60,7 @@ class LeafProtocol(LinkProtocol):
             self._greet(self.link)
 
     def dataReceived(self, data: bytes) -> None:
-        """
-        The first input may start the handshake.
-        """
+        """The first input may start the handshake."""
         if self._isWaiting:
             self._isWaiting = False
             self._stopTimer()

@@ -57,9 +57,7 @@ class LeafPeer(LinkPeer, Protocol):
     def tls(self) -> Security | None: ...
 
     def startTLS(self) -> None:
-        """
-        Start the handshake. No more input is read in the clear.
-        """
+        """Start the handshake. No more input is read in the clear."""
 
     def stayPlain(self) -> None: ...
 
@@ -118,16 +116,12 @@ class LeafLink(Link):
 
     @property
     def user(self) -> str:
-        """
-        The name that it logged in with; empty for none.
-        """
+        """The name that it logged in with; empty for none."""
         return "" if self.grant is None else self.grant.user
 
     @property
     def version(self) -> str:
-        """
-        The peer's version, as far as it has said.
-        """
+        """The peer's version, as far as it has said."""
         return ""
 
     @property
@@ -209,9 +203,7 @@ class LeafLink(Link):
         )
 
     def listed(self) -> Iterator[tuple[bytes, SubscriptionFacts]]:
-        """
-        What the peer is subscribed to, by nats-server's sids: subject and queue group.
-        """
+        """What the peer is subscribed to, by nats-server's sids: subject and queue group."""
         traffic = self.traffic
         for each, delivered in () if traffic is None else traffic.interest.counted():
             sid = b" ".join(filter(None, (each.pattern, each.queue)))
@@ -242,14 +234,10 @@ class LeafLink(Link):
         self.failed(told)
 
     def failed(self, told: bytes) -> None:
-        """
-        Handle the peer's -ERR: close the connection if it cannot continue.
-        """
+        """Handle the peer's -ERR: close the connection if it cannot continue."""
 
     def reauthorize(self) -> None:
-        """
-        Nothing: a peer that we dialled needs no permission of ours.
-        """
+        """Nothing: a peer that we dialled needs no permission of ours."""
 
 
 class LeafRegistry(LinkRegistry[LeafLink]):
@@ -346,9 +334,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
                 leaf.say(line)
 
     def loopSubjectOf(self, account: str) -> bytes:
-        """
-        A subject that only we subscribe to: a peer that sends it back is part of a loop.
-        """
+        """A subject that only we subscribe to: a peer that sends it back is part of a loop."""
         known = self._loopSubjects.get(account)
         if known is None:
             letters = self.context.random.choices(_LETTERS, k=_TOKEN_LENGTH)
@@ -356,9 +342,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return known
 
     def established(self, leaf: LeafLink) -> None:
-        """
-        A connection is in its account: an older one of the same leafnode is closed.
-        """
+        """A connection is in its account: an older one of the same leafnode is closed."""
         for other in self if not leaf.isDialled and leaf.name and leaf.remoteAccount else ():
             if other is not leaf and not other.isDialled and _sameness(other) == _sameness(leaf):
                 other.close(errors.DUPLICATE_LEAF)
@@ -418,7 +402,5 @@ class LeafRegistry(LinkRegistry[LeafLink]):
 
 
 def _sameness(leaf: LeafLink) -> tuple[str, ...]:
-    """
-    Equal for two connections of the same leafnode.
-    """
+    """Equal for two connections of the same leafnode."""
     return leaf.name, leaf.cluster, leaf.account, leaf.remoteAccount

@@ -57,9 +57,7 @@ class LeafRemote:
         return self.current
 
     def login(self) -> RemoteURL:
-        """
-        The address that was dialled, with the login of the settings if it has none.
-        """
+        """The address that was dialled, with the login of the settings if it has none."""
         url, login = self.current, self._login
         if url.user or login is None:
             return url
@@ -98,9 +96,7 @@ class LeafRemote:
 
 
 def credentialsIn(path: str) -> tuple[str, bytes]:
-    """
-    The JWT and the secret in a file of credentials. Errors contain neither.
-    """
+    """The JWT and the secret in a file of credentials. Errors contain neither."""
     try:
         parts = _PART.findall(Path(path).expanduser().read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:

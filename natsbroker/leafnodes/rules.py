@@ -57,9 +57,7 @@ class Gate:
         return self.mayDeliver(subject)
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
-        """
-        Whether a message passes, for a member of a queue group if one is named.
-        """
+        """Whether a message passes, for a member of a queue group if one is named."""
         key = subject, queue
         answer = self._answers.get(key)
         if answer is None:
@@ -70,9 +68,7 @@ class Gate:
         return answer
 
     def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        """
-        Whether messages that match a pattern pass: all, some, or none.
-        """
+        """Whether messages that match a pattern pass: all, some, or none."""
         if not hasWildcard(pattern):
             return Verdict.ALLOWED if self.mayDeliver(pattern, queue) else Verdict.DENIED
         denied = _concerning(self._denied, queue)
@@ -105,9 +101,7 @@ def _tablesOf(entries: Iterable[bytes]) -> dict[bytes, PatternTable]:
 
 
 def _concerning(tables: Mapping[bytes, PatternTable], queue: bytes) -> list[PatternTable]:
-    """
-    The tables for a queue group, or for none.
-    """
+    """The tables for a queue group, or for none."""
     return [
         table
         for group, table in tables.items()

@@ -87,9 +87,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         return self._settings.leafnodes or Leafnodes()
 
     def clusterName(self) -> str:
-        """
-        A broker without a cluster that dials leafnodes is a cluster by itself.
-        """
+        """A broker without a cluster that dials leafnodes is a cluster by itself."""
         cluster = self._cluster()
         name = self._settings.clusterName if cluster is None else cluster.cluster.terms.name
         if name or not self._remotes:
@@ -111,9 +109,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         return math.inf
 
     def linksChanged(self) -> None:
-        """
-        Members of the cluster tell their leafnodes the addresses of each other's listeners.
-        """
+        """Members of the cluster tell their leafnodes the addresses of each other's listeners."""
         place, cluster = self.place, self._cluster()
         others: tuple[str, ...] = ()
         webSockets: tuple[str, ...] = ()
@@ -141,16 +137,12 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     @property
     def place(self) -> str:
-        """
-        Where leafnodes can connect to us, as C{host:port}; empty for nowhere.
-        """
+        """Where leafnodes can connect to us, as C{host:port}; empty for nowhere."""
         return self.leafs.identity.ip if self.port else ""
 
     @property
     def told(self) -> str:
-        """
-        The same for the leafnodes of the other members of the cluster.
-        """
+        """The same for the leafnodes of the other members of the cluster."""
         return "" if self.block.no_advertise else self.place
 
     def _redial(self, remote: LeafRemote) -> None:

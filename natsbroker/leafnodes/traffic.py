@@ -64,9 +64,7 @@ class LeafAccount:
 
     @property
     def isPeer(self) -> bool:
-        """
-        A leafnode that logged in here is a user itself, with its own permissions.
-        """
+        """A leafnode that logged in here is a user itself, with its own permissions."""
         return self.kind is not Kind.SPOKE
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
@@ -86,9 +84,7 @@ class LeafAccount:
 
 @implementer(IOutboxLink)
 class _DirectAccount(LeafAccount):
-    """
-    The same where nobody has to know what is sent there.
-    """
+    """The same where nobody has to know what is sent there."""
 
     __slots__ = ()
 
@@ -147,9 +143,7 @@ class LeafTraffic:
         self._useLane()
 
     def _useLane(self) -> None:
-        """
-        Use the fast lane, unless each answer is to be counted.
-        """
+        """Use the fast lane, unless each answer is to be counted."""
         link, target, gate = self._link, self.target, self._rules.incoming
         if hot.LinkLane is None or not link.context.fastLane or target.replies is not None:
             return
@@ -206,9 +200,7 @@ class LeafTraffic:
             self.interest.gained(interest)
 
     def _isForbidden(self, pattern: bytes, queue: bytes) -> bool:
-        """
-        Whether a spoke breaks a rule that it has received.
-        """
+        """Whether a spoke breaks a rule that it has received."""
         if hasWildcard(pattern):
             return False
         return self._rules.takes(pattern, queue) is Verdict.DENIED
@@ -239,9 +231,7 @@ class LeafTraffic:
             self._link.close(errors.LEAF_PUBLISH, _text(subject))
 
     def _mayRequest(self, mapped: bytes) -> bool:
-        """
-        Whether a mapped subject is no request, or one that the rules permit by this subject.
-        """
+        """Whether a mapped subject is no request, or one that the rules permit by this subject."""
         return not self._bus.matcher.match(mapped).isServed or self._rules.incoming.allows(mapped)
 
     def _traces(self, came: LinkMessage) -> bool:

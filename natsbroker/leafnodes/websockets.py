@@ -89,9 +89,7 @@ class DialledWebSocket(WebSocketProtocol):
 
 
 class WebSocketDialling(Factory):
-    """
-    Makes the protocol of one connection.
-    """
+    """Makes the protocol of one connection."""
 
     noisy = False
 

@@ -113,9 +113,7 @@ class LinkCompression:
         self._useLevel(self.wanted.levelFor(self.mode, roundTrip))
 
     def measured(self, roundTrip: float) -> None:
-        """
-        The round trip is known: send at the level for it, if that depends on it.
-        """
+        """The round trip is known: send at the level for it, if that depends on it."""
         if self.mode == AUTO and self.level in LEVELS:
             self._useLevel(self.wanted.levelFor(AUTO, roundTrip))
 

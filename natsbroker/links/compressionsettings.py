@@ -71,9 +71,7 @@ def compressionOf(
 
 
 def _trimmed(given: list[float]) -> tuple[float, ...]:
-    """
-    Thresholds without zeros at their end; what is negative counts as zero.
-    """
+    """Thresholds without zeros at their end; what is negative counts as zero."""
     thresholds = [max(each, 0.0) for each in given]
     while thresholds and not thresholds[-1]:
         thresholds.pop()

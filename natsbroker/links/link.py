@@ -44,26 +44,18 @@ LinkTraffic = tuple[int, int, int, int]
 
 
 class ILinkOwner(Interface):
-    """
-    Receives the events of links: the registry of their kind.
-    """
+    """Receives the events of links: the registry of their kind."""
 
     context = Attribute("The L{LinkContext} of its links.")
 
     def linkOpened(link: Any) -> None:
-        """
-        The transport of a link is connected, and encrypted if need be.
-        """
+        """The transport of a link is connected, and encrypted if need be."""
 
     def linkEnding(link: Any) -> None:
-        """
-        A link that may have opened is about to close. Called once; it delivers no more.
-        """
+        """A link that may have opened is about to close. Called once; it delivers no more."""
 
     def linkGone(link: Any) -> None:
-        """
-        The transport of a link is gone. Called once, also for a link that never opened.
-        """
+        """The transport of a link is gone. Called once, also for a link that never opened."""
 
 
 class Link(PeerSession):
@@ -121,20 +113,14 @@ class Link(PeerSession):
 
     @abstractmethod
     def greet(self) -> None:
-        """
-        The connection is there, and encrypted if it is to be: say what comes first.
-        """
+        """The connection is there, and encrypted if it is to be: say what comes first."""
 
     def secured(self) -> None:
-        """
-        Links of most kinds are never encrypted after they were talked on in the clear.
-        """
+        """Links of most kinds are never encrypted after they were talked on in the clear."""
         raise RuntimeError("a handshake in the middle of a conversation")
 
     def ended(self) -> None:
-        """
-        Take back what the peer stood for. Called exactly once, and at once.
-        """
+        """Take back what the peer stood for. Called exactly once, and at once."""
         traffic, self.traffic = self.traffic, None
         if traffic is not None:
             traffic.end()
@@ -142,9 +128,7 @@ class Link(PeerSession):
 
     @property
     def remote(self) -> str:
-        """
-        What the peer calls itself; empty while it has not said.
-        """
+        """What the peer calls itself; empty while it has not said."""
         return ""
 
     @property
@@ -153,9 +137,7 @@ class Link(PeerSession):
 
     @property
     def timeoutError(self) -> errors.WireError:
-        """
-        How a peer is refused that took too long to say who it is.
-        """
+        """How a peer is refused that took too long to say who it is."""
         return errors.AUTH_TIMEOUT
 
     def opened(self) -> None:
@@ -236,9 +218,7 @@ class Link(PeerSession):
             self._resume()
 
     def _resume(self) -> None:
-        """
-        Read on after something that was asked has been answered.
-        """
+        """Read on after something that was asked has been answered."""
         self._release()
         self.context.reactor.callLater(0, self.proceed)
 
@@ -283,9 +263,7 @@ class Link(PeerSession):
         return True
 
     def _switch(self) -> None:
-        """
-        Speak S2 from here on. The first level follows from how long the peer took to answer.
-        """
+        """Speak S2 from here on. The first level follows from how long the peer took to answer."""
         self.compression.begin(self.roundTrip or self.context.reactor.seconds() - self.started)
 
     def useCompression(self, wanted: Compression) -> None:
@@ -302,9 +280,7 @@ class Link(PeerSession):
             self.ping()
 
     def expect(self, seconds: float) -> None:
-        """
-        Have the peer take no longer than that to say the next thing.
-        """
+        """Have the peer take no longer than that to say the next thing."""
         self._handshakeBy = self.context.reactor.seconds() + seconds
         self._schedule()
 
@@ -381,18 +357,14 @@ class Link(PeerSession):
 
 
 def _unproven(failure: Failure) -> bool:
-    """
-    Treat a comparison that failed as one that found a difference.
-    """
+    """Treat a comparison that failed as one that found a difference."""
     if not failure.check(CancelledError, errors.Unauthorized):
         _log.failure("A password could not be compared", failure)
     return False
 
 
 def _nothing(*_: object) -> None:
-    """
-    What needs no answer.
-    """
+    """What needs no answer."""
 
 
 _traceLog = Logger(namespace="natsbroker.trace")

@@ -17,9 +17,7 @@ from natsbroker.server.start import StartError, listenDetail
 
 
 class LinkPort:
-    """
-    A listening port, or none. Its text is the address; empty while it does not listen.
-    """
+    """A listening port, or none. Its text is the address; empty while it does not listen."""
 
     def __init__(
         self,
@@ -47,9 +45,7 @@ class LinkPort:
 
     @property
     def expiry(self) -> str:
-        """
-        When the certificate that is shown here expires; empty without TLS.
-        """
+        """When the certificate that is shown here expires; empty without TLS."""
         tls = getattr(self._factory, "tls", None)
         return "" if tls is None else str(tls.expiry)
 
@@ -67,9 +63,7 @@ class LinkPort:
             ) from error
 
     async def close(self) -> None:
-        """
-        Stop listening. Connections stay.
-        """
+        """Stop listening. Connections stay."""
         if self._listener is not None:
             await self._listener.close()
 

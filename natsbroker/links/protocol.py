@@ -152,9 +152,7 @@ class LinkProtocol(SessionProtocol):
         (self._s2 or self._stream).resumeProducing()
 
     def useLane(self, lane: Any) -> None:
-        """
-        Ordinary transports always ask the link.
-        """
+        """Ordinary transports always ask the link."""
 
 
 class LinkFactory(Factory):

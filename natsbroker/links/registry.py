@@ -39,9 +39,7 @@ class LinkRegistry(Generic[AnyLink]):
         self._endedTraffic = (0, 0, 0, 0)
 
     def everyone(self) -> list[AnyLink]:
-        """
-        All links, also those whose peers are not authenticated yet.
-        """
+        """All links, also those whose peers are not authenticated yet."""
         return list(self._links.values())
 
     def __iter__(self) -> Iterator[AnyLink]:
@@ -68,9 +66,7 @@ class LinkRegistry(Generic[AnyLink]):
                 call()
 
     def leave(self) -> None:
-        """
-        Tell the peers that the broker will stop.
-        """
+        """Tell the peers that the broker will stop."""
         self.isLeaving = True
 
     def close(self, done: Callable[[], None]) -> None:
@@ -84,9 +80,7 @@ class LinkRegistry(Generic[AnyLink]):
 
     @property
     def traffic(self) -> LinkTraffic:
-        """
-        Of all links, those that have ended included.
-        """
+        """Of all links, those that have ended included."""
         total = self._endedTraffic
         for link in self._links.values():
             total = _sum(total, link.counts)

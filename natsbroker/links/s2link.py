@@ -51,9 +51,7 @@ class S2Link:
         self._stream.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """
-        The session wants more: first what was read already.
-        """
+        """The session wants more: first what was read already."""
         self._isPaused = False
         if not (self._isBusy or self._decoder.isStarved):
             self._later()
@@ -71,9 +69,7 @@ class S2Link:
             self._isBusy = False
 
     def _decode(self) -> None:
-        """
-        Give the session what has come, but for what is for a later iteration.
-        """
+        """Give the session what has come, but for what is for a later iteration."""
         link, decoder, left = self._link, self._decoder, _IN_AN_ITERATION
         while not (link.reason or self._isPaused or decoder.isStarved):
             if left <= 0:
@@ -89,9 +85,7 @@ class S2Link:
                 left -= _AT_ONCE
 
     def _later(self) -> None:
-        """
-        Go on in another iteration, and read nothing from the transport before.
-        """
+        """Go on in another iteration, and read nothing from the transport before."""
         if not self._isLater:
             self._isLater = True
             self._stream.pauseProducing()

@@ -56,9 +56,7 @@ _CHUNK_COST = 64
 
 
 class S2Error(Exception):
-    """
-    Input that is no S2 stream, or exceeds a limit.
-    """
+    """Input that is no S2 stream, or exceeds a limit."""
 
 
 @cache
@@ -235,9 +233,7 @@ class S2Decoder:
             raise S2Error("chunks without content")
 
     def _joined(self) -> bytes:
-        """
-        The input as one piece, which begins with what was taken of it already.
-        """
+        """The input as one piece, which begins with what was taken of it already."""
         if len(self._pieces) > 1:
             self._pieces[0] = self._pieces[0][self._offset :]
             self._offset = 0
@@ -245,9 +241,7 @@ class S2Decoder:
         return self._pieces[0]
 
     def _take(self, count: int) -> None:
-        """
-        Be done with the beginning of the only piece.
-        """
+        """Be done with the beginning of the only piece."""
         self._offset += count
         self._have -= count
         if not self._have:
@@ -255,9 +249,7 @@ class S2Decoder:
             self._offset = 0
 
     def _skip(self) -> None:
-        """
-        Throw away input without joining it.
-        """
+        """Throw away input without joining it."""
         while self._skipping and self._pieces:
             count = min(self._skipping, len(self._pieces[0]) - self._offset)
             self._skipping -= count

@@ -109,9 +109,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
 
     @abstractmethod
     def _identify(self) -> None:
-        """
-        Say where we are listening now.
-        """
+        """Say where we are listening now."""
 
     async def open(self, settings: Any) -> None:
         await self._port.open()
@@ -154,9 +152,7 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         self.context.useTracing(self._clients.tracing)
 
     def _use(self, settings: Settings, limits: LinkLimits) -> None:
-        """
-        Hold the links that there are to the limits of other settings.
-        """
+        """Hold the links that there are to the limits of other settings."""
         self._settings = settings
         self.context.limits = limits
         for link in self.links.everyone():

@@ -33,9 +33,7 @@ classImplements(LinkKind, IConnectionKind)
 
 @implementer(ILinks)
 class Links:
-    """
-    Iterating gives the services.
-    """
+    """Iterating gives the services."""
 
     def __init__(
         self,
@@ -99,9 +97,7 @@ class Links:
         return math.fsum(service.neighbours() for service in self._peers())
 
     def addresses(self) -> dict[str, list[str]]:
-        """
-        The URLs at which each kind listens, by its configuration key.
-        """
+        """The URLs at which each kind listens, by its configuration key."""
         found = {kind.key: self._services.get(kind.name) for kind in self.kinds}
         return {key: [] if each is None else list(each.urls()) for key, each in found.items()}
 

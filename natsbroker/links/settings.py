@@ -46,9 +46,7 @@ class ListenerSettings:
 
     @property
     def isMapped(self) -> bool:
-        """
-        Whether the certificates of peers have to name the user.
-        """
+        """Whether the certificates of peers have to name the user."""
         return self.tls is not None and self.tls.verify_and_map
 
     @property

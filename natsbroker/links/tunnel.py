@@ -34,9 +34,7 @@ class TunnelRefused(ConnectError):
 
 @implementer(IStreamClientEndpoint)
 class TunnelEndpoint:
-    """
-    What connects to a peer through a proxy. The peer's name is resolved there.
-    """
+    """What connects to a peer through a proxy. The peer's name is resolved there."""
 
     def __init__(
         self,
@@ -76,9 +74,7 @@ class TunnelEndpoint:
 
 
 class _Tunnel(Protocol):
-    """
-    The connection until the proxy has answered; then it is the peer's protocol's.
-    """
+    """The connection until the proxy has answered; then it is the peer's protocol's."""
 
     def __init__(
         self,

@@ -202,9 +202,7 @@ def compact(document: Any) -> str:
 
 
 def _pieces(encoder: json.JSONEncoder, document: Any) -> Iterator[str]:
-    """
-    Each scalar ends a piece. Go writes a whole float without its fraction.
-    """
+    """Each scalar ends a piece. Go writes a whole float without its fraction."""
     for piece in encoder.iterencode(document):
         if piece.endswith(".0"):
             piece = piece[:-2]

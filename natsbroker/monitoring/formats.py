@@ -20,9 +20,7 @@ def number(value: float) -> float | int:
 
 
 def uptime(seconds: float) -> str:
-    """
-    A long duration in whole seconds, as C{1d2h3m4s}; a year has 365 days.
-    """
+    """A long duration in whole seconds, as C{1d2h3m4s}; a year has 365 days."""
     rest = int(max(seconds, 0.0))
     parts: list[str] = []
     for size, unit in ((31_536_000, "y"), (86_400, "d"), (3_600, "h"), (60, "m")):
@@ -33,9 +31,7 @@ def uptime(seconds: float) -> str:
 
 
 def roundTrip(seconds: float) -> str:
-    """
-    A round trip: between a microsecond and a millisecond in whole microseconds.
-    """
+    """A round trip: between a microsecond and a millisecond in whole microseconds."""
     count = nanoseconds(seconds)
     if 1_000 < count < 1_000_000:
         count -= count % 1_000

@@ -187,9 +187,7 @@ def riskCheck(risks: Callable[[], Iterable[tuple[str, str]]]) -> HealthCheck:
 
 
 def lossCheck(losses: Callable[[], Sequence[str]]) -> HealthCheck:
-    """
-    Fails after the store has lost records, until an operator acknowledges the loss.
-    """
+    """Fails after the store has lost records, until an operator acknowledges the loss."""
     wording = (
         "degraded: the streaming store has lost something: {} (natsbroker streaming acknowledge)"
     )

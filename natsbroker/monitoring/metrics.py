@@ -262,9 +262,7 @@ def _jetStream(accounts: Mapping[str, Any]) -> Generator[Pause, None, list[Metri
 
 
 class _Collected:
-    """
-    One metric, as prometheus-client collects it.
-    """
+    """One metric, as prometheus-client collects it."""
 
     def __init__(self, client: ModuleType, series: MetricSeries) -> None:
         self._client = client

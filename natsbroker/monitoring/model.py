@@ -96,23 +96,17 @@ class MonitoringModel:
 
     @property
     def origins(self) -> Sequence[str]:
-        """
-        The origins of web pages that may read the pages.
-        """
+        """The origins of web pages that may read the pages."""
         return self.state.settings.monitoring.monitor_origins
 
     @property
     def tags(self) -> Sequence[str]:
-        """
-        The tags of the server.
-        """
+        """The tags of the server."""
         return self.state.settings.server_tags
 
     @property
     def domain(self) -> str:
-        """
-        The JetStream domain; empty for none.
-        """
+        """The JetStream domain; empty for none."""
         return self.state.settings.jetstream.domain
 
     def reloaded(self, settings: Settings) -> None:
@@ -149,15 +143,11 @@ class MonitoringModel:
 
 
 def _noQueues(query: Query) -> Answer:
-    """
-    There are no queues between the threads of a Go server.
-    """
+    """There are no queues between the threads of a Go server."""
     flag(query, "all")
     return jsonAnswer({})
 
 
 def _noGroups(query: Query) -> Answer:
-    """
-    There are no Raft groups.
-    """
+    """There are no Raft groups."""
     return textAnswer(404, "No Raft nodes registered")

@@ -31,9 +31,7 @@ _DIGITS = 20
 
 
 class BadQuery(ValueError):
-    """
-    A parameter has a wrong value; the text is the body of the answer.
-    """
+    """A parameter has a wrong value; the text is the body of the answer."""
 
 
 def repeated(value: str) -> str:
@@ -63,9 +61,7 @@ def unsigned(query: Query, name: str) -> int:
 
 
 def limitFrom(query: Query) -> int:
-    """
-    The parameter C{limit}: a number of rows, at most L{LARGEST_LIMIT}.
-    """
+    """The parameter C{limit}: a number of rows, at most L{LARGEST_LIMIT}."""
     limit = integer(query, "limit")
     return min(limit, LARGEST_LIMIT) if limit > 0 else DEFAULT_LIMIT
 

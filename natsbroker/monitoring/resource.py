@@ -151,9 +151,7 @@ def _stopped(failure: Failure, request: Any) -> None:
 
 
 def _foreignTo(host: str) -> Callable[[bytes], bool]:
-    """
-    A test for foreign Host headers. Addresses other than loopback may have any name.
-    """
+    """A test for foreign Host headers. Addresses other than loopback may have any name."""
     if not isLoopback(host.rstrip(".")):
         return lambda header: False
     return lambda header: not isLoopback(_nameIn(header))

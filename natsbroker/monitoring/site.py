@@ -42,18 +42,14 @@ class MonitorSite(Site):
         self._waiting: dict[_Channel, None] = {}
 
     def startFactory(self) -> None:
-        """
-        Open no log file: requests are not logged.
-        """
+        """Open no log file: requests are not logged."""
 
     def stopFactory(self) -> None:
         for channel in list(self._channels):
             channel.abort()
 
     def log(self, request: Any) -> None:
-        """
-        Log no requests.
-        """
+        """Log no requests."""
 
     def acceptableProtocols(self) -> list[bytes]:
         return [b"http/1.1"]
@@ -94,9 +90,7 @@ class _Channel(HTTPChannel):
         self._limit(HEAD_TIMEOUT)
 
     def lineReceived(self, line: bytes) -> None:
-        """
-        Refuse a line that begins with a space: servers disagree on this header continuation.
-        """
+        """Refuse a line that begins with a space: servers disagree on this header continuation."""
         if self._isRefused:
             return
         if line[:1] in (b" ", b"\t"):
@@ -115,9 +109,7 @@ class _Channel(HTTPChannel):
             super().rawDataReceived(data)
 
     def allHeadersReceived(self) -> None:
-        """
-        Refuse a request with a body before reading any of it.
-        """
+        """Refuse a request with a body before reading any of it."""
         super().allHeadersReceived()  # type: ignore[no-untyped-call]
         headers = self.requests[-1].requestHeaders
         if self.length != 0 or headers.hasHeader(b"Transfer-Encoding"):

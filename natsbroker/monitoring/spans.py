@@ -37,9 +37,7 @@ _ORIGINS = (Kind.CLIENT, Kind.HUB, Kind.SPOKE)
 
 @implementer(IPublishFilter)
 class PublishSpans:
-    """
-    Makes a span for each traced message of one account.
-    """
+    """Makes a span for each traced message of one account."""
 
     def __init__(self, account: str, server: str, tracer: Any) -> None:
         """
@@ -56,9 +54,7 @@ class PublishSpans:
         self._kind = SpanKind.PRODUCER
 
     def filterMessage(self, message: Message, kind: int) -> Message:
-        """
-        Make a span if the message asks for one; it passes unchanged.
-        """
+        """Make a span if the message asks for one; it passes unchanged."""
         if message.headerLength and kind in _ORIGINS:
             carrier = _contextOf(message)
             if "traceparent" in carrier:

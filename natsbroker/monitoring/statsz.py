@@ -70,9 +70,7 @@ class Statsz:
         return {**document, "gomaxprocs": 1}
 
     def _troubles(self) -> dict[str, Any]:
-        """
-        The figures that are 0 are left out, but for the number of slow consumers.
-        """
+        """The figures that are 0 are left out, but for the number of slow consumers."""
         troubles = self._varz.troubles()
         slow, stale = troubles["slow_consumer_stats"], troubles["stale_connection_stats"]
         found = {
@@ -107,9 +105,7 @@ class Statsz:
         return rows
 
     def _active(self) -> Generator[Pause, None, int]:
-        """
-        The number of accounts that have connections.
-        """
+        """The number of accounts that have connections."""
         names: set[str] = set()
         for place, session in enumerate(list(self._state.context.connections)):
             if place % _STEP == _STEP - 1:

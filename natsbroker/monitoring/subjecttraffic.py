@@ -133,9 +133,7 @@ class SubjectTraffic:
         return self._rests[bucket]
 
     def _retire(self) -> bool:
-        """
-        Retire the lightest counter, unless half of them have retired since the last L{take}.
-        """
+        """Retire the lightest counter, unless half of them have retired since the last L{take}."""
         if self._lightest is None:
             ordered = sorted(self._counters.values(), key=_weigh, reverse=True)
             self._lightest = ordered[-max(len(ordered) // 2, 1) :]

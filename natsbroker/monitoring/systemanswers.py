@@ -51,9 +51,7 @@ class ServerActions:
 
 
 class RequestFailed(Exception):
-    """
-    The text is the description in the answer.
-    """
+    """The text is the description in the answer."""
 
 
 class SystemAnswers:
@@ -222,9 +220,7 @@ def _profile(model: MonitoringModel, request: SystemRequest) -> Any:
 
 
 def _nothing(model: MonitoringModel, request: SystemRequest) -> Any:
-    """
-    There are no Raft groups, and no queues between the threads of a Go server.
-    """
+    """There are no Raft groups, and no queues between the threads of a Go server."""
     return {}
 
 

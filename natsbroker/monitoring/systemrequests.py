@@ -92,9 +92,7 @@ class SystemRequests:
         return self._answers
 
     def serve(self, account: Account) -> None:
-        """
-        Answer the users of an account about it.
-        """
+        """Answer the users of an account about it."""
         responder = RequestResponder(account.busFor(Kind.LOCAL))
         name = account.name
         for subject in ("ACCOUNT.PING.CONNZ", "SERVER.PING.CONNZ"):
@@ -116,9 +114,7 @@ class SystemRequests:
 
 
 def _encoded(kind: str, request: Message, answering: Deferred[Any]) -> Deferred[Any]:
-    """
-    Compress an answer for a request whose header C{Accept-Encoding} asks for it.
-    """
+    """Compress an answer for a request whose header C{Accept-Encoding} asks for it."""
     if kind in _PLAIN:
         return answering
     try:
@@ -139,9 +135,7 @@ def _encoded(kind: str, request: Message, answering: Deferred[Any]) -> Deferred[
 
 
 def _named(message: Message) -> str:
-    """
-    The account that a subject names.
-    """
+    """The account that a subject names."""
     return decoded(message.subject.split(b".")[3])
 
 

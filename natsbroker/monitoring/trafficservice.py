@@ -259,9 +259,7 @@ class InterestByPrefix:
         self.patterns[prefixOf(pattern, self._depth)] += 1
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """
-        Weights are not counted.
-        """
+        """Weights are not counted."""
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
         prefix = prefixOf(pattern, self._depth)

@@ -68,9 +68,7 @@ class AnswerCache:
         return None if found is None else found[0]
 
     def isRevoked(self, key: str) -> bool:
-        """
-        Whether the last answer, even if it has expired, was that the certificate is revoked.
-        """
+        """Whether the last answer, even if it has expired, was that the certificate is revoked."""
         return self._answers.get(key, (b"", False))[1]
 
     def put(self, key: str, data: bytes, isRevoked: bool) -> None:

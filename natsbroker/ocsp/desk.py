@@ -199,23 +199,17 @@ class OCSPTerms:
         self._isStapled = True
 
     def attendDialling(self, context: SSL.Context) -> None:
-        """
-        Have a context for dialling keep the response that a peer shows.
-        """
+        """Have a context for dialling keep the response that a peer shows."""
         if self.kind in ("route", "gateway"):
             context.set_ocsp_client_callback(_keep)
 
     @property
     def wantsStaples(self) -> bool:
-        """
-        Whether peers that are dialled are asked for a response.
-        """
+        """Whether peers that are dialled are asked for a response."""
         return self._isStapled and self.kind in ("route", "gateway")
 
     def vets(self, tls: TLSSettings) -> bool:
-        """
-        Whether peers are checked.
-        """
+        """Whether peers are checked."""
         if self.kind in ("route", "gateway"):
             return self._isStapled
         return tls.ocsp_peer is not None and tls.ocsp_peer.verify

@@ -109,9 +109,7 @@ class PeerChecks:
         return answer.isCurrent(self._now(), options.allowed_clockskew, lasting)
 
     def _ask(self, key: str, question: _Question, options: OCSPPeer) -> Deferred[OCSPAnswer]:
-        """
-        Ask once, however many connections wait for the answer.
-        """
+        """Ask once, however many connections wait for the answer."""
         waiting: Deferred[OCSPAnswer] = Deferred()
         if key in self._asking:
             self._asking[key].append(waiting)

@@ -21,9 +21,7 @@ from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsag
 
 
 class OCSPError(ValueError):
-    """
-    A response that does not count.
-    """
+    """A response that does not count."""
 
 
 class Status(Enum):

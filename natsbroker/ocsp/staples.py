@@ -62,9 +62,7 @@ class Staple:
 
     @property
     def current(self) -> bytes:
-        """
-        The response; empty while there is none of this time.
-        """
+        """The response; empty while there is none of this time."""
         answer = self._answer
         now = self._clock.seconds()
         isValid = answer is not None and (answer.until is None or now <= answer.until)
@@ -89,9 +87,7 @@ class Staple:
         self._schedule()
 
     def start(self) -> None:
-        """
-        Fetch the response while connections are accepted already, as after a reload.
-        """
+        """Fetch the response while connections are accepted already, as after a reload."""
         self._load()
         if self.current:
             self._schedule()

@@ -118,16 +118,12 @@ class ClassicTraffic:
         self.interest.permit(permissions)
 
     def repeat(self) -> None:
-        """
-        A peer ignores sids that it knows.
-        """
+        """A peer ignores sids that it knows."""
         if self._announcer is not None:
             self._announcer.permit(self._permissions)
 
     def forget(self, account: str) -> None:
-        """
-        Nothing: accounts with connections of their own are not told of here.
-        """
+        """Nothing: accounts with connections of their own are not told of here."""
 
     def accountsChanged(self) -> None:
         self._bus = self._buses.busOf(GLOBAL_ACCOUNT)

@@ -118,9 +118,7 @@ class Routes(Membership):
             self._gossip.heard(route, document)
 
     def _dedicatedLater(self, route: Route, document: ServerDocument) -> None:
-        """
-        An account becomes dedicated: its interest moves to connections of its own.
-        """
+        """An account becomes dedicated: its interest moves to connections of its own."""
         account = document.route_account
         if not account:
             return

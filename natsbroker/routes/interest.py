@@ -251,9 +251,7 @@ class RemoteInterest:
         self.accountsChanged()
 
     def accountsChanged(self) -> None:
-        """
-        There may be other accounts: subscribe in those that are new.
-        """
+        """There may be other accounts: subscribe in those that are new."""
         self._places.clear()
         for account in [each for each in self._made if self._isUnknown(each)]:
             self._cancelAll(account)
@@ -288,9 +286,7 @@ class RemoteInterest:
         return sum(map(len, self._weights.values()))
 
     def counted(self) -> Iterator[tuple[LinkInterest, int]]:
-        """
-        All interest, and how many messages the peer has had for each.
-        """
+        """All interest, and how many messages the peer has had for each."""
         for interest in list(self):
             key = interest.origin, interest.pattern, interest.queue
             made = self._made.get(interest.account, {}).get(key)

@@ -88,9 +88,7 @@ class Member:
 
     @property
     def addresses(self) -> tuple[tuple[str, ...], ...]:
-        """
-        Where the member can be reached: by clients, by leafnodes, by clients over WebSocket.
-        """
+        """Where the member can be reached: by clients, by leafnodes, by clients over WebSocket."""
         return self.urls, self.leafUrls, self.webSocketUrls
 
     def useAddresses(self, document: ServerDocument | None) -> None:
@@ -210,9 +208,7 @@ class Membership(LinkRegistry[Route]):
         return login.admits(checks, given.user, given.password, certificate)
 
     def placed(self) -> list[Route]:
-        """
-        The routes that belong to a member.
-        """
+        """The routes that belong to a member."""
         return [route for member in self.members.values() for route in member]
 
     def isDedicated(self, account: str) -> bool:
@@ -249,9 +245,7 @@ class Membership(LinkRegistry[Route]):
         return self._advertised(self._hasUrls, self.urls, others)
 
     def webSocketConnectUrls(self) -> tuple[str, ...]:
-        """
-        The same for clients over WebSocket.
-        """
+        """The same for clients over WebSocket."""
         others = (each.webSocketUrls for each in self.members.values())
         return self._advertised(self._hasWebSocketUrls, self.webSocketUrls, others)
 
@@ -272,8 +266,6 @@ class Membership(LinkRegistry[Route]):
         return tuple(found)
 
     def dial(self, target: RouteTarget, after: float) -> None:
-        """
-        Dial a member, unless the address was found to be this broker's.
-        """
+        """Dial a member, unless the address was found to be this broker's."""
         if not self.isOver and (target.host, target.port) not in self._selves:
             self._dial(target, after)

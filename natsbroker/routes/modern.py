@@ -79,9 +79,7 @@ class RouteAccount(PeerOrigin):
         self.tracePeer = tracePeer
 
     def peer(self) -> TracePeer:
-        """
-        The peer in traces.
-        """
+        """The peer in traces."""
         return self.tracePeer or FOREIGN
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
@@ -180,9 +178,7 @@ class ModernTraffic:
             announcer.permit(self._permissions)
 
     def forget(self, account: str) -> None:
-        """
-        The peer tells its interest in an account over another connection from now on.
-        """
+        """The peer tells its interest in an account over another connection from now on."""
         self.interest.forget(account.encode("utf-8", "surrogateescape"))
 
     def accountsChanged(self) -> None:
@@ -245,9 +241,7 @@ class ModernTraffic:
             bus.publishOver(message, self._link.later, target.peer)
 
     def wayTo(self, account: str) -> RouteAccount:
-        """
-        What is sent to the peer for an account, whatever it is interested in.
-        """
+        """What is sent to the peer for an account, whatever it is interested in."""
         return self._target(account.encode("utf-8", "surrogateescape"), b"")
 
     def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, Bus] | None:

@@ -93,9 +93,7 @@ class RoutePool:
         return False
 
     def _makeWay(self, goes: Route | None, stays: Route | None) -> None:
-        """
-        Close one of two routes for the same purpose; the other takes over its target.
-        """
+        """Close one of two routes for the same purpose; the other takes over its target."""
         if goes is None:
             return
         target = goes.target

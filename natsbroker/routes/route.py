@@ -66,19 +66,13 @@ class IRouteOwner(ILinkOwner):
     def agreesOn(name: str, isDynamic: bool, remoteId: str) -> bool: ...
 
     def introduced(route: Any, document: ServerDocument) -> None:
-        """
-        A peer has sent its INFO: give its connection a place in the pool, or close it.
-        """
+        """A peer has sent its INFO: give its connection a place in the pool, or close it."""
 
     def informed(route: Any, document: ServerDocument) -> None:
-        """
-        A peer has sent another INFO, about itself or another member.
-        """
+        """A peer has sent another INFO, about itself or another member."""
 
     def extend(route: Any) -> None:
-        """
-        A peer has admitted this broker: dial the further connections to it.
-        """
+        """A peer has admitted this broker: dial the further connections to it."""
 
     def metSelf(route: Any) -> None: ...
 
@@ -135,17 +129,13 @@ class Route(Link):
 
     @property
     def remoteId(self) -> str:
-        """
-        Empty while it is not known.
-        """
+        """Empty while it is not known."""
         if self.document is not None:
             return self.document.server_id
         return "" if self._connect is None else self._connect.name
 
     def checkLogin(self) -> None:
-        """
-        Close the route if its peer dialled us and would not be let in now.
-        """
+        """Close the route if its peer dialled us and would not be let in now."""
         if not self.isDialled:
             self.judge(self._admission(self._connect or LinkConnect()), self._closeIfWrong)
 
@@ -240,9 +230,7 @@ class Route(Link):
         return not self.reason
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """
-        Some errors have another text in the classic dialect.
-        """
+        """Some errors have another text in the classic dialect."""
         if self.isClassic:
             error = errors.CLASSIC_ERRORS.get(error, error)
         super().close(error, *arguments, abort=abort)
@@ -287,9 +275,7 @@ class Route(Link):
             self._cluster.introduced(self, document)
 
     def _admits(self, document: ServerDocument) -> bool:
-        """
-        Whether a peer may be a member by its INFO; else the route is closed.
-        """
+        """Whether a peer may be a member by its INFO; else the route is closed."""
         cluster = self._cluster
         self.document = document
         if document.server_id == cluster.identity.server_id:
@@ -332,18 +318,14 @@ class Route(Link):
         return traffic
 
     def update(self) -> None:
-        """
-        Send another INFO, unless the peer is so old that it would disconnect.
-        """
+        """Send another INFO, unless the peer is so old that it would disconnect."""
         if self.isClassic and self.document is not None and not self.document.proto:
             return
         gossip = GossipMode.DEFAULT
         self.say(infoLine(self._cluster.document(self.account, max(self.poolIndex, 0), gossip)))
 
     def repeat(self) -> None:
-        """
-        Send all interest again: the peer takes more of it now.
-        """
+        """Send all interest again: the peer takes more of it now."""
         if self.traffic is not None:
             self.traffic.repeat()
 

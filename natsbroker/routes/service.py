@@ -99,9 +99,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
         return len({route.document.server_id for route in routes if route.document is not None})
 
     def _identify(self) -> None:
-        """
-        The listener of gateways stays.
-        """
+        """The listener of gateways stays."""
         cluster = self.cluster
         identity = identityFrom(self._settings, self.block, self._serverId, self.port)
         cluster.identity = replace(identity, gateway_url=cluster.identity.gateway_url)

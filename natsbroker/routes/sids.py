@@ -59,9 +59,7 @@ class LocalSids:
             yield cluster.unsubscriptionLine(cluster.sidFor(number, member, queue))
 
     def group(self, sid: bytes) -> bytes:
-        """
-        The queue group of a sid; empty if there is none, or it has had no member for a while.
-        """
+        """The queue group of a sid; empty if there is none, or it has had no member for a while."""
         self._forget()
         return self._groups.get(cluster.numberOf(sid), b"")
 

@@ -51,9 +51,7 @@ class RouteTarget:
     name: str = ""
 
     def forAccount(self, account: str) -> RouteTarget:
-        """
-        The same for a connection that is dedicated to an account.
-        """
+        """The same for a connection that is dedicated to an account."""
         return replace(self, account=account)
 
     def __str__(self) -> str:
@@ -120,9 +118,7 @@ def infoDocument(identity: LinkIdentity, terms: ClusterTerms, **connection: Any)
 def _classicDocument(
     identity: LinkIdentity, terms: ClusterTerms, connection: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """
-    The same where only the classic dialect is spoken.
-    """
+    """The same where only the classic dialect is spoken."""
     return {
         **identity.head(_CLASSIC_PROTO),
         "auth_required": bool(terms.login.user),
@@ -199,9 +195,7 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
 
 
 def _dedicated(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
-    """
-    Accounts with connections of their own: with a pool, the system account is one.
-    """
+    """Accounts with connections of their own: with a pool, the system account is one."""
     names = dict.fromkeys(cluster.accounts)
     if not settings.no_system_account:
         names[settings.system_account] = None

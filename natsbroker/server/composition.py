@@ -114,9 +114,7 @@ class BrokerParts:
         self._sockets = dict(self._given.sockets)
 
     def make(self) -> None:
-        """
-        Make all parts, each from those before it. Plugins use the host from authorization on.
-        """
+        """Make all parts, each from those before it. Plugins use the host from authorization on."""
         self._makeObservers()
         self._makeAccounts()
         self._makeAuthorization()

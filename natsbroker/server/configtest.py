@@ -111,9 +111,7 @@ class _StoreBlock:
 
     @property
     def isPlain(self) -> bool:
-        """
-        Whether nothing can be wrong with it, but for its folder.
-        """
+        """Whether nothing can be wrong with it, but for its folder."""
         return self.name in _STORES and self.section.keys() <= {"dir"}
 
 
@@ -132,9 +130,7 @@ def _storeBlocks(settings: Settings) -> Iterator[_StoreBlock]:
 
 
 def _streamingKey(settings: Settings, option: str) -> str:
-    """
-    The key of an option of the store, in whichever block it is.
-    """
+    """The key of an option of the store, in whichever block it is."""
     blocks = ("streaming.store_options", "streaming.sql_options")
     keys = [f"{block}.{option}" for block in blocks]
     return next((each for each in keys if each in settings.places), f"streaming.{option}")

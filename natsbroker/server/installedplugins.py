@@ -54,9 +54,7 @@ class InstalledPlugins:
         return self.live(interface)
 
     def live(self, interface: InterfaceClass) -> Iterator[Any]:
-        """
-        The plugins as they are now, whatever is remembered of their modules.
-        """
+        """The plugins as they are now, whatever is remembered of their modules."""
         for each in getModule(self._package).iterModules():
             if each.filePath.parent().path != _TWISTED:
                 self._load(each)
@@ -66,9 +64,7 @@ class InstalledPlugins:
                     yield value
 
     def _forgotten(self) -> Iterator[Any]:
-        """
-        The modules of which Twisted remembers nothing, or that have changed since.
-        """
+        """The modules of which Twisted remembers nothing, or that have changed since."""
         caches: dict[Any, tuple[Any, float]] = {}
         for each in getModule(self._package).iterModules():
             folder = each.filePath.parent()

@@ -169,9 +169,7 @@ def _traceback(event: LogEvent) -> list[str]:
 
 
 def raisedAt(failure: Failure) -> str:
-    """
-    Name an exception and its place, for a log that must not have its text.
-    """
+    """Name an exception and its place, for a log that must not have its text."""
     kind = type(failure.value).__name__
     if not failure.frames:
         return kind

@@ -118,9 +118,7 @@ def streamsPlanner(
 
 
 def operatorPlanner(context: ClientContext, operators: OperatorService) -> Planner:
-    """
-    Operator mode, and limits that hold for its users. JWTs are looked up again.
-    """
+    """Operator mode, and limits that hold for its users. JWTs are looked up again."""
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         if not new.operator.isOn:

@@ -67,9 +67,7 @@ class PluginOptions:
         return value
 
     def seconds(self, name: str, default: float) -> float:
-        """
-        A number of seconds, or a duration such as C{"1.5s"}.
-        """
+        """A number of seconds, or a duration such as C{"1.5s"}."""
         value = self._options.pop(name, default)
         if isinstance(value, str):
             value = secondsFrom(value)

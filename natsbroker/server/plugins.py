@@ -59,9 +59,7 @@ _NOUNS: Mapping[InterfaceClass, str] = {
 
 
 class PluginError(BrokerError):
-    """
-    A plugin that the settings name is missing, or makes an object without its interface.
-    """
+    """A plugin that the settings name is missing, or makes an object without its interface."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +90,7 @@ class Plugins:
         return known[name]
 
     def _kindNames(self, interface: InterfaceClass) -> Iterable[str]:
-        """
-        Connection kinds stand beside services in the configuration.
-        """
+        """Connection kinds stand beside services in the configuration."""
         if interface is not IBrokerService:
             return ()
         return _byName(IConnectionKind, self.find(IConnectionKind))

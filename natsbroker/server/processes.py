@@ -25,9 +25,7 @@ SIGNALS = {
 
 
 class SignalError(BrokerError):
-    """
-    A signal cannot be sent.
-    """
+    """A signal cannot be sent."""
 
 
 def runningBrokers(processes: Path = Path("/proc")) -> list[int]:

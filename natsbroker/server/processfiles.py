@@ -25,9 +25,7 @@ _log = Logger(namespace="natsbroker")
 
 
 class ProcessFiles(Service):
-    """
-    Keeps the files while clients can connect; a reload may move them.
-    """
+    """Keeps the files while clients can connect; a reload may move them."""
 
     name = "process-files"
 

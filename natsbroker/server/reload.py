@@ -39,9 +39,7 @@ def below(changes: Iterable[Change], *paths: str) -> bool:
 
 
 def nothing() -> None:
-    """
-    Nothing changes.
-    """
+    """Nothing changes."""
 
 
 def heldBack(old: Settings, new: Settings) -> tuple[Settings, list[Change]]:

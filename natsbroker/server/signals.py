@@ -31,9 +31,7 @@ class Signals:
         self._before: dict[signal.Signals, Any] = {}
 
     def install(self) -> None:
-        """
-        To be called in the main thread.
-        """
+        """To be called in the main thread."""
         for each in self._answers:
             self._before[each] = signal.signal(each, self._trapped)
 

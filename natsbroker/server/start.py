@@ -26,9 +26,7 @@ _FORESEEN = (BrokerError, StoreError, ValueError, OSError, ConnectError, BindErr
 
 
 class StartError(BrokerError):
-    """
-    The broker cannot start; the text is what is logged.
-    """
+    """The broker cannot start; the text is what is logged."""
 
 
 def failureReason(failure: Failure) -> str:

@@ -37,9 +37,7 @@ _TIMEOUT = 2.0
 
 
 class SyslogError(BrokerError):
-    """
-    There is no syslog daemon at the place of the settings.
-    """
+    """There is no syslog daemon at the place of the settings."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"error connecting to syslog: {(error.strerror or str(error)).lower()}")
@@ -122,9 +120,7 @@ class SyslogOutput:
             self._socket = None
 
     def close(self) -> None:
-        """
-        Send what waits, for a short time.
-        """
+        """Send what waits, for a short time."""
         if self._thread is not None and self._pid == os.getpid():
             try:
                 self._lines.put(None, timeout=_TIMEOUT)
@@ -136,9 +132,7 @@ class SyslogOutput:
 
 
 def _go(when: datetime) -> str:
-    """
-    A moment as Go writes RFC 3339.
-    """
+    """A moment as Go writes RFC 3339."""
     text = when.isoformat(timespec="seconds")
     return text[:-6] + "Z" if text.endswith("+00:00") else text
 

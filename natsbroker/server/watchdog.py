@@ -90,9 +90,7 @@ class Watchdog(Service):
             thread.join()
 
     def beat(self) -> None:
-        """
-        Show, in the reactor's thread, that it goes on.
-        """
+        """Show, in the reactor's thread, that it goes on."""
         now, seen = self._clock(), self._seen
         # The call is late by as long as the reactor was held, and INTERVAL is no part of that.
         late = now - self._beat - INTERVAL
@@ -105,18 +103,14 @@ class Watchdog(Service):
             _log.warn("The reactor was held for {late:.1f} seconds: {place}", late=late, place=seen)
 
     def look(self) -> None:
-        """
-        Note, in another thread, where the reactor's thread is if there was no sign of life.
-        """
+        """Note, in another thread, where the reactor's thread is if there was no sign of life."""
         if self._clock() - self._beat - INTERVAL >= self._limit and not self._seen:
             frame = sys._current_frames().get(self._watched)
             if frame is not None:
                 self._seen = placeOf(frame)
 
     def trouble(self) -> str:
-        """
-        Where the reactor is held again and again, in a sentence; empty if it is not.
-        """
+        """Where the reactor is held again and again, in a sentence; empty if it is not."""
         since = self._clock() - WINDOW
         while self._recent and self._recent[0][0] < since:
             self._recent.popleft()
@@ -126,9 +120,7 @@ class Watchdog(Service):
         return f"held for {seconds:.1f} of the last {WINDOW:.0f} seconds: {self.place}"
 
     def show(self, monitoring: MonitoringModel) -> None:
-        """
-        Add the watchdog's part to the monitoring pages.
-        """
+        """Add the watchdog's part to the monitoring pages."""
         from natsbroker.monitoring.healthz import pollingCheck
 
         monitoring.healthz.checks.append(pollingCheck(self.trouble))
@@ -146,9 +138,7 @@ class Watchdog(Service):
         return [number, seconds]
 
     def varz(self) -> dict[str, Any] | None:
-        """
-        The member of C{/varz}, which is not there before the reactor was held.
-        """
+        """The member of C{/varz}, which is not there before the reactor was held."""
         if not self.held:
             return None
         return {

@@ -6,39 +6,27 @@ from __future__ import annotations
 
 
 class DataSourceError(Exception):
-    """
-    Base of them all.
-    """
+    """Base of them all."""
 
 
 class OptionError(DataSourceError, ValueError):
-    """
-    An option is unknown, has a wrong value, or does not go with another one.
-    """
+    """An option is unknown, has a wrong value, or does not go with another one."""
 
 
 class JavaMissing(DataSourceError):
-    """
-    There is no Java that Spark runs on.
-    """
+    """There is no Java that Spark runs on."""
 
 
 class ConnectionFailed(DataSourceError, ConnectionError):
-    """
-    No server lets us in, or the connection is gone.
-    """
+    """No server lets us in, or the connection is gone."""
 
 
 class CredentialsRefused(ConnectionFailed):
-    """
-    A server does not know the credentials: to wait changes nothing.
-    """
+    """A server does not know the credentials: to wait changes nothing."""
 
 
 class TimedOut(DataSourceError, TimeoutError):
-    """
-    The server did not answer in time.
-    """
+    """The server did not answer in time."""
 
 
 class ApiError(DataSourceError):
@@ -57,15 +45,11 @@ class ApiError(DataSourceError):
 
 
 class BadMessage(DataSourceError):
-    """
-    A message that no stream can have: its subject, its headers or its size are wrong.
-    """
+    """A message that no stream can have: its subject, its headers or its size are wrong."""
 
 
 class DataLoss(DataSourceError):
-    """
-    Messages that should be read are not in the stream any more, or the stream is another one.
-    """
+    """Messages that should be read are not in the stream any more, or the stream is another one."""
 
 
 class LogGone(DataLoss):

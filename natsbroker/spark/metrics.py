@@ -84,9 +84,7 @@ def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
 
 @contextmanager
 def queryMetrics(spark: Any, where: str) -> Iterator[int]:
-    """
-    Serve the numbers of all streaming queries of a session.
-    """
+    """Serve the numbers of all streaming queries of a session."""
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     metrics = ProgressMetrics()

@@ -83,9 +83,7 @@ def registerIn(spark: Any, source: Any) -> None:
 
 
 def isRemote(spark: Any) -> bool:
-    """
-    Whether a session is one of Spark Connect, which has no C{SparkContext}.
-    """
+    """Whether a session is one of Spark Connect, which has no C{SparkContext}."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
@@ -119,9 +117,7 @@ def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
 
 
 def versionOf(package: str) -> str | None:
-    """
-    The version that every Python process here finds, not just one with its own path.
-    """
+    """The version that every Python process here finds, not just one with its own path."""
     from importlib import metadata  # It takes long, and workers do not need it.
 
     try:
@@ -163,9 +159,7 @@ def _built(builder: Any, settings: Mapping[str, str]) -> Any:
 
 
 def _checkServer(url: str) -> None:
-    """
-    See that somebody listens; gRPC by itself tries for ten minutes, and says nothing.
-    """
+    """See that somebody listens; gRPC by itself tries for ten minutes, and says nothing."""
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port or _REMOTE_PORT

@@ -198,9 +198,7 @@ class Block:
         return bisect_left(sequences, sequence)
 
     def place(self, index: int) -> tuple[int, int]:
-        """
-        Where a record begins and ends in C{raw}.
-        """
+        """Where a record begins and ends in C{raw}."""
         return self.offset + self.starts[index], self.offset + self.starts[index + 1]
 
     def record(self, index: int) -> Record:
@@ -262,9 +260,7 @@ class Block:
         return first, maxBytes
 
     def fault(self, index: int) -> str:
-        """
-        What is wrong with a record; empty if it is whole.
-        """
+        """What is wrong with a record; empty if it is whole."""
         try:
             self.record(index)
         except Damaged as failure:
@@ -272,9 +268,7 @@ class Block:
         return ""
 
     def length(self, index: int) -> int:
-        """
-        The bytes of a record's subject, headers and payload.
-        """
+        """The bytes of a record's subject, headers and payload."""
         return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
 
     def living(self, start: int = 0) -> Iterator[int]:
@@ -322,9 +316,7 @@ def placeIn(raw: bytes | memoryview, sequence: int) -> tuple[int, int] | None:
 
 
 def packDead(first: int, dead: Collection[int]) -> bytes:
-    """
-    The value of deleted sequences, for the block that begins with C{first}.
-    """
+    """The value of deleted sequences, for the block that begins with C{first}."""
     return _table(sorted(each - first for each in dead))
 
 
@@ -370,9 +362,7 @@ def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
 
 
 def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int]) -> Block | None:
-    """
-    What can be found in a damaged block; C{head} if that is whole.
-    """
+    """What can be found in a damaged block; C{head} if that is whole."""
     found = {sequence: raw[start:end] for sequence, start, end in walk(raw, 0, identity)}
     if not found:
         return None

@@ -23,14 +23,10 @@ LARGEST_GROUP = 32 << 20
 
 class IRefusing(Protocol):
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
-        """
-        Jobs failed, and everything that was asked after them.
-        """
+        """Jobs failed, and everything that was asked after them."""
 
     def stopped(self) -> None:
-        """
-        The thread has ended, and has let go of everything.
-        """
+        """The thread has ended, and has let go of everything."""
 
 
 Owner = TypeVar("Owner", bound=IRefusing)
@@ -96,9 +92,7 @@ class CommitThread(Generic[Owner]):
         return None
 
     def _pass(self) -> None:
-        """
-        Have what waits done. Called with the condition, while nobody has the commit.
-        """
+        """Have what waits done. Called with the condition, while nobody has the commit."""
         mustWait = self._failed is not None or self._reopening or self._closing
         if not mustWait and self._told == self._toTell and self.handOver(self._queue):
             self._holder = Holder.WRITER
@@ -108,9 +102,7 @@ class CommitThread(Generic[Owner]):
             self._condition.notify()
 
     def _offered(self) -> None:
-        """
-        Decide about what the thread left, or what has waited for more.
-        """
+        """Decide about what the thread left, or what has waited for more."""
         with self._lock:
             if self._holder is Holder.REACTOR:
                 self._holder = Holder.NOBODY
@@ -147,15 +139,11 @@ class CommitThread(Generic[Owner]):
         return False
 
     def isGathered(self, jobs: list[Job]) -> bool:
-        """
-        Whether what waits has waited long enough. Called with the condition.
-        """
+        """Whether what waits has waited long enough. Called with the condition."""
         return False
 
     def accept(self) -> None:
-        """
-        Take requests again, after those that failed were told.
-        """
+        """Take requests again, after those that failed were told."""
         with self._condition:
             if not isinstance(self._refusal, (StoreClosed, StoreFailed)):
                 self._refusal = None
@@ -212,9 +200,7 @@ class CommitThread(Generic[Owner]):
         """
 
     def openAgain(self) -> None:
-        """
-        Open the store again, after a failure; then call L{takeAgain}, or L{refuse}.
-        """
+        """Open the store again, after a failure; then call L{takeAgain}, or L{refuse}."""
         raise NotImplementedError
 
     def leave(self) -> None:
@@ -264,16 +250,12 @@ class CommitThread(Generic[Owner]):
             return unfinished + jobs
 
     def _isPlain(self) -> bool:
-        """
-        Whether there is nothing to do but what waits. Called with the condition.
-        """
+        """Whether there is nothing to do but what waits. Called with the condition."""
         isElse = self._reopening or self._closing or self._failed
         return bool(self._queue) and not (isElse or self.unfinished or self.leftover)
 
     def _hasWork(self) -> bool:
-        """
-        Whether something is to be done. Called with the condition.
-        """
+        """Whether something is to be done. Called with the condition."""
         return bool(
             self._queue
             or self._reopening
@@ -283,9 +265,7 @@ class CommitThread(Generic[Owner]):
         )
 
     def refuse(self, jobs: list[Job], error: StoreError) -> None:
-        """
-        Refuse what was asked, now and until the reactor knows.
-        """
+        """Refuse what was asked, now and until the reactor knows."""
         with self._condition:
             jobs = jobs + self.unfinished + self._queue
             self._queue = []

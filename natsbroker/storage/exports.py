@@ -36,9 +36,7 @@ class Page(NamedTuple):
 
 
 def beginning(pattern: bytes) -> bytes:
-    """
-    How all subjects begin that a pattern matches.
-    """
+    """How all subjects begin that a pattern matches."""
     tokens: list[bytes] = []
     for token in pattern.split(b"."):
         if hasWildcard(token):
@@ -72,9 +70,7 @@ def columnsOf(records: Sequence[Record], following: int, damaged: Sequence[int])
 
 
 def _ends(values: Sequence[bytes]) -> array[int]:
-    """
-    Where each value ends, with a 0 before.
-    """
+    """Where each value ends, with a 0 before."""
     return array("q", accumulate(map(len, values), initial=0))
 
 
@@ -118,9 +114,7 @@ class StoredLog:
         return digestRange(self._page, start, min(stop, self.bounds().last + 1))
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
-        """
-        Some records of a range, and what of it is damaged.
-        """
+        """Some records of a range, and what of it is damaged."""
         raise NotImplementedError
 
 
@@ -153,9 +147,7 @@ def canGather() -> bool:
 
 
 def sizeIn(raw: bytes) -> int:
-    """
-    The bytes of subjects, headers and payloads in a block, as its head says, unverified.
-    """
+    """The bytes of subjects, headers and payloads in a block, as its head says, unverified."""
     return int.from_bytes(raw[_SIZE], "little")
 
 

@@ -20,9 +20,7 @@ BYTES = tuple(4.0**power for power in range(3, 14))
 
 
 class _Values:
-    """
-    The values of a histogram, which are added one by one.
-    """
+    """The values of a histogram, which are added one by one."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -47,9 +45,7 @@ class CommitFigures:
         self._bytes = _Values(BYTES)
 
     def synced(self, seconds: float) -> None:
-        """
-        A write has waited for the disk, or the database.
-        """
+        """A write has waited for the disk, or the database."""
         self._syncs.add(seconds)
 
     def committed(self, jobs: Sequence[Job], seconds: float) -> None:
@@ -63,17 +59,13 @@ class CommitFigures:
         self.appended(records, sum([each.size for each in appends]), seconds)
 
     def appended(self, records: int, size: int, seconds: float) -> None:
-        """
-        A group that has these records, and bytes of them, is durable.
-        """
+        """A group that has these records, and bytes of them, is durable."""
         self._commits.add(seconds)
         self._records.add(records)
         self._bytes.add(size)
 
     def histograms(self) -> tuple[Histogram, Histogram, Histogram, Histogram]:
-        """
-        The seconds of commits, those of syncs, and the records and bytes of commits.
-        """
+        """The seconds of commits, those of syncs, and the records and bytes of commits."""
         return (
             self._commits.histogram(),
             self._syncs.histogram(),

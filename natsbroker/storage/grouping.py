@@ -55,9 +55,7 @@ class GroupPatience:
 
     @property
     def isAlone(self) -> bool:
-        """
-        Whether there is one publisher, with one message in flight.
-        """
+        """Whether there is one publisher, with one message in flight."""
         return self._alone >= ALONE
 
     def writes(self, now: int) -> None:
@@ -69,9 +67,7 @@ class GroupPatience:
         self._began = now
 
     def wrote(self, records: int, now: int) -> None:
-        """
-        A write has ended, and those who asked for it are going to be answered.
-        """
+        """A write has ended, and those who asked for it are going to be answered."""
         recent = (7 * self.nanoseconds + now - self._began) // 8
         self.nanoseconds = min(max(recent, LEAST), LONGEST)
         self._stored, self._ended = records, now
@@ -95,15 +91,11 @@ class GroupPatience:
         return True
 
     def isComplete(self, waiting: int) -> bool:
-        """
-        Whether as many wait as were expected.
-        """
+        """Whether as many wait as were expected."""
         return waiting >= self._expected
 
     def end(self, waiting: int) -> None:
-        """
-        The wait is over.
-        """
+        """The wait is over."""
         if waiting >= self._least:
             self._misses = 0
             self._nextPause = PAUSE

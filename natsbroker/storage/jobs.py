@@ -47,9 +47,7 @@ class StoredRow:
 
     @property
     def extent(self) -> tuple[int, int, int, int]:
-        """
-        The first and the last sequence, the number of records and their size.
-        """
+        """The first and the last sequence, the number of records and their size."""
         return self.first, self.last, self.count, self.size
 
     def bounds(self) -> LogBounds:
@@ -73,9 +71,7 @@ class ILogWriter(Protocol):
     def skipTo(self, sequence: int) -> None: ...
 
     def putHolds(self) -> None:
-        """
-        Store the holds, and look at all subjects again.
-        """
+        """Store the holds, and look at all subjects again."""
 
     def sweep(self) -> None: ...
 
@@ -129,9 +125,7 @@ class Job:
 
 
 class BarrierJob(Job):
-    """
-    Does nothing, but after all before it.
-    """
+    """Does nothing, but after all before it."""
 
     writes = False
     frees = True
@@ -194,9 +188,7 @@ class DiscardJob(LogJob):
         return self.error is not None or self._writer is None or self._writer.trimmed
 
     def result(self) -> int:
-        """
-        The first sequence that may still be there.
-        """
+        """The first sequence that may still be there."""
         return 0 if self._writer is None else self._writer.row.first
 
 

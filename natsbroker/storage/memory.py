@@ -83,9 +83,7 @@ class _Records:
         return len(self._records)
 
     def add(self, record: Record) -> None:
-        """
-        Take a record with a higher sequence than all before.
-        """
+        """Take a record with a higher sequence than all before."""
         self._records[record.sequence] = record
         self._order.append(record.sequence)
         self._times.append(record.timestamp)
@@ -281,9 +279,7 @@ class MemoryLog(StoredLog):
         return removed
 
     def _holdFloor(self) -> int:
-        """
-        The first sequence that must not go by rule.
-        """
+        """The first sequence that must not go by rule."""
         return min(self.policy.holds.values(), default=self.nextSequence)
 
     def discardBefore(self, sequence: int) -> Deferred[int]:
@@ -373,9 +369,7 @@ class MemoryLog(StoredLog):
         return succeed(Matching(found, self.nextSequence))
 
     def _candidates(self, patterns: Sequence[bytes], sequence: int) -> Iterator[Record]:
-        """
-        The records from a sequence on that may match: only its own of a subject that has few.
-        """
+        """The records from a sequence on that may match: only its own of a subject that has few."""
         rows = self._rows
         if len(patterns) == 1 and not hasWildcard(patterns[0]):
             same = rows.bySubject.get(patterns[0], {})

@@ -31,15 +31,11 @@ class Policy:
 
     @property
     def floor(self) -> int | None:
-        """
-        What must not go by rule, and all after it.
-        """
+        """What must not go by rule, and all after it."""
         return min(self.holds.values(), default=None)
 
     def isExceeded(self, count: int, size: int) -> bool:
-        """
-        Whether a log has more records, or more bytes in several, than it keeps.
-        """
+        """Whether a log has more records, or more bytes in several, than it keeps."""
         retention = self.retention
         return bool(
             (retention.count and count > retention.count)

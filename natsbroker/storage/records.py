@@ -31,9 +31,7 @@ _new = tuple.__new__
 
 
 class Damaged(Exception):
-    """
-    Bytes that should be a record, and are not.
-    """
+    """Bytes that should be a record, and are not."""
 
 
 class Encoded(NamedTuple):
@@ -109,9 +107,7 @@ def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
 
 
 def lengthAt(blob: bytes, start: int) -> int:
-    """
-    How long the record at C{start} says that it is, with its head; 0 without room for a head.
-    """
+    """How long the record at C{start} says that it is, with its head; 0 without room for a head."""
     if len(blob) - start < HEAD_SIZE:
         return 0
     _, subjectLength, _, headersLength, payloadLength, _, _, _ = HEAD.unpack_from(blob, start)
@@ -127,9 +123,7 @@ TIMESTAMP = Struct("<q")
 
 
 def sequenceOf(blob: bytes, start: int) -> int:
-    """
-    As the head of the record at C{start} says, unverified; likewise the next ones.
-    """
+    """As the head of the record at C{start} says, unverified; likewise the next ones."""
     found: int = SEQUENCE.unpack_from(blob, start + SEQUENCE_OFFSET)[0]
     return found
 

@@ -39,9 +39,7 @@ class ITimers(Protocol):
 
 @implementer(IStoreWatcher)
 class StoreRetry:
-    """
-    Waits for one store.
-    """
+    """Waits for one store."""
 
     def __init__(self, store: IStreamStore, timers: ITimers) -> None:
         self._store = store
@@ -95,34 +93,22 @@ class StoreRetry:
     # What the store reports.
 
     def writesResumed(self) -> None:
-        """
-        Make the next attempts, but not from within the store.
-        """
+        """Make the next attempts, but not from within the store."""
         for waiting, timer in self._waiting.items():
             timer.cancel()
             self._waiting[waiting] = self._timers.after(0.0, partial(self._wake, waiting))
 
     def writesStopped(self, reason: str) -> None:
-        """
-        The attempts fail, and say so.
-        """
+        """The attempts fail, and say so."""
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """
-        That is for others.
-        """
+        """That is for others."""
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """
-        That is for others.
-        """
+        """That is for others."""
 
     def logQuarantined(self, log: str, reason: str) -> None:
-        """
-        The next attempt fails.
-        """
+        """The next attempt fails."""
 
     def logLost(self, log: str) -> None:
-        """
-        The next attempt fails.
-        """
+        """The next attempt fails."""

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 def monotonicOf(reactor: Any) -> Callable[[], float]:
-    """
-    A clock in seconds that nobody sets: the reactor's own, unless that is the wall clock.
-    """
+    """A clock in seconds that nobody sets: the reactor's own, unless that is the wall clock."""
     if reactor.seconds is time.time:
         return time.monotonic
     seconds: Callable[[], float] = reactor.seconds
@@ -35,9 +33,7 @@ def monotonicOf(reactor: Any) -> Callable[[], float]:
 
 
 def wallClockOf(reactor: Any) -> Callable[[], int]:
-    """
-    The wall clock in nanoseconds, by the reactor's clock where that is another one.
-    """
+    """The wall clock in nanoseconds, by the reactor's clock where that is another one."""
     if reactor.seconds is time.time:
         return time.time_ns
     return lambda: round(reactor.seconds() * 1_000_000_000)
@@ -52,9 +48,7 @@ def _size(section: Mapping[str, Any]) -> int:
 
 @implementer(IStoreOpener, IOptionsCheck)
 class MemoryOpener:
-    """
-    Option: C{max_size}, in bytes.
-    """
+    """Option: C{max_size}, in bytes."""
 
     name = "memory"
 
@@ -164,9 +158,7 @@ def _syncInterval(section: Mapping[str, Any]) -> float:
 
 
 def _readers(connections: object) -> int:
-    """
-    How many connections read: one of the others writes, one renews leases.
-    """
+    """How many connections read: one of the others writes, one renews leases."""
     if connections == 0:
         return 2
     if isinstance(connections, bool) or not isinstance(connections, int) or connections < 3:

@@ -74,9 +74,7 @@ class ThreadedStore(Generic[Log]):
         return StoreFigures(*counts, health.damagedRecords, health.damagedValues, self._scrubbed())
 
     def _scrubbed(self) -> ScrubFigures | None:
-        """
-        How far the store has looked for damage; to be overridden by one that does.
-        """
+        """How far the store has looked for damage; to be overridden by one that does."""
         return None
 
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
@@ -100,18 +98,14 @@ class ThreadedStore(Generic[Log]):
         return result
 
     def _leave(self, closed: StoreError) -> None:
-        """
-        The store is being closed; to be overridden by who has more to end.
-        """
+        """The store is being closed; to be overridden by who has more to end."""
 
     def ask(self, job: Job) -> Deferred[Any]:
         refused = self._closed or self._committer.submit(job)
         return job.deferred if refused is None else fail(refused)
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        """
-        Call something with the database in a thread that reads.
-        """
+        """Call something with the database in a thread that reads."""
         if self._closed is not None:
             return fail(self._closed)
         fetching: Deferred[T] = deferToThreadPool(
@@ -182,9 +176,7 @@ class OwnedLog(StoredLog):
         self.rollBack()
 
     def rollBack(self) -> None:
-        """
-        Everything that was asked and is not durable has failed.
-        """
+        """Everything that was asked and is not durable has failed."""
         self.nextSequence = self._bounds.last + 1
         self._lastTime = self._bounds.lastTime
 

@@ -51,9 +51,7 @@ class StoreHealth:
         return len(self._states)
 
     def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
-        """
-        The sequences from C{start} to before C{stop} that are known to be damaged, rising.
-        """
+        """The sequences from C{start} to before C{stop} that are known to be damaged, rising."""
         found: set[int] = set()
         for begin, end in self._damaged.get(log, ()):
             found.update(range(max(begin, start), min(end, stop)))

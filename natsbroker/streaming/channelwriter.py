@@ -38,9 +38,7 @@ _MOST = 1024
 
 
 class _Unstored(Exception):
-    """
-    Something was not taken.
-    """
+    """Something was not taken."""
 
 
 @implementer(ISubscriber)
@@ -85,9 +83,7 @@ class ChannelWriter:
                 self._running = None
 
     def close(self) -> None:
-        """
-        Write nothing more. What waits is lost.
-        """
+        """Write nothing more. What waits is lost."""
         self._waiting.clear()
         running, self._running = self._running, None
         if running is not None:
@@ -106,9 +102,7 @@ class ChannelWriter:
             self._bus.publishInternal(message.reply, b"")
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Nothing to do: the subscription ends with the service.
-        """
+        """Nothing to do: the subscription ends with the service."""
 
     def _drained(self, result: Any) -> None:
         self._running = None

@@ -77,9 +77,7 @@ _KEY_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
 
 
 class _UsageError(Exception):
-    """
-    The command line is wrong.
-    """
+    """The command line is wrong."""
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,7 @@ class Deadlines:
             self._setTimer()
 
     def stop(self) -> None:
-        """
-        Call nothing any more, not even what is asked for later.
-        """
+        """Call nothing any more, not even what is asked for later."""
         self._isStopped = True
         self._heap = []
         self._setTimer()

@@ -50,9 +50,7 @@ class TrafficCounters:
 
 
 class ChannelDelivery:
-    """
-    Sends what is new, and sends again for L{natsbroker.streaming.redelivery}.
-    """
+    """Sends what is new, and sends again for L{natsbroker.streaming.redelivery}."""
 
     def __init__(
         self,
@@ -150,9 +148,7 @@ class ChannelDelivery:
         return len(messages)
 
     def sendAgain(self, member: ChannelSubscription, message: StoredMessage) -> None:
-        """
-        Send a message that was, or may have been, sent before.
-        """
+        """Send a message that was, or may have been, sent before."""
         count = member.group.countAgain(message.sequence)
         encoded = message.encodedAgain(count)
         self._bus.publishInternal(member.inbox, encoded)
@@ -182,9 +178,7 @@ class ChannelDelivery:
 
 
 def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMessage]:
-    """
-    The first ones of some messages, at least one, up to those that reach C{size}.
-    """
+    """The first ones of some messages, at least one, up to those that reach C{size}."""
     if messages[-1].sequence <= last and sum(each.size for each in messages) < size:
         return messages
     sizes = accumulate(each.size for each in messages)
@@ -193,6 +187,4 @@ def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMes
 
 
 def _nothing(member: ChannelSubscription) -> None:
-    """
-    The default for redelivery: nothing watches the pending messages.
-    """
+    """The default for redelivery: nothing watches the pending messages."""

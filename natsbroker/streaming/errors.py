@@ -9,9 +9,7 @@ from __future__ import annotations
 
 
 class Refused(Exception):
-    """
-    A request cannot be granted; the text goes to the client.
-    """
+    """A request cannot be granted; the text goes to the client."""
 
 
 INVALID_CONNECTION_REQUEST = "stan: invalid connection request"

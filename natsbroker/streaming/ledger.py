@@ -59,9 +59,7 @@ def ledgerSpace(clusterId: str) -> str:
 
 
 class Remembered(NamedTuple):
-    """
-    What was found: C{ClientState}s, and C{SubscriptionState}s in the order of their numbers.
-    """
+    """What was found: C{ClientState}s, and C{SubscriptionState}s in the order of their numbers."""
 
     clients: list[Any]
     subscriptions: list[Any]
@@ -138,9 +136,7 @@ class Ledger:
         self.touched(subscription)
 
     def _schedule(self, delay: float) -> None:
-        """
-        Write down progress after a delay in seconds, or at once if it is 0.
-        """
+        """Write down progress after a delay in seconds, or at once if it is 0."""
         if self._timer is None:
             self._timer = self._deadlines.after(delay, self._due)
         elif not delay and self._timer.when > self._deadlines.now():
@@ -155,9 +151,7 @@ class Ledger:
         return self._write({}) if self._touched or self._owed else succeed(None)
 
     def finish(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:
-        """
-        Write down everything as it is now, for good: nothing is sent from now on.
-        """
+        """Write down everything as it is now, for good: nothing is sent from now on."""
         self._isFinal = True
         self._touched.update((each.number, each) for each in subscriptions)
         return self.flush()
@@ -213,9 +207,7 @@ class Ledger:
         return result
 
     def _failed(self, failure: Failure, touched: dict[int, ChannelSubscription]) -> Failure:
-        """
-        Keep progress that could not be written, to be written as it is then.
-        """
+        """Keep progress that could not be written, to be written as it is then."""
         if not isinstance(failure.value, StoreError):
             return failure
         for number, subscription in touched.items():

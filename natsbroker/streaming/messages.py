@@ -21,9 +21,7 @@ _REPLY = "Stan-Reply"
 
 
 class Published(NamedTuple):
-    """
-    What one client published to one channel, without reply subjects.
-    """
+    """What one client published to one channel, without reply subjects."""
 
     clientID: str
     channel: str
@@ -66,9 +64,7 @@ def publishedIn(payloads: list[bytes], start: int) -> Published | None:
 
 
 def acknowledgedIn(payloads: list[bytes], start: int, channel: bytes) -> list[int]:
-    """
-    Sequences of consecutive C{Ack}s of one channel; none if the first is to be read alone.
-    """
+    """Sequences of consecutive C{Ack}s of one channel; none if the first is to be read alone."""
     if hot.readAcks is None:
         return []
     sequences: list[int] = hot.readAcks(payloads, start, channel)
@@ -96,9 +92,7 @@ def replyBlock(reply: str) -> bytes:
 
 
 def _replyFrom(block: bytes) -> str:
-    """
-    The reply subject in a record's headers, which may have been written by somebody else.
-    """
+    """The reply subject in a record's headers, which may have been written by somebody else."""
     try:
         reply = Headers.fromBlock(block).get(_REPLY) or ""
     except HeaderError:

@@ -38,9 +38,7 @@ LARGEST_WINDOW = 16 << 20
 
 
 def queueName(queue: str, durableName: str) -> str:
-    """
-    The name of a queue group; the durable name comes first.
-    """
+    """The name of a queue group; the durable name comes first."""
     return f"{durableName}:{queue}" if durableName else queue
 
 
@@ -195,9 +193,7 @@ class Group:
     isReading: bool = False
 
     def choose(self) -> ChannelSubscription | None:
-        """
-        The member for the next new message; C{None} while no member can receive one.
-        """
+        """The member for the next new message; C{None} while no member can receive one."""
         members = self.members
         if len(members) == 1:
             member = members[0]
@@ -388,7 +384,5 @@ class Channel:
 
 
 def provides(thing: object, interface: type[Interface]) -> bool:
-    """
-    C{interface.providedBy} with a type that mypy knows.
-    """
+    """C{interface.providedBy} with a type that mypy knows."""
     return bool(interface.providedBy(thing))

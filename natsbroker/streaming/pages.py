@@ -70,9 +70,7 @@ def _index(paths: Sequence[str]) -> Answer:
 
 
 def limitsOf(settings: Streaming) -> dict[str, Any]:
-    """
-    The limits as the page of the store has them, times in nanoseconds.
-    """
+    """The limits as the page of the store has them, times in nanoseconds."""
     limits = {"max_channels": settings.max_channels, **_limits(settings)}
     if settings.channels:
         limits["channels"] = {
@@ -221,9 +219,7 @@ class StreamingPages:
         return Answer(200, JSON, bodyOf(steps()), isLong=True)
 
     def isActive(self, query: Query) -> Answer:
-        """
-        For a balancer in front of brokers that share a store.
-        """
+        """For a balancer in front of brokers that share a store."""
         isActive = self._model.figures().state == "FT_ACTIVE"
         return Answer(200 if isActive else 204, JSON, iter([b""]))
 
@@ -263,9 +259,7 @@ def streamingSeries(model: StreamingModel) -> Generator[Pause, None, list[Metric
 
 
 def openFiles(path: str = "/proc/self/fd") -> dict[str, int]:
-    """
-    The open file descriptors and their limit; without C{/proc} only the limit.
-    """
+    """The open file descriptors and their limit; without C{/proc} only the limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         return {"open_fds": len(os.listdir(path)), "max_fds": limit}
@@ -278,9 +272,7 @@ def _subscription(figures: Any) -> dict[str, Any]:
 
 
 def _number(query: Query, name: str) -> int:
-    """
-    A parameter that is no number counts as 0.
-    """
+    """A parameter that is no number counts as 0."""
     try:
         return integer(query, name)
     except BadQuery:

@@ -23,9 +23,7 @@ Malformed = DecodeError
 
 
 def messageClasses(package: str, name: str) -> dict[str, Any]:
-    """
-    The message classes of a file, by name, in a pool of their own.
-    """
+    """The message classes of a file, by name, in a pool of their own."""
     compiled = files(package).joinpath(f"{name}.binpb").read_bytes()
     (file,) = FileDescriptorSet.FromString(compiled).file
     pool = DescriptorPool()
@@ -59,9 +57,7 @@ def decode(messageClass: Any, data: bytes) -> Any:
 
 
 class Replies:
-    """
-    Sends responses. A request without a reply subject has none.
-    """
+    """Sends responses. A request without a reply subject has none."""
 
     def __init__(self, bus: IMessageBus) -> None:
         self._bus = bus

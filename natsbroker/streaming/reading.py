@@ -64,9 +64,7 @@ def _given(reading: ParsedBlock, kind: type) -> dict[str, Any]:
 
 
 def _channels(limits: ParsedBlock) -> dict[str, dict[str, float]]:
-    """
-    The limits that differ for some channels. A negative one is unlimited, as 0 is.
-    """
+    """The limits that differ for some channels. A negative one is unlimited, as 0 is."""
     found = limits.mapping("channels", ParsedBlock)
     return {
         name: {key: max(value, 0) for key, value in _given(each, ChannelLimits).items()}

@@ -169,9 +169,7 @@ class StreamingService(Service):
         self._readiness.reached()
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """
-        Do something that nobody waits for. What escapes it is logged.
-        """
+        """Do something that nobody waits for. What escapes it is logged."""
         running = ensureDeferred(coroutine)
         self._running.add(running)
         running.addBoth(self._done, running)
@@ -271,9 +269,7 @@ class StreamingService(Service):
 
     @property
     def isServing(self) -> bool:
-        """
-        Whether it serves: it does not on standby.
-        """
+        """Whether it serves: it does not on standby."""
         return self._context is not None
 
     @property
@@ -283,9 +279,7 @@ class StreamingService(Service):
 
     @property
     def trouble(self) -> str:
-        """
-        Why the store takes no writes; empty while it does.
-        """
+        """Why the store takes no writes; empty while it does."""
         return self._watch.stopped
 
 

@@ -34,9 +34,7 @@ def splitServers(urls: str) -> list[RemoteURL]:
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """
-    The limits of one channel; 0 is unlimited. Times are in seconds.
-    """
+    """The limits of one channel; 0 is unlimited. Times are in seconds."""
 
     max_subs: int = 1000
     max_msgs: int = 1_000_000
@@ -74,9 +72,7 @@ class Streaming(ChannelLimits):
 
     @property
     def storeSection(self) -> dict[str, object]:
-        """
-        The options of the store.
-        """
+        """The options of the store."""
         return {**({"dir": self.dir} if self.dir else {}), **self.store_options}
 
     def limitsOf(self, channel: str) -> ChannelLimits:
@@ -92,9 +88,7 @@ class Streaming(ChannelLimits):
         return replace(inherited, **dict[str, Any](self.channels[narrowest]))
 
     def accountOf(self, channel: str) -> str:
-        """
-        The account whose JetStream has a channel as a stream; empty for none.
-        """
+        """The account whose JetStream has a channel as a stream; empty for none."""
         subject = channel.encode()
         covering = [each for each in self.jetstream_accounts if matches(each.encode(), subject)]
         return self.jetstream_accounts[max(covering, key=_narrowness)] if covering else ""
@@ -159,9 +153,7 @@ def _narrowness(pattern: str) -> list[int]:
 
 
 def _isPattern(pattern: bytes) -> bool:
-    """
-    Whether something names a channel, or several with wildcards.
-    """
+    """Whether something names a channel, or several with wildcards."""
     return isValidSubject(pattern) and (hasWildcard(pattern) or isChannel(pattern))
 
 

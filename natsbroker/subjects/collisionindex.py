@@ -29,9 +29,7 @@ class PatternOwner(Protocol):
 
 
 class CollisionIndex:
-    """
-    Not thread-safe. Steps of several questions and changes may alternate.
-    """
+    """Not thread-safe. Steps of several questions and changes may alternate."""
 
     def __init__(self) -> None:
         self._owners: dict[str, PatternOwner] = {}
@@ -86,9 +84,7 @@ class CollisionIndex:
                 _note(table, keyOf(positions)(tokens), owner, 1 if isNew else -1)
 
     def meets(self, patterns: Sequence[str], owner: str) -> Steps[bool]:
-        """
-        Tell whether one of the patterns overlaps with a pattern of another owner.
-        """
+        """Tell whether one of the patterns overlaps with a pattern of another owner."""
         for some in pieces(patterns):
             for pattern in some:
                 if (yield from self._meets(pattern.encode().split(b"."), owner)):
@@ -129,9 +125,7 @@ class CollisionIndex:
 
     @property
     def entries(self) -> int:
-        """
-        The size of the tables.
-        """
+        """The size of the tables."""
         return sum(map(len, self._tables.values()))
 
 

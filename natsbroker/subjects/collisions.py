@@ -40,9 +40,7 @@ def shapeOf(tokens: list[bytes]) -> Shape:
 
 
 class PatternGroups:
-    """
-    The patterns of a list by their shapes.
-    """
+    """The patterns of a list by their shapes."""
 
     __slots__ = ("_groups", "_wild")
 
@@ -123,15 +121,11 @@ def keyOf(positions: Sequence[int]) -> Key:
 
 
 def _sameForAll(tokens: list[bytes]) -> None:
-    """
-    The key where nothing is compared.
-    """
+    """The key where nothing is compared."""
 
 
 def _table(alike: _Alike, key: Key) -> Steps[dict[Hashable, int]]:
-    """
-    The least place for each key.
-    """
+    """The least place for each key."""
     table: dict[Hashable, int] = {}
     for some in pieces(alike):
         for place, tokens in some:
@@ -141,9 +135,7 @@ def _table(alike: _Alike, key: Key) -> Steps[dict[Hashable, int]]:
 
 
 def _twins(alike: _Alike, positions: list[int]) -> Steps[int | None]:
-    """
-    The least place of a pattern with a key that another of the same shape has too.
-    """
+    """The least place of a pattern with a key that another of the same shape has too."""
     key, least = keyOf(positions), None
     table: dict[Hashable, int] = {}
     for some in pieces(alike):
@@ -156,9 +148,7 @@ def _twins(alike: _Alike, positions: list[int]) -> Steps[int | None]:
 
 
 def _hits(mine: _Alike, theirs: _Alike, positions: list[int]) -> Steps[tuple[int, int] | None]:
-    """
-    The first of mine whose key one of theirs has, and the least of theirs for any of mine.
-    """
+    """The first of mine whose key one of theirs has, and the least of theirs for any of mine."""
     key = keyOf(positions)
     table = yield from _table(theirs, key)
     first, least = None, None
@@ -249,9 +239,7 @@ def firstMeeting(mine: Sequence[bytes], theirs: Iterable[bytes]) -> Steps[int | 
 
 
 class PatternTable:
-    """
-    A list of patterns: which of them does a pattern overlap with, or lie within?
-    """
+    """A list of patterns: which of them does a pattern overlap with, or lie within?"""
 
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._patterns = patterns
@@ -262,21 +250,15 @@ class PatternTable:
         self._tables: dict[tuple[Shape, tuple[int, ...]], dict[Hashable, list[int]]] = {}
 
     def overlapping(self, pattern: bytes) -> list[int]:
-        """
-        The places of the patterns that the pattern overlaps with.
-        """
+        """The places of the patterns that the pattern overlaps with."""
         return self._found(pattern, compared)
 
     def overlaps(self, pattern: bytes) -> bool:
-        """
-        Whether the pattern overlaps with one of the patterns.
-        """
+        """Whether the pattern overlaps with one of the patterns."""
         return any(self._hits(pattern.split(b"."), compared))
 
     def containing(self, pattern: bytes) -> list[int]:
-        """
-        The places of the patterns that the pattern lies within.
-        """
+        """The places of the patterns that the pattern lies within."""
         found = self._found(pattern, _covered)
         return [place for place in found if isSubset(pattern, self._patterns[place])]
 

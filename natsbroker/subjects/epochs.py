@@ -15,9 +15,7 @@ from natsbroker.subjects.grammar import hasWildcard
 
 
 class Epochs:
-    """
-    The ages of all subjects. Not thread-safe.
-    """
+    """The ages of all subjects. Not thread-safe."""
 
     __slots__ = ("_heads", "_literals", "_mask", "_wild")
 

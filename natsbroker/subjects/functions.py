@@ -74,9 +74,7 @@ def _count(text: bytes, token: bytes) -> int:
 
 
 def _cutInTwo(piece: bytes, place: int) -> bytes:
-    """
-    With a full stop put in, if the place is inside the piece.
-    """
+    """With a full stop put in, if the place is inside the piece."""
     return piece[:place] + b"." + piece[place:] if 0 < place < len(piece) else piece
 
 
@@ -196,9 +194,7 @@ _COMPILERS: dict[str, _Compiler] = {
 
 
 def _spellings(name: str) -> str:
-    """
-    A pattern for the name with any of its words capitalised or not.
-    """
+    """A pattern for the name with any of its words capitalised or not."""
     return re.sub(r"^.|[A-Z]", lambda found: f"[{found[0].lower()}{found[0].upper()}]", name)
 
 

@@ -38,9 +38,7 @@ def isValidSubject(subject: bytes) -> bool:
 
 
 def hasWildcard(subject: bytes) -> bool:
-    """
-    Whether some whole token is C{*} or C{>}.
-    """
+    """Whether some whole token is C{*} or C{>}."""
     if _STAR in subject or _FULL in subject:
         parts = subject.split(b".")
         return b"*" in parts or b">" in parts
@@ -76,9 +74,7 @@ def matches(pattern: bytes, literalSubject: bytes) -> bool:
 
 
 def isSubset(narrow: bytes, wide: bytes) -> bool:
-    """
-    Whether every literal that C{narrow} matches is matched by C{wide}.
-    """
+    """Whether every literal that C{narrow} matches is matched by C{wide}."""
     inner, outer = narrow.split(b"."), wide.split(b".")
     if outer[-1] == b">":
         outer.pop()
@@ -93,9 +89,7 @@ def isSubset(narrow: bytes, wide: bytes) -> bool:
 
 
 def overlaps(a: bytes, b: bytes) -> bool:
-    """
-    Whether some literal is matched by both patterns: nats-server's colliding subjects.
-    """
+    """Whether some literal is matched by both patterns: nats-server's colliding subjects."""
     left, right = a.split(b"."), b.split(b".")
     if left[-1] == b">":
         left.pop()

@@ -222,7 +222,5 @@ class SubjectIndex(Generic[Entry]):
 
     @property
     def shapes(self) -> int:
-        """
-        The number of distinct wildcard shapes in use: the cost of a match.
-        """
+        """The number of distinct wildcard shapes in use: the cost of a match."""
         return len(self._shapes)

@@ -25,9 +25,7 @@ Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
 
 
 class MatchSource(Protocol):
-    """
-    As L{natsbroker.interfaces.ISubjectRouter}.
-    """
+    """As L{natsbroker.interfaces.ISubjectRouter}."""
 
     def match(self, subject: bytes) -> Iterable[Subscription]:
         pass
@@ -247,9 +245,7 @@ class Matcher:
         return len(self._cache)
 
     def remembered(self) -> list[Matches]:
-        """
-        The cached matches, also those that do not hold any more.
-        """
+        """The cached matches, also those that do not hold any more."""
         return self._cache.results()
 
     def _ask(self, subject: bytes) -> Matches:

@@ -112,9 +112,7 @@ def _entries(name: str, given: Any) -> frozenset[bytes]:
 
 
 class _Permissions:
-    """
-    Allowed and denied entries. Two values of one class with the same entries are equal.
-    """
+    """Allowed and denied entries. Two values of one class with the same entries are equal."""
 
     __slots__ = ("_allowIndex", "_denied", "_denyIndex", "allow", "deny")
 

@@ -21,9 +21,7 @@ _Recipe = list[bytes | int]
 
 
 def numbered(pattern: bytes) -> bytes:
-    """
-    The pattern with its C{*} as C{$1}, C{$2} and so on.
-    """
+    """The pattern with its C{*} as C{$1}, C{$2} and so on."""
     made, stars = [], 0
     for token in pattern.split(b"."):
         if token == b"*":
@@ -34,9 +32,7 @@ def numbered(pattern: bytes) -> bytes:
 
 
 def unnumbered(pattern: bytes) -> bytes:
-    """
-    The pattern with a C{*} for every C{$1}, C{$2} and so on.
-    """
+    """The pattern with a C{*} for every C{$1}, C{$2} and so on."""
     return b".".join(
         [b"*" if wildcardNumber(token) is not None else token for token in pattern.split(b".")]
     )

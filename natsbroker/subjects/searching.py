@@ -47,9 +47,7 @@ def searchesFor(
 
 
 class PatternSearch:
-    """
-    The search for the subjects that one pattern matches.
-    """
+    """The search for the subjects that one pattern matches."""
 
     def __init__(self, pattern: bytes) -> None:
         tokens = pattern.split(b".")
@@ -78,9 +76,7 @@ class PatternSearch:
         return b".".join((b"", *tokens[place:stop])) + (b"." if hasMore else b"")
 
     def select(self, subjects: Sequence[bytes]) -> list[bytes]:
-        """
-        Those of some subjects that the pattern matches.
-        """
+        """Those of some subjects that the pattern matches."""
         part = self._part
         if part:
             # This alone leaves out most of them, at a small part of the price.
@@ -108,7 +104,5 @@ class PatternSearch:
         return subject + b"\0" if self._isOpen or isLast else self._past(given, star)
 
     def _past(self, given: list[bytes], star: int) -> bytes:
-        """
-        Behind everything that has the same tokens up to the last wildcard that was reached.
-        """
+        """Behind everything that has the same tokens up to the last wildcard that was reached."""
         return b".".join(given[: star + 1]) + _BEHIND_STOP if star >= 0 else b""

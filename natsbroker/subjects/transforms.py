@@ -71,9 +71,7 @@ class SubjectTransform:
         return self.rewrite(subject, randrange) if matches(self.source, subject) else None
 
     def rewrite(self, subject: bytes, randrange: RandRange) -> bytes:
-        """
-        Do what L{apply} does to a subject that is known to match the source.
-        """
+        """Do what L{apply} does to a subject that is known to match the source."""
         tokens = subject.split(b".")
         made = [part(tokens, randrange) for part in self._parts]
         if self._tail is not None:

@@ -18,9 +18,7 @@ _REMEMBERED = 16
 
 
 class SubjectVerdicts(dict[bytes, bool]):
-    """
-    Whether one of the patterns matches a literal subject; found out once for each subject.
-    """
+    """Whether one of the patterns matches a literal subject; found out once for each subject."""
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         super().__init__()
@@ -33,9 +31,7 @@ class SubjectVerdicts(dict[bytes, bool]):
 
 
 def testOf(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
-    """
-    What tells whether one of the patterns matches a literal subject.
-    """
+    """What tells whether one of the patterns matches a literal subject."""
     isLong = len(patterns) > _FEW
     tests = _indexed(patterns) if isLong else [*map(subjectTest, patterns)]
     return lambda subject: any(test(subject) for test in tests)
@@ -43,9 +39,7 @@ def testOf(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
 
 @lru_cache(_REMEMBERED)
 def _indexed(patterns: tuple[bytes, ...]) -> list[Callable[[bytes], bool]]:
-    """
-    An index as the test of many patterns at once, and tests of those that it does not take.
-    """
+    """An index as the test of many patterns at once, and tests of those that it does not take."""
     index: SubjectIndex[None] = SubjectIndex(len(patterns))
     tests: list[Callable[[bytes], bool]] = [index.hasInterest]
     for each in patterns:

@@ -93,9 +93,7 @@ def _fits(value: Any, want: Any) -> bool:
 
 @dataclass(frozen=True)
 class Like:
-    """
-    One frame that matches a regular expression as a whole (C{.} includes line ends).
-    """
+    """One frame that matches a regular expression as a whole (C{.} includes line ends)."""
 
     pattern: bytes
 
@@ -107,9 +105,7 @@ class Like:
 
 @dataclass(frozen=True, init=False)
 class OneOf:
-    """
-    One frame that is any of these: where the server chooses.
-    """
+    """One frame that is any of these: where the server chooses."""
 
     frames: tuple[bytes, ...]
 
@@ -122,9 +118,7 @@ class OneOf:
 
 @dataclass(frozen=True, init=False)
 class AnyOrder:
-    """
-    Frames that arrive together in any order: compared as a multiset.
-    """
+    """Frames that arrive together in any order: compared as a multiset."""
 
     frames: tuple[bytes | OneOf, ...]
 

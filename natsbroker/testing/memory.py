@@ -116,9 +116,7 @@ class MemoryConnection:
         self.info: Mapping[str, Any] = {}
 
     def send(self, *pieces: bytes) -> None:
-        """
-        Send bytes, each piece in a packet of its own. What a broker has closed takes nothing.
-        """
+        """Send bytes, each piece in a packet of its own. What a broker has closed takes nothing."""
         for piece in pieces:
             self.transport.send(piece)
 

@@ -23,9 +23,7 @@ _LISTENING = re.compile(r"Listening for client connections on \S+:(\d+)")
 
 
 class DidNotStart(Exception):
-    """
-    The broker ended, or was silent for too long, before it was ready. The text is its log.
-    """
+    """The broker ended, or was silent for too long, before it was ready. The text is its log."""
 
 
 class BrokerProcess:

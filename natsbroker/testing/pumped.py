@@ -29,9 +29,7 @@ PATIENCE = 120.0
 
 
 class StillWaiting(Exception):
-    """
-    Nothing came from any thread for a long time.
-    """
+    """Nothing came from any thread for a long time."""
 
 
 @implementer(IReactorFromThreads)

@@ -47,17 +47,13 @@ def natsbrokerFactory(pytestconfig: pytest.Config) -> Iterator[Callable[..., Bro
 
 @pytest.fixture
 def natsbroker(natsbrokerFactory: Callable[..., BrokerProcess]) -> BrokerProcess:
-    """
-    A broker on embedded defaults; its C{url} is what a client connects to.
-    """
+    """A broker on embedded defaults; its C{url} is what a client connects to."""
     return natsbrokerFactory()
 
 
 @pytest.fixture
 def memoryBroker() -> Iterator[MemoryBroker]:
-    """
-    A broker without sockets, whose clock the test moves.
-    """
+    """A broker without sockets, whose clock the test moves."""
     from natsbroker.testing.memory import MemoryBroker
 
     broker = MemoryBroker()

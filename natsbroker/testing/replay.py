@@ -24,14 +24,10 @@ class TranscriptMismatch(AssertionError):
 
 
 class Peer(Protocol):
-    """
-    The client's end of one connection, as a L{Stage} hands it out.
-    """
+    """The client's end of one connection, as a L{Stage} hands it out."""
 
     def send(self, data: bytes) -> None:
-        """
-        Hand bytes to the broker.  Never raises because the broker has closed: reading tells.
-        """
+        """Hand bytes to the broker.  Never raises because the broker has closed: reading tells."""
 
     def read(self) -> bytes:
         """
@@ -43,15 +39,11 @@ class Peer(Protocol):
         """
 
     def close(self) -> None:
-        """
-        Close the client's end at once.
-        """
+        """Close the client's end at once."""
 
 
 class Stage(Protocol):
-    """
-    Where a transcript is played: something that serves connections, and its idea of time.
-    """
+    """Where a transcript is played: something that serves connections, and its idea of time."""
 
     def dial(self) -> Peer:
         """
@@ -67,9 +59,7 @@ class Stage(Protocol):
         """
 
     def sleep(self, seconds: float) -> None:
-        """
-        Let C{seconds} really pass, with nothing to wait for.
-        """
+        """Let C{seconds} really pass, with nothing to wait for."""
 
 
 class Step(Protocol):
@@ -131,9 +121,7 @@ class Replay:
         return self._conversation(name).peer
 
     def substitute(self, name: str, peer: Peer) -> None:
-        """
-        Go on with another transport on the same connection (after a TLS handshake).
-        """
+        """Go on with another transport on the same connection (after a TLS handshake)."""
         self._conversation(name).peer = peer
 
     def send(self, name: str, data: bytes) -> None:

@@ -51,17 +51,13 @@ def queueNames() -> st.SearchStrategy[bytes]:
 
 
 def payloads() -> st.SearchStrategy[bytes]:
-    """
-    Payloads, some of which look like protocol.
-    """
+    """Payloads, some of which look like protocol."""
     tricky = st.sampled_from([b"", b"\r\n", b"\r\nPING\r\n", b"PUB a 1\r\nx\r\n", b"x" * 300])
     return st.one_of(st.binary(max_size=12), tricky)
 
 
 def connects() -> st.SearchStrategy[bytes]:
-    """
-    CONNECT lines with any of the options that change what a client gets.
-    """
+    """CONNECT lines with any of the options that change what a client gets."""
     flags = ("verbose", "pedantic", "echo", "headers", "no_responders")
     options = st.fixed_dictionaries({}, optional={flag: st.booleans() for flag in flags})
     quiet = {"verbose": False, "pedantic": False}
@@ -89,9 +85,7 @@ def _publishes() -> st.SearchStrategy[bytes]:
 
 
 def operations(sids: int = 4) -> st.SearchStrategy[bytes]:
-    """
-    Whole operations of a client that has been let in, payloads included.
-    """
+    """Whole operations of a client that has been let in, payloads included."""
     sid = st.integers(1, sids).map(b"%d".__mod__)
 
     def sub(pattern: bytes, queue: bytes, name: bytes) -> bytes:
@@ -135,9 +129,7 @@ def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Chunk]]
 
 
 def anyBytes() -> st.SearchStrategy[bytes]:
-    """
-    Input that need not be valid, and often nearly is.
-    """
+    """Input that need not be valid, and often nearly is."""
     words = st.sampled_from(
         [
             *b"PUB |HPUB |SUB |UNSUB |CONNECT |INFO |MSG |-ERR |+OK|PING|PONG|foo|a.b".split(b"|"),

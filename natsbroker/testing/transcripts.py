@@ -65,9 +65,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Send:
-    """
-    The client sends these bytes as one packet.
-    """
+    """The client sends these bytes as one packet."""
 
     data: bytes
     on: str = "a"
@@ -78,9 +76,7 @@ class Send:
 
 @dataclass(frozen=True, init=False)
 class Expect:
-    """
-    The client receives exactly these frames next.
-    """
+    """The client receives exactly these frames next."""
 
     parts: tuple[Part, ...]
     on: str
@@ -109,9 +105,7 @@ class Alive:
 
 @dataclass(frozen=True)
 class Closed:
-    """
-    The broker closes the connection, and says nothing more before.
-    """
+    """The broker closes the connection, and says nothing more before."""
 
     on: str = "a"
 
@@ -129,9 +123,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Wait:
-    """
-    What follows is due in this many seconds (see L{Stage.wait}).
-    """
+    """What follows is due in this many seconds (see L{Stage.wait})."""
 
     seconds: float
 
@@ -141,9 +133,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Sleep:
-    """
-    This many seconds pass.
-    """
+    """This many seconds pass."""
 
     seconds: float
 

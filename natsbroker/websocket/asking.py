@@ -25,9 +25,7 @@ _LARGEST = 1 << 14
 
 
 class HandshakeError(ValueError):
-    """
-    The peer does not agree to speak WebSocket with us.
-    """
+    """The peer does not agree to speak WebSocket with us."""
 
 
 class ClientHandshake:

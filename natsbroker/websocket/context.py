@@ -17,9 +17,7 @@ from natsbroker.websocket.settings import Websocket
 
 
 class AuthorizerSource:
-    """
-    Gives the authorizer of some clients, made from the settings in force.
-    """
+    """Gives the authorizer of some clients, made from the settings in force."""
 
     def __init__(self, everyone: ClientContext, make: Callable[[], IAuthorizer | None]) -> None:
         """

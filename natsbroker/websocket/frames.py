@@ -75,9 +75,7 @@ class FrameReader:
 
     @property
     def isIdle(self) -> bool:
-        """
-        Whether what comes next is the beginning of a message.
-        """
+        """Whether what comes next is the beginning of a message."""
         return self._isWhole and not (self._rest or self._input)
 
     def feed(self, data: bytes) -> None:
@@ -112,9 +110,7 @@ class FrameReader:
         return plain
 
     def _piece(self) -> bytearray:
-        """
-        The beginning of the next frame, or what goes on with this one.
-        """
+        """The beginning of the next frame, or what goes on with this one."""
         size = 0
         if not self._rest:
             size = self._header()
@@ -187,9 +183,7 @@ class FrameWriter:
 
     @property
     def isPlain(self) -> bool:
-        """
-        Whether each output is one frame, of just the same bytes behind its header.
-        """
+        """Whether each output is one frame, of just the same bytes behind its header."""
         return not (self._isMasked or self._isCompressed or self._longest)
 
     def frames(self, data: bytes) -> bytes:

@@ -78,15 +78,11 @@ class WebSocketProtocol(StreamProtocol):
 
     @abstractmethod
     def _begin(self) -> None:
-        """
-        The stream is there, and encrypted if it is to be.
-        """
+        """The stream is there, and encrypted if it is to be."""
 
     @abstractmethod
     def _shake(self, data: bytes) -> None:
-        """
-        Take input of the HTTP handshake.
-        """
+        """Take input of the HTTP handshake."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -213,9 +209,7 @@ class WebSocketProtocol(StreamProtocol):
             self._shake(data)
 
     def _end(self) -> None:
-        """
-        Send what waits, then close.
-        """
+        """Send what waits, then close."""
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
@@ -238,9 +232,7 @@ class WebSocketProtocol(StreamProtocol):
             self._frames.unblocked()
 
     def stopProducing(self) -> None:
-        """
-        C{connectionLost} follows.
-        """
+        """C{connectionLost} follows."""
 
     def readConnectionLost(self) -> None:
         if self._above is None:

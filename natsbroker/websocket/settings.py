@@ -49,7 +49,5 @@ class Websocket:
 
     @property
     def asksItself(self) -> bool:
-        """
-        Whether the block has logins of its own, which replace those of the top level.
-        """
+        """Whether the block has logins of its own, which replace those of the top level."""
         return bool(self.user or self.token or self.no_auth_user)

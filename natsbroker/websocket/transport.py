@@ -78,9 +78,7 @@ class WebSocketTransport:
             self.attachSession(found)
 
     def attachSession(self, session: PeerSession) -> None:
-        """
-        Have the compiled lane work for a session where it can.
-        """
+        """Have the compiled lane work for a session where it can."""
         stream = self.transport
         if hot.FrameLane is None or not _isPolled(stream):
             return
@@ -103,9 +101,7 @@ class WebSocketTransport:
         self.write(b"".join(data))
 
     def loseConnection(self) -> None:
-        """
-        The last frame says why the session ended.
-        """
+        """The last frame says why the session ended."""
         if self._isOver:
             return
         self._over()
@@ -123,9 +119,7 @@ class WebSocketTransport:
         self.transport.abortConnection()
 
     def _over(self) -> None:
-        """
-        Send nothing more of the session.
-        """
+        """Send nothing more of the session."""
         self._isOver = True
         session: Any = self._session()
         if self._framing is not None and session is not None:
@@ -148,9 +142,7 @@ class WebSocketTransport:
         self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """
-        The session wants more: first what was read already.
-        """
+        """The session wants more: first what was read already."""
         self._isPaused = False
         if self._isInputOver or self._isOver:
             return
@@ -190,9 +182,7 @@ class WebSocketTransport:
             self._producer.resumeProducing()
 
     def _later(self) -> None:
-        """
-        Go on in another turn, and read nothing before.
-        """
+        """Go on in another turn, and read nothing before."""
         if not self._isLater:
             self._isLater = True
             self.transport.pauseProducing()
@@ -255,9 +245,7 @@ class WebSocketTransport:
             session.close(errors.FRAMES_DAMAGED)
 
     def _end(self, closing: bytes) -> None:
-        """
-        Read no more. The session may have something to say before the last frame.
-        """
+        """Read no more. The session may have something to say before the last frame."""
         self._isInputOver = True
         self._closing = closing
         self.transport.pauseProducing()

@@ -34,9 +34,7 @@ _LINES = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
 
 
 def eventId(random: Random) -> str:
-    """
-    As nats-server's: 22 letters and digits.
-    """
+    """As nats-server's: 22 letters and digits."""
     return "".join(random.choices(_DIGITS, k=_ID_LENGTH))
 
 
@@ -50,9 +48,7 @@ def described(info: ClientInfo) -> dict[str, Any]:
 
 
 def compact(document: Any) -> bytes:
-    """
-    JSON on one line, as Go writes it.
-    """
+    """JSON on one line, as Go writes it."""
     return _text(document).encode("utf-8")
 
 

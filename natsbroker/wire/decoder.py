@@ -55,16 +55,12 @@ class Decoder:
 
     @property
     def ahead(self) -> int:
-        """
-        The first byte that is not part of a returned frame yet; -1 if there is none.
-        """
+        """The first byte that is not part of a returned frame yet; -1 if there is none."""
         return self._buffer[self._position] if self._position < len(self._buffer) else -1
 
     @property
     def isBetweenLines(self) -> bool:
-        """
-        Whether a line begins next; for the lane.
-        """
+        """Whether a line begins next; for the lane."""
         return not (
             self._head is not None
             or self._fault is not None
@@ -75,15 +71,11 @@ class Decoder:
 
     @property
     def window(self) -> tuple[bytes, int]:
-        """
-        The input, and where in it the next line begins; for the lane.
-        """
+        """The input, and where in it the next line begins; for the lane."""
         return self._buffer, self._position
 
     def took(self, position: int, messages: int, messageBytes: int) -> None:
-        """
-        The lane took publishes; the next line begins at C{position} now.
-        """
+        """The lane took publishes; the next line begins at C{position} now."""
         self._position = position
         self.messages += messages
         self.messageBytes += messageBytes
@@ -101,9 +93,7 @@ class Decoder:
         self._position = 0
 
     def take(self) -> bytes:
-        """
-        Give up the input that is not part of a returned frame yet: it means something else.
-        """
+        """Give up the input that is not part of a returned frame yet: it means something else."""
         data = b"".join([self._buffer[self._position :], *self._chunks])
         self._chunks = []
         self._missing = 0

@@ -71,9 +71,7 @@ def _pieceFrom(piece: re.Match[str], shown: str) -> int:
 
 
 def durationText(seconds: float) -> str:
-    """
-    As Go: C{2m0s}, C{1.5s}, C{250ms}, C{0s}.
-    """
+    """As Go: C{2m0s}, C{1.5s}, C{250ms}, C{0s}."""
     return nanosecondsText(round(seconds * 1e9))
 
 

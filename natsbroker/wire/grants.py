@@ -77,9 +77,7 @@ class ConnectRequest:
     proxy: str = ""
 
     def text(self, name: str) -> str:
-        """
-        One of the options; empty if it is absent or no text.
-        """
+        """One of the options; empty if it is absent or no text."""
         value = self.options.get(name)
         return value if isinstance(value, str) else ""
 

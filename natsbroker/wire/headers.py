@@ -107,16 +107,12 @@ class Headers:
                 yield value
 
     def add(self, name: str, value: str) -> None:
-        """
-        Append a header, whether or not there is one of that name.
-        """
+        """Append a header, whether or not there is one of that name."""
         pair = _checked(name, value)
         self._change().append(pair)
 
     def set(self, name: str, value: str) -> None:
-        """
-        Have one header of that name: in the place of the first, or at the end.
-        """
+        """Have one header of that name: in the place of the first, or at the end."""
         pair = _checked(name, value)
         pairs = self._change()
         places = [place for place, (each, _) in enumerate(pairs) if each == name]

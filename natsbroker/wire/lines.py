@@ -50,9 +50,7 @@ class LineRules(Protocol):
     maxPayload: int
 
     def take(self) -> bytes:
-        """
-        Give up the input that is not part of a returned frame yet.
-        """
+        """Give up the input that is not part of a returned frame yet."""
 
 
 #: Makes the L{HEAD} of a message, or a C{FAULT}, of the operation and its arguments.
@@ -142,9 +140,7 @@ class LineReader:
         return None
 
     def _operation(self, line: bytes) -> bytes:
-        """
-        The operation in capitals; a line that begins with none is given back whole.
-        """
+        """The operation in capitals; a line that begins with none is given back whole."""
         for name in self._names:
             if line[: len(name)].upper() == name:
                 return name

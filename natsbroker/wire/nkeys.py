@@ -24,9 +24,7 @@ class Role(IntEnum):
 
 
 class NkeyError(ValueError):
-    """
-    A text is not the expected key. It is not repeated, since it may be a secret.
-    """
+    """A text is not the expected key. It is not repeated, since it may be a secret."""
 
 
 class WrongRole(NkeyError):

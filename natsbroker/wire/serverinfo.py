@@ -109,9 +109,7 @@ class ServerDocument:
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def changed(self, **values: Any) -> ServerDocument:
-        """
-        The same with other members, also in what is passed on.
-        """
+        """The same with other members, also in what is passed on."""
         raw = {name: value for name, value in self.raw.items() if name.lower() not in values}
         raw.update({name: value for name, value in values.items() if value})
         return replace(self, raw=raw, **values)

@@ -45,9 +45,7 @@ class TraceRequest:
 
     @property
     def encoding(self) -> str:
-        """
-        The encodings of events that the receiver takes; empty for no preference.
-        """
+        """The encodings of events that the receiver takes; empty for no preference."""
         return ",".join(self.headers.get("Accept-Encoding", ()))
 
 

@@ -50,9 +50,7 @@ _XKEY = "Nats-Server-Xkey"
 
 
 def guarded(grant: Grant, service: AuthCallout) -> Grant:
-    """
-    Deny the owner of a grant to publish requests to the service itself.
-    """
+    """Deny the owner of a grant to publish requests to the service itself."""
     if grant.account != service.account:
         return grant
     publish = grant.publish
@@ -105,9 +103,7 @@ class Callouts:
         return Unauthorized(text)
 
     def asked(self, failure: Failure, account: str) -> Failure:
-        """
-        Note the account whose service was asked in a denial.
-        """
+        """Note the account whose service was asked in a denial."""
         if isinstance(failure.value, Unauthorized):
             failure.value.asked = account
         return failure
@@ -172,7 +168,5 @@ class Callouts:
 
 
 def _inbox() -> bytes:
-    """
-    A reply subject that the permissions of services expect, as nats-server's.
-    """
+    """A reply subject that the permissions of services expect, as nats-server's."""
     return b"$SYS." + newInbox()

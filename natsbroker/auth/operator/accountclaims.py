@@ -135,9 +135,7 @@ class AccountClaims:
 
 
 def _terms(limits: Fields) -> OperatorLimits:
-    """
-    An absent limit is zero, as in nats-server.
-    """
+    """An absent limit is zero, as in nats-server."""
     return OperatorLimits(
         _limit(limits, "conn"),
         _limit(limits, "leaf"),
@@ -217,9 +215,7 @@ def _external(fields: Fields) -> ExternalAuthorization:
 
 
 def _traces(fields: Fields | None) -> MessageTraces:
-    """
-    No sampling, or 0, is a sampling of all. The errors are nats-server's.
-    """
+    """No sampling, or 0, is a sampling of all. The errors are nats-server's."""
     if fields is None:
         return MessageTraces()
     traces = MessageTraces(fields.text("dest"), fields.integer("sampling") or _EVERY)

@@ -131,9 +131,7 @@ def _mappings(claims: AccountClaims, report: Report) -> Iterable[SubjectMapping]
 def _withoutProblems(
     accounts: dict[str, AccountSettings], report: Report
 ) -> dict[str, AccountSettings]:
-    """
-    Leave out what does not fit together; again, since one removal may make others invalid.
-    """
+    """Leave out what does not fit together; again, since one removal may make others invalid."""
     while found := list(problems(accounts, True)):
         for problem in found:
             report(problem.account, f"{problem.part}: {problem.message}")

@@ -112,9 +112,7 @@ class OperatorAuthorizer(Revocations):
     def _delegated(
         self, grant: Grant, user: UserClaims, account: AccountClaims, request: ConnectRequest
     ) -> Grant | Deferred[Grant]:
-        """
-        The service decides about the users of an account with auth callout, except its own.
-        """
+        """The service decides about the users of an account with auth callout, except its own."""
         delegate = self._delegate
         if user.token.subject in account.external.users:
             return grant if delegate is None else delegate.guarded(grant, account)

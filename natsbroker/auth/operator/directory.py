@@ -208,9 +208,7 @@ class AccountDirectory:
             self._forget(account)
 
     def delete(self, account: str) -> None:
-        """
-        Forget an account whose JWT was deleted. Its users are closed as when it expires.
-        """
+        """Forget an account whose JWT was deleted. Its users are closed as when it expires."""
         if account in self._known:
             self._deleted.add(account)
             self._forget(account)

@@ -86,9 +86,7 @@ class TokenFolder:
 
     @property
     def digest(self) -> bytes:
-        """
-        The XOR of the hashes of all JWTs, as other servers compute it.
-        """
+        """The XOR of the hashes of all JWTs, as other servers compute it."""
         total = 0
         for text in list(self._tokens.values()):
             total ^= int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest(), "big")
@@ -129,9 +127,7 @@ def _writePrivate(draft: Path, text: str) -> None:
 
 
 def _textIn(file: Path) -> str:
-    """
-    The text of a file; empty if it is not ASCII, or too long for a JWT.
-    """
+    """The text of a file; empty if it is not ASCII, or too long for a JWT."""
     with file.open("rb") as opened:
         data = opened.read(LONGEST + 1)
     try:
@@ -145,9 +141,7 @@ LIMIT = 1000
 
 
 class CachedFolder(TokenFolder):
-    """
-    A bounded cache of JWTs: the one that was not used longest makes room.
-    """
+    """A bounded cache of JWTs: the one that was not used longest makes room."""
 
     isCache = True
 

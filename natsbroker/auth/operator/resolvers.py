@@ -42,9 +42,7 @@ class MemoryResolver:
 
 @implementer(IAccountResolver)
 class URLResolver:
-    """
-    An account server: the JWT is at a URL that ends with the account's public key.
-    """
+    """An account server: the JWT is at a URL that ends with the account's public key."""
 
     def __init__(
         self, url: str, agent: IAgent, clock: IReactorTime, timeout: float = TIMEOUT
@@ -94,9 +92,7 @@ class FolderResolver:
         return self.elsewhere(account).addCallback(lambda text: self._keep(account, text))
 
     def _keep(self, account: str, text: str) -> Deferred[str]:
-        """
-        A JWT that cannot be stored is used all the same.
-        """
+        """A JWT that cannot be stored is used all the same."""
         storing = self.saveIfNewer(account, text)
         storing.addErrback(lambda why: _log.failure("A JWT cannot be kept", why))
         return storing.addCallback(lambda _: text)

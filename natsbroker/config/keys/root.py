@@ -135,9 +135,7 @@ def _gracePeriod(seconds: float) -> float:
 
 
 def origins(given: str | list[str]) -> list[str]:
-    """
-    Check origins of web pages, as a browser sends them.
-    """
+    """Check origins of web pages, as a browser sends them."""
     found = [given] if isinstance(given, str) else given
     for each in found:
         if each != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", each) is None:

@@ -78,9 +78,7 @@ class BlockSchema:
 
     @property
     def names(self) -> Iterable[str]:
-        """
-        All spellings of the keys.
-        """
+        """All spellings of the keys."""
         return self._names
 
     def canonical(self, spelling: str) -> str | None:

@@ -163,9 +163,7 @@ class Lexer:
                 self._fail(f"{expected}, but got '{nameOf(character)}' instead.")
 
     def _block(self) -> Iterator[Lexeme]:
-        """
-        Braces that make no map: their keys are those of the top.
-        """
+        """Braces that make no map: their keys are those of the top."""
         self._offset += 1
         self._enter()
         isOpen = True

@@ -69,9 +69,7 @@ _REST_OF_DATE = "00-00T00:00:00Z"
 
 
 def scan(text: str, start: int) -> Scanned:
-    """
-    Read the value at C{start}, where neither a space nor an opening bracket or brace stands.
-    """
+    """Read the value at C{start}, where neither a space nor an opening bracket or brace stands."""
     first = text[start : start + 1] or END
     if first == '"':
         return _quoted(text, start + 1)
@@ -178,9 +176,7 @@ def _byte(text: str, offset: int) -> tuple[str, int]:
 
 
 def _joined(parts: list[str]) -> str:
-    """
-    Join what C{\\x} wrote byte by byte, so that C{\\xc3\\xa9} is one letter.
-    """
+    """Join what C{\\x} wrote byte by byte, so that C{\\xc3\\xa9} is one letter."""
     if len(parts) == 1:
         return parts[0]
     raw = b"".join(part.encode("utf-8", "surrogateescape") for part in parts)

@@ -53,9 +53,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class TableNode:
-    """
-    A key that is written twice has its last value, and the place of that.
-    """
+    """A key that is written twice has its last value, and the place of that."""
 
     position: Position
     entries: dict[str, TableEntry] = field(default_factory=dict)

@@ -89,9 +89,7 @@ async def shownState(
 
 
 async def _deleted(stream: Stream) -> EncodedNumbers:
-    """
-    The sequences between the first and the last that have no message, up to L{DELETED}.
-    """
+    """The sequences between the first and the last that have no message, up to L{DELETED}."""
     shown = EncodedNumbers()
 
     def add(gap: range) -> bool:

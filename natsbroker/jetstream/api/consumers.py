@@ -140,9 +140,7 @@ async def _create(
 
 
 async def _store(account: JetStreamAccount, consumer: Consumer) -> None:
-    """
-    Make a consumer's configuration durable. Those of mirrors and sources need not survive.
-    """
+    """Make a consumer's configuration durable. Those of mirrors and sources need not survive."""
     stream = consumer.stream
     if consumer.config.direct:
         return
@@ -211,9 +209,7 @@ async def _unpin(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 
 async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, Any] | None:
-    """
-    An unknown consumer or stream gives no answer.
-    """
+    """An unknown consumer or stream gives no answer."""
     stream = account.streams.get(request.names[0])
     consumer = None if stream is None else stream.consumers.get(request.names[1])
     if stream is None or consumer is None:
@@ -233,9 +229,7 @@ async def _reset(account: JetStreamAccount, request: Request) -> Mapping[str, An
 
 
 async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    """
-    A consumer has the leader of its stream, so the stream moves with it.
-    """
+    """A consumer has the leader of its stream, so the stream moves with it."""
     if account.members is None or account.cluster is None:
         raise errors.CLUSTER_REQUIRED()
     consumer = findConsumer(account, *request.names)

@@ -119,9 +119,7 @@ class ApiDispatcher:
         self._held: list[tuple[Message, Any]] | None = None
 
     def hold(self) -> None:
-        """
-        Keep requests until L{release}: the streams are being recovered.
-        """
+        """Keep requests until L{release}: the streams are being recovered."""
         self._held = []
 
     def release(self) -> None:
@@ -144,9 +142,7 @@ class ApiDispatcher:
         self.deliverMany([(message, tag)])
 
     def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
-        """
-        Handle requests at the end of a turn, as streams take messages then.
-        """
+        """Handle requests at the end of a turn, as streams take messages then."""
         for message, route in messages:
             self._begin(message, route)
 
@@ -157,9 +153,7 @@ class ApiDispatcher:
             self._account.serve(self._handle, message, tag, tag.isRead, 0)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscriptions have no maximum.
-        """
+        """Not called: the subscriptions have no maximum."""
 
     async def _handle(self, message: Message, route: ApiRoute) -> None:
         if not self._subscriptions:
@@ -184,9 +178,7 @@ class ApiDispatcher:
         self._fail(request, route, kind, errors.CLUSTER_NOT_AVAIL())
 
     async def handle(self, message: Message) -> None:
-        """
-        Handle a request that another broker has received.
-        """
+        """Handle a request that another broker has received."""
         subject = message.subject[len(PREFIX) :]
         for route in self._routes:
             if matches(route.subject.encode(), subject):
@@ -281,15 +273,11 @@ class ApiDispatcher:
 
 
 async def _nothing() -> None:
-    """
-    What is done by a request that only waits for those before it.
-    """
+    """What is done by a request that only waits for those before it."""
 
 
 def clientOf(message: Message) -> dict[str, Any]:
-    """
-    Who sent a request, as advisories show it.
-    """
+    """Who sent a request, as advisories show it."""
     origin = message.origin
     if not IOrigin.providedBy(origin):
         return {}
@@ -297,9 +285,7 @@ def clientOf(message: Message) -> dict[str, Any]:
 
 
 def _names(pattern: str, subject: bytes) -> tuple[str, ...]:
-    """
-    The tokens of a subject where the pattern has wildcards.
-    """
+    """The tokens of a subject where the pattern has wildcards."""
     tokens = subject.decode("utf-8", "surrogateescape")[len(PREFIX) :].split(".")
     names: list[str] = []
     for place, token in enumerate(pattern.split(".")):

@@ -92,9 +92,7 @@ class ApiRefusals:
             bus.publish(Message(message.reply, encode(answer)))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscriptions have no maximum.
-        """
+        """Not called: the subscriptions have no maximum."""
 
     def _isAnswered(self, bus: Any, subject: bytes) -> bool:
         """

@@ -102,9 +102,7 @@ async def _checked(
 
 
 async def configsOf(account: JetStreamAccount) -> dict[str, StreamConfig]:
-    """
-    The configurations of all streams of an account, also of those that other brokers lead.
-    """
+    """The configurations of all streams of an account, also of those that other brokers lead."""
     if account.cluster is not None:
         return await account.cluster.configs()
     return account.configs()
@@ -278,9 +276,7 @@ async def _getMessage(account: JetStreamAccount, request: Request) -> Mapping[st
 
 
 async def findMessage(stream: Stream, wanted: MessageGetRequest) -> Record | None:
-    """
-    The one message that a request asks for.
-    """
+    """The one message that a request asks for."""
     if wanted.last_by_subj:
         return await stream.lastMatching(wanted.last_by_subj.encode())
     sequence = wanted.seq
@@ -307,9 +303,7 @@ async def _deleteMessage(account: JetStreamAccount, request: Request) -> Mapping
 
 
 def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
-    """
-    Why a message cannot be deleted: a file store tells where the sequence would be.
-    """
+    """Why a message cannot be deleted: a file store tells where the sequence would be."""
     if stream.isInFile and sequence > stream.last:
         return errors.STREAM_MSG_DELETE_FAILED(err="stream store EOF")
     if stream.isInFile and sequence < max(stream.first, 1):
@@ -318,9 +312,7 @@ def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
 
 
 async def usageOf(account: JetStreamAccount) -> dict[str, Any]:
-    """
-    What the streams of an account use that this broker serves.
-    """
+    """What the streams of an account use that this broker serves."""
     usage, consumers = dict.fromkeys(StorageType, 0), 0
     async for stream in inTurns(account, list(account.streams.values()), COUNTED):
         await stream.settle()
@@ -372,9 +364,7 @@ async def _stepDown(account: JetStreamAccount, request: Request) -> Mapping[str,
 
 
 async def _removePeer(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    """
-    The data of a stream is in no broker, so none can be replaced.
-    """
+    """The data of a stream is in no broker, so none can be replaced."""
     members = account.members
     if members is None:
         raise errors.CLUSTER_REQUIRED()
@@ -386,9 +376,7 @@ async def _removePeer(account: JetStreamAccount, request: Request) -> Mapping[st
 
 
 async def _silent(account: JetStreamAccount, request: Request) -> None:
-    """
-    nats-server answers unknown requests with silence, and not with "no responders".
-    """
+    """nats-server answers unknown requests with silence, and not with "no responders"."""
 
 
 STREAM_ROUTES = (

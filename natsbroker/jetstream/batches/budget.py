@@ -89,16 +89,12 @@ class BatchBudget:
         self.configure(limits)
 
     def configure(self, limits: BatchLimits) -> None:
-        """
-        Use other limits for the batches to come.
-        """
+        """Use other limits for the batches to come."""
         self.atomic.configure(limits)
         self.fast.configure(limits)
         self.messages = limits.messages if limits.messages > 0 else 1000
         self.idle = limits.idle if limits.idle > 0 else IDLE
 
     def allows(self, size: int) -> bool:
-        """
-        Tell whether there is room for a message.
-        """
+        """Tell whether there is room for a message."""
         return self.size + size <= self._most

@@ -56,9 +56,7 @@ class FastPlace(NamedTuple):
 
 
 def placeOf(reply: bytes) -> FastPlace | None:
-    """
-    Read a reply subject that ends with L{SUFFIX}; C{None} if it is invalid.
-    """
+    """Read a reply subject that ends with L{SUFFIX}; C{None} if it is invalid."""
     words = reply[: -len(SUFFIX)].rsplit(b".", 5)
     if len(words) != 6:
         return None
@@ -84,9 +82,7 @@ def _flowOf(word: bytes) -> int:
 
 
 class FastOutput(Protocol):
-    """
-    Where messages and answers go, in order.
-    """
+    """Where messages and answers go, in order."""
 
     def putFast(self, message: CheckedMessage, failed: Callable[[], object], reply: bytes) -> int:
         """
@@ -142,9 +138,7 @@ class _FastBatch(OpenBatch):
 
 
 class FastBatches(OpenBatches[_FastBatch]):
-    """
-    The batches of one stream.
-    """
+    """The batches of one stream."""
 
     def __init__(
         self,
@@ -238,9 +232,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         self._acknowledge(batch, batch.answered, reply)
 
     def _follows(self, place: FastPlace, batch: _FastBatch, reply: bytes) -> bool:
-        """
-        Look whether a message is the next one of its batch, or may be in spite of a gap.
-        """
+        """Look whether a message is the next one of its batch, or may be in spite of a gap."""
         batch.last += 1
         if place.number == batch.last:
             return True
@@ -264,9 +256,7 @@ class FastBatches(OpenBatches[_FastBatch]):
             self._advance(batch, reply)
 
     def _skip(self, place: FastPlace, batch: _FastBatch, sequence: int, reply: bytes) -> None:
-        """
-        A message was stored before.
-        """
+        """A message was stored before."""
         self._advance(batch, reply)
         if not place.isCommit:
             return
@@ -293,9 +283,7 @@ class FastBatches(OpenBatches[_FastBatch]):
     # Answers.
 
     def _commit(self, batchId: bytes, batch: _FastBatch, reply: bytes) -> None:
-        """
-        End a batch, with what is stored of it.
-        """
+        """End a batch, with what is stored of it."""
         self._forget(batchId)
         answer = self._answers.stored(batch.sequence, _tailOf(batchId, batch.last))
         self._output.answer(reply, answer, ONLY_STORED)

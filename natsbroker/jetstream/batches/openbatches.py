@@ -29,9 +29,7 @@ Batch = TypeVar("Batch", bound=OpenBatch)
 
 
 class OpenBatches(Generic[Batch]):
-    """
-    The batches of one kind in one stream.
-    """
+    """The batches of one kind in one stream."""
 
     def __init__(self, stream: PublishedStream, limit: OpenLimit) -> None:
         """
@@ -47,23 +45,17 @@ class OpenBatches(Generic[Batch]):
 
     @property
     def isFull(self) -> bool:
-        """
-        Whether no batch can begin.
-        """
+        """Whether no batch can begin."""
         return not self._limit.allows(len(self._batches))
 
     def _begin(self, batchId: bytes, batch: Batch) -> Batch:
-        """
-        Count a batch that begins.
-        """
+        """Count a batch that begins."""
         self._limit.open += 1
         self._batches[batchId] = batch
         return batch
 
     def close(self) -> None:
-        """
-        Forget all batches.
-        """
+        """Forget all batches."""
         for batchId in list(self._batches):
             self._forget(batchId)
 
@@ -75,9 +67,7 @@ class OpenBatches(Generic[Batch]):
             raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
 
     def _withoutLevel(self, batchId: bytes, message: Arrived) -> Arrived:
-        """
-        Check the API level that a message asks for, which is not stored.
-        """
+        """Check the API level that a message asks for, which is not stored."""
         if b"Nats-Required-Api-Level" not in message.headers:
             return message
         if needsNewerApi(message.headers):
@@ -87,18 +77,14 @@ class OpenBatches(Generic[Batch]):
         return message._replace(headers=headers)
 
     def _waitFor(self, batchId: bytes, batch: Batch) -> None:
-        """
-        Abandon a batch that gets no more messages.
-        """
+        """Abandon a batch that gets no more messages."""
         if batch.idle is not None:
             batch.idle.cancel()
         passed = partial(self._abandon, batchId, "timeout")
         batch.idle = self._stream.account.deadlines.after(self._idle, passed)
 
     def _abandon(self, batchId: bytes, reason: str) -> None:
-        """
-        End a batch that cannot be committed.
-        """
+        """End a batch that cannot be committed."""
         self._forget(batchId)
 
     def _forget(self, batchId: bytes) -> Batch | None:

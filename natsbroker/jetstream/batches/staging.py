@@ -34,9 +34,7 @@ class CheckedMessage(NamedTuple):
 
 
 class StoredBefore(Exception):
-    """
-    A message with the same id is in the stream.
-    """
+    """A message with the same id is in the stream."""
 
     def __init__(self, sequence: int) -> None:
         super().__init__(sequence)
@@ -89,9 +87,7 @@ class BatchChecks(NamedTuple):
 
 
 class StagedChecks:
-    """
-    The checks of the messages of one batch, in their order.
-    """
+    """The checks of the messages of one batch, in their order."""
 
     def __init__(self, shared: BatchChecks, isAtomic: bool) -> None:
         self._isAtomic = isAtomic
@@ -125,9 +121,7 @@ class StagedChecks:
         return checked
 
     def forgetPatterns(self) -> None:
-        """
-        Forget what is known of patterns: it holds for this batch only.
-        """
+        """Forget what is known of patterns: it holds for this batch only."""
         for each in self._expected:
             if hasWildcard(each):
                 self._checks.forget(each)
@@ -199,9 +193,7 @@ class StagedChecks:
             raise errors.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID()
 
     def _rollupOf(self, known: MessageHeaders, subject: bytes) -> bytes:
-        """
-        The rollup of a message, which must not remove messages of the batch.
-        """
+        """The rollup of a message, which must not remove messages of the batch."""
         rollup = self._checks.rollupOf(known)
         if rollup == b"sub" and subject in self._subjects:
             raise errors.STREAM_ROLLUP_FAILED(err="batch rollup sub invalid")
@@ -210,9 +202,7 @@ class StagedChecks:
         return rollup
 
     def _checkRoom(self, subject: bytes, headers: bytes, payload: bytes, isRollup: bool) -> None:
-        """
-        Check that a stream that discards new messages has room for this one too.
-        """
+        """Check that a stream that discards new messages has room for this one too."""
         self._messages += 1
         self._bytes += self._stream.sizeOf(subject, headers, payload)
         self._subjects[subject] = self._subjects.get(subject, 0) + 1

@@ -31,9 +31,7 @@ WRITTEN_ELSEWHERE = "the stream is a channel of NATS Streaming, whose clients pu
 
 
 def streamNameOf(channel: str) -> str:
-    """
-    The name of a channel's stream: names of streams have no full stops.
-    """
+    """The name of a channel's stream: names of streams have no full stops."""
     return channel.replace(".", "_").replace("\\", "_")
 
 
@@ -64,9 +62,7 @@ def channelConfig(name: str, channel: Channel, isInFile: bool) -> StreamConfig:
 
 @implementer(ISubscriber)
 class PublishRefusal:
-    """
-    Answers publishes to a stream that takes none.
-    """
+    """Answers publishes to a stream that takes none."""
 
     def __init__(self, account: StreamAccount, stream: str) -> None:
         self._account = account
@@ -78,15 +74,11 @@ class PublishRefusal:
             self._account.bus.publishInternal(message.reply, self._answer)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscription has no maximum.
-        """
+        """Not called: the subscription has no maximum."""
 
 
 class ChannelStream(Stream):
-    """
-    A channel, with the consumers of an account.
-    """
+    """A channel, with the consumers of an account."""
 
     isChannel = True
 
@@ -108,9 +100,7 @@ class ChannelStream(Stream):
 
     @property
     def isInFile(self) -> bool:
-        """
-        Never, because records of channels have no length of their headers.
-        """
+        """Never, because records of channels have no length of their headers."""
         return False
 
     @property
@@ -118,9 +108,7 @@ class ChannelStream(Stream):
         return self._states
 
     def serve(self) -> None:
-        """
-        Begin to follow the channel.
-        """
+        """Begin to follow the channel."""
         self._channel.watchers.append(self._appended)
         self._subscribe()
         self._direct.configured()
@@ -139,9 +127,7 @@ class ChannelStream(Stream):
         return False
 
     def settle(self) -> Deferred[None]:
-        """
-        Wait until what was published before is durable, and see what the limits have removed.
-        """
+        """Wait until what was published before is durable, and see what the limits have removed."""
         return ensureDeferred(self._channel.settled()).addCallback(lambda _: self.evicted())
 
     def _appended(self, sequences: range, batch: Sequence[Entry]) -> None:
@@ -163,9 +149,7 @@ class ChannelStream(Stream):
         self.stored(records, isWatched)
 
     def stored(self, records: Sequence[Record], isWatched: bool) -> None:
-        """
-        Messages are durable. The limits are the channel's, so none is enforced here.
-        """
+        """Messages are durable. The limits are the channel's, so none is enforced here."""
         if isWatched and records:
             self._tail.add(records)
             self.consumers.stored(records)

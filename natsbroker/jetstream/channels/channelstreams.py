@@ -37,9 +37,7 @@ _log = Logger(namespace="natsbroker.jetstream")
 
 
 def channelSpace(clusterId: str, account: str) -> str:
-    """
-    The space of state of an account's consumers of channels.
-    """
+    """The space of state of an account's consumers of channels."""
     return f"stan/{clusterId}/jetstream/{sha256(account.encode()).hexdigest()[:16]}"
 
 
@@ -73,9 +71,7 @@ class _Kept:
         self.consumers.setdefault(found["stream"], []).append((found, config))
 
     def keysOf(self, stream: str) -> list[bytes]:
-        """
-        The keys of all that is kept about a stream.
-        """
+        """The keys of all that is kept about a stream."""
         keys = [keyOf(b"stream", stream)]
         for found, _ in self.consumers.get(stream, ()):
             keys += consumerKeys(stream, found["name"])
@@ -84,9 +80,7 @@ class _Kept:
 
 @implementer(ILogConsumer)
 class ChannelStreams:
-    """
-    Makes streams of channels, and ends them.
-    """
+    """Makes streams of channels, and ends them."""
 
     def __init__(self, accountOf: Callable[[str], str], isInFile: bool) -> None:
         """
@@ -113,24 +107,18 @@ class ChannelStreams:
         return self._lock.run(lambda: ensureDeferred(self._serveAll()))
 
     def end(self) -> Deferred[None]:
-        """
-        NATS Streaming is about to stop: the consumers are written down.
-        """
+        """NATS Streaming is about to stop: the consumers are written down."""
         return self._lock.run(lambda: ensureDeferred(self._endAll()))
 
     def opened(self, channel: Channel) -> None:
-        """
-        There is a new channel.
-        """
+        """There is a new channel."""
         account = self._accounts.get(self._accountOf(channel.name))
         if account is not None:
             adding = self._lock.run(lambda: ensureDeferred(self._added(account, channel)))
             account.run(adding)
 
     def dropped(self, channel: Channel) -> None:
-        """
-        A channel is deleted, with the consumers of its stream.
-        """
+        """A channel is deleted, with the consumers of its stream."""
         stream = self._streams.pop(channel.name, None)
         if stream is None:
             return
@@ -149,25 +137,19 @@ class ChannelStreams:
     async def _forget(
         self, stream: ChannelStream, channel: str, changes: Mapping[bytes, bytes | None]
     ) -> None:
-        """
-        Delete what is kept about a stream, unless there is another one of its channel.
-        """
+        """Delete what is kept about a stream, unless there is another one of its channel."""
         if channel not in self._streams:
             await stream.states.change(changes)
 
     # JetStream.
 
     def serve(self, account: JetStreamAccount) -> Deferred[None]:
-        """
-        JetStream serves an account.
-        """
+        """JetStream serves an account."""
         self._accounts[account.name] = account
         return self._lock.run(lambda: ensureDeferred(self._serve(account)))
 
     def leave(self, account: JetStreamAccount) -> Deferred[None]:
-        """
-        JetStream is about to end its service of an account.
-        """
+        """JetStream is about to end its service of an account."""
         self._accounts.pop(account.name, None)
         return self._lock.run(lambda: ensureDeferred(self._endThose(account)))
 

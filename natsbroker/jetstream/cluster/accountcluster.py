@@ -33,9 +33,7 @@ Shown = dict[str, Any]
 
 
 class BrokerLeases(Protocol):
-    """
-    What an account needs of the leases of its broker.
-    """
+    """What an account needs of the leases of its broker."""
 
     @property
     def store(self) -> ILeasedStore:
@@ -92,45 +90,33 @@ class AccountCluster:
 
     @property
     def members(self) -> JetStreamPeers | None:
-        """
-        The brokers of the cluster; C{None} for a broker that is in none.
-        """
+        """The brokers of the cluster; C{None} for a broker that is in none."""
         members = self._leases.members
         return members if members.cluster else None
 
     @property
     def own(self) -> str:
-        """
-        The name of this broker.
-        """
+        """The name of this broker."""
         return self._leases.members.own
 
     @property
     def isMeta(self) -> bool:
-        """
-        Whether this broker answers for the whole account.
-        """
+        """Whether this broker answers for the whole account."""
         return self._leases.isMeta
 
     @property
     def isSilent(self) -> bool:
-        """
-        Whether the store takes requests and answers none.
-        """
+        """Whether the store takes requests and answers none."""
         return self._leases.isSilent
 
     def leads(self, name: str) -> bool:
-        """
-        Whether this broker serves a stream.
-        """
+        """Whether this broker serves a stream."""
         return name in self.account.streams and logName(self.account.name, name) not in self._moving
 
     # What the store has.
 
     async def configs(self) -> dict[str, StreamConfig]:
-        """
-        The configurations of all streams of the account, of all brokers.
-        """
+        """The configurations of all streams of the account, of all brokers."""
         prefix = spaceName(self.prefix)
         found = await self._leases.store.peek(prefix, b"stream/")
         known, self._configs = self._configs, {}
@@ -144,23 +130,17 @@ class AccountCluster:
         return {each.name: each for each in self._configs.values()}
 
     async def exists(self, name: str) -> bool:
-        """
-        Whether there is a stream, on any broker.
-        """
+        """Whether there is a stream, on any broker."""
         space = spaceName(logName(self.account.name, name))
         return space in await self._leases.store.peek(space, b"stream/")
 
     async def leaders(self) -> dict[str, str | None]:
-        """
-        The leaders of the account's logs; C{None} for none.
-        """
+        """The leaders of the account's logs; C{None} for none."""
         logs = (await self._leases.refresh()).logs
         return {log: leader for log, leader in logs.items() if log.startswith(self.prefix)}
 
     async def refresh(self) -> None:
-        """
-        See which brokers there are: one that has just started counts.
-        """
+        """See which brokers there are: one that has just started counts."""
         await self._leases.refresh()
 
     async def follow(self, leaders: Mapping[str, str | None]) -> None:
@@ -174,17 +154,13 @@ class AccountCluster:
         )
 
     def close(self) -> None:
-        """
-        Answer nothing any more.
-        """
+        """Answer nothing any more."""
         self._views.close()
 
     # Taking and letting go.
 
     async def take(self, log: str) -> None:
-        """
-        Lead a stream, if its lease is free.
-        """
+        """Lead a stream, if its lease is free."""
         if log in self._moving or any(log == self._logOf(each) for each in self.account.streams):
             return
         self._moving.add(log)
@@ -225,9 +201,7 @@ class AccountCluster:
         return logName(self.account.name, name)
 
     def lost(self, log: str) -> None:
-        """
-        Stop serving a stream whose lease another broker has.
-        """
+        """Stop serving a stream whose lease another broker has."""
         for stream in list(self.account.streams.values()):
             if self._logOf(stream.name) == log:
                 abandonStream(stream)
@@ -264,17 +238,13 @@ class AccountCluster:
         await self.handOver(stream, self._leases.target(placement))
 
     async def forgotten(self, name: str) -> None:
-        """
-        A stream is deleted: another broker may create one of its name.
-        """
+        """A stream is deleted: another broker may create one of its name."""
         await self._leases.store.giveUpStates(spaceName(self._logOf(name)))
 
     # Advisories.
 
     def elected(self, stream: Stream) -> None:
-        """
-        Report that this broker leads a stream, if it has several replicas.
-        """
+        """Report that this broker leads a stream, if it has several replicas."""
         members, replicas = self.members, stream.config.num_replicas
         if members is not None and replicas > 1:
             self.account.advise(
@@ -286,9 +256,7 @@ class AccountCluster:
             )
 
     def consumerElected(self, consumer: Any) -> None:
-        """
-        The same for a consumer.
-        """
+        """The same for a consumer."""
         members, stream = self.members, consumer.stream
         replicas = replicasOf(stream.config, consumer.config)
         if members is not None and replicas > 1:
@@ -326,18 +294,14 @@ class AccountCluster:
     # What other brokers know.
 
     async def apply(self, fields: dict[str, Any], body: bytes) -> None:
-        """
-        Handle an API request that another broker passed on.
-        """
+        """Handle an API request that another broker passed on."""
         subject, reply = (
             fields[name].encode("utf-8", "surrogateescape") for name in ("subject", "reply")
         )
         await self.handle(Message(subject, body, reply, fields["headers"]))
 
     async def passOn(self, leader: str, message: Message) -> None:
-        """
-        Have the leader of a stream handle an API request.
-        """
+        """Have the leader of a stream handle an API request."""
         await self._leases.channel.ask(
             leader,
             "apply",
@@ -349,9 +313,7 @@ class AccountCluster:
         )
 
     async def listed(self, names: Sequence[str]) -> list[Shown]:
-        """
-        Those of some streams that this broker leads.
-        """
+        """Those of some streams that this broker leads."""
         return [await self.show(self.account.streams[each]) for each in names if self.leads(each)]
 
     async def lists(self, names: Sequence[str]) -> tuple[list[Shown], list[str]]:
@@ -380,15 +342,11 @@ class AccountCluster:
         ]
 
     async def usage(self) -> Shown:
-        """
-        What the account uses in this broker.
-        """
+        """What the account uses in this broker."""
         return await self.count()
 
     async def usages(self) -> list[Shown]:
-        """
-        What the account uses in each broker that answers.
-        """
+        """What the account uses in each broker that answers."""
         members = self._leases.members
         others = [each for each in members.alive if each != members.own]
         asked = [

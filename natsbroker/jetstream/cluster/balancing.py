@@ -32,9 +32,7 @@ class Move:
 
 
 class LeaderBalance:
-    """
-    Notices brokers that join, and decides what moves until all lead equally many streams.
-    """
+    """Notices brokers that join, and decides what moves until all lead equally many streams."""
 
     def __init__(self) -> None:
         self._known: frozenset[str] = frozenset()
@@ -62,15 +60,11 @@ class LeaderBalance:
         return Move(source, target, count)
 
     def settled(self) -> None:
-        """
-        Nothing more can move.
-        """
+        """Nothing more can move."""
         self._isDue = False
 
 
 def movable(streams: Iterable[Stream], members: JetStreamPeers, target: str) -> list[Stream]:
-    """
-    The streams that a broker may lead, those first whose move disturbs the fewest consumers.
-    """
+    """The streams that a broker may lead, those first whose move disturbs the fewest consumers."""
     fitting = [each for each in streams if target in members.fitting(each.config.placement)]
     return sorted(fitting, key=lambda each: (len(each.consumers), each.name))

@@ -102,16 +102,12 @@ class ClusterLeadership:
 
     @property
     def trouble(self) -> str:
-        """
-        Why the shared store is out of reach; empty while it is not.
-        """
+        """Why the shared store is out of reach; empty while it is not."""
         return self._reach.trouble
 
     @property
     def isSilent(self) -> bool:
-        """
-        Whether the shared store takes requests and answers none.
-        """
+        """Whether the shared store takes requests and answers none."""
         return self._reach.isSilent
 
     def _quorumLost(self) -> None:
@@ -120,15 +116,11 @@ class ClusterLeadership:
 
     @property
     def own(self) -> str:
-        """
-        The name of this broker.
-        """
+        """The name of this broker."""
         return self.members.own
 
     async def start(self) -> None:
-        """
-        Take what is free, and go on doing so.
-        """
+        """Take what is free, and go on doing so."""
         await self.store.introduce(_INTRODUCED + self.own)
         self.channel.open()
         await self.look()
@@ -143,9 +135,7 @@ class ClusterLeadership:
         looking.addErrback(self._unseen).addCallback(lambda _: self._later())
 
     def lookAgain(self) -> Deferred[None]:
-        """
-        Look before it is time. What it misses while the store is away, a later look finds.
-        """
+        """Look before it is time. What it misses while the store is away, a later look finds."""
         return ensureDeferred(self.look()).addErrback(self._unseen)
 
     def _unseen(self, failure: Failure) -> None:
@@ -153,9 +143,7 @@ class ClusterLeadership:
             _log.failure("Looking for free streams failed", failure)
 
     async def look(self) -> None:
-        """
-        See who has which lease, and take those that are free.
-        """
+        """See who has which lease, and take those that are free."""
         census = await self.refresh()
         if self._isLeaving:
             return
@@ -182,9 +170,7 @@ class ClusterLeadership:
             _log.failure("Streams were not moved", result)
 
     async def _move(self, move: Move) -> None:
-        """
-        Have a broker hand streams over to another one.
-        """
+        """Have a broker hand streams over to another one."""
         try:
             answer = await self.channel.ask(
                 move.source, "shed", patience=MOVING, to=move.target, count=move.count
@@ -199,9 +185,7 @@ class ClusterLeadership:
             self._balance.settled()
 
     async def refresh(self) -> LeaseCensus:
-        """
-        See who has which lease.
-        """
+        """See who has which lease."""
         self._reach.asked()
         try:
             found = await self.store.census(META)
@@ -250,9 +234,7 @@ class ClusterLeadership:
         return None
 
     async def leadMeta(self) -> bool:
-        """
-        Become the broker that answers for whole accounts, if no other one is.
-        """
+        """Become the broker that answers for whole accounts, if no other one is."""
         try:
             await self.store.open(META)
         except LeaseLost:
@@ -263,9 +245,7 @@ class ClusterLeadership:
         return True
 
     def lost(self, log: str) -> None:
-        """
-        The lease of a log is another broker's.
-        """
+        """The lease of a log is another broker's."""
         if log == META:
             self.isMeta = False
             return
@@ -284,26 +264,20 @@ class ClusterLeadership:
         return self.members.replacement(placement, self.own, self.loads)
 
     async def stepDown(self, target: str) -> None:
-        """
-        Have another broker answer for whole accounts.
-        """
+        """Have another broker answer for whole accounts."""
         self.isMeta = False
         await self.store.giveUp(META)
         await self.tell(target, "meta")
 
     async def tell(self, target: str, what: str, **fields: Any) -> None:
-        """
-        Ask another broker, if it is there.
-        """
+        """Ask another broker, if it is there."""
         try:
             await self.channel.ask(target, what, **fields)
         except BrokerError as error:
             _log.warn("Broker {name} does not answer: {why}", name=target, why=str(error))
 
     async def leave(self) -> None:
-        """
-        Hand everything over to the other brokers, and take nothing any more.
-        """
+        """Hand everything over to the other brokers, and take nothing any more."""
         if self._isLeaving:
             return
         self._isLeaving = True
@@ -325,9 +299,7 @@ class ClusterLeadership:
             _log.error("The lead of JetStream is not handed over: {why}", why=str(error))
 
     def close(self) -> None:
-        """
-        Look for nothing more, and answer no other broker.
-        """
+        """Look for nothing more, and answer no other broker."""
         self._isClosed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -372,9 +344,7 @@ class ClusterLeadership:
         return {}
 
     async def _shed(self, fields: dict[str, Any], body: bytes) -> dict[str, Any]:
-        """
-        Hand streams over to a broker that has joined, if that takes any.
-        """
+        """Hand streams over to a broker that has joined, if that takes any."""
         target, moved = fields["to"], 0
         try:
             accepts = (await self.channel.ask(target, "describe"))["accepts"]
@@ -416,9 +386,7 @@ class ClusterLeadership:
 
 
 def _noAnswer(failure: Failure) -> None:
-    """
-    It will be asked again.
-    """
+    """It will be asked again."""
     failure.trap(BrokerError)
 
 

@@ -33,9 +33,7 @@ _REMOVE = "SERVER.REMOVE", "meta_server_remove"
 
 @implementer(ISubscriber)
 class MetaResponder:
-    """
-    Has another broker answer for whole accounts, or forgets a dead one, on request.
-    """
+    """Has another broker answer for whole accounts, or forgets a dead one, on request."""
 
     def __init__(
         self,
@@ -56,18 +54,14 @@ class MetaResponder:
         self._subscriptions: list[ISubscription] = []
 
     def open(self) -> None:
-        """
-        Receive requests.
-        """
+        """Receive requests."""
         self._subscriptions = [
             self._bus.serve(f"$JS.API.{each[0]}".encode(), self, each)
             for each in (_STEP_DOWN, _REMOVE)
         ]
 
     def close(self) -> None:
-        """
-        Receive nothing more.
-        """
+        """Receive nothing more."""
         subscriptions, self._subscriptions = self._subscriptions, []
         for each in subscriptions:
             each.cancel()
@@ -106,9 +100,7 @@ class MetaResponder:
         self._bus.publishInternal(b"$JS.EVENT.ADVISORY.SERVER.REMOVED", encode(event))
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscription has no maximum.
-        """
+        """Not called: the subscription has no maximum."""
 
 
 def _placementOf(body: bytes) -> Any:

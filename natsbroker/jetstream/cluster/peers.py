@@ -55,15 +55,11 @@ class PeerChannel:
         self.handlers: dict[str, PeerHandler] = {}
 
     def open(self) -> None:
-        """
-        Receive requests.
-        """
+        """Receive requests."""
         self._subscription = self._bus.serve(_subject(self._name), self)
 
     def close(self) -> None:
-        """
-        Receive nothing more. Requests that wait for an answer fail.
-        """
+        """Receive nothing more. Requests that wait for an answer fail."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription.cancel()
@@ -128,6 +124,4 @@ class PeerChannel:
         _log.failure("A request of another broker failed", failure)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscription has no maximum.
-        """
+        """Not called: the subscription has no maximum."""

@@ -13,9 +13,7 @@ QUORUM_LOST = 10.0
 
 
 class StoreReach:
-    """
-    Follows the requests that every broker regularly sends to the database.
-    """
+    """Follows the requests that every broker regularly sends to the database."""
 
     def __init__(self, deadlines: Deadlines, lease: float, lost: Callable[[], object]) -> None:
         """
@@ -31,46 +29,34 @@ class StoreReach:
 
     @property
     def trouble(self) -> str:
-        """
-        Why the database is out of reach; empty while it is not.
-        """
+        """Why the database is out of reach; empty while it is not."""
         return self._why or ("the database does not answer" if self.isSilent else "")
 
     @property
     def isSilent(self) -> bool:
-        """
-        Whether the database takes requests and answers none.
-        """
+        """Whether the database takes requests and answers none."""
         if self._why or self._since is None:
             return False
         return self._deadlines.now() - self._since > self._lease
 
     def asked(self) -> None:
-        """
-        A request begins.
-        """
+        """A request begins."""
         if self._since is None:
             self._since = self._deadlines.now()
             self._timer = self._deadlines.after(QUORUM_LOST, self._lost)
 
     def answered(self) -> None:
-        """
-        A request has its answer.
-        """
+        """A request has its answer."""
         self._why = ""
         self._since = None
         self.close()
 
     def failed(self, why: str) -> None:
-        """
-        A request has failed.
-        """
+        """A request has failed."""
         self._why = why
 
     def close(self) -> None:
-        """
-        Report nothing any more.
-        """
+        """Report nothing any more."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

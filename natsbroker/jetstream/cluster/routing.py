@@ -29,9 +29,7 @@ CHANGES: Final = frozenset({"STREAM.CREATE.*", "STREAM.UPDATE.*", "STREAM.RESTOR
 
 
 class ApiRouter:
-    """
-    Decides for one account.
-    """
+    """Decides for one account."""
 
     def __init__(self, cluster: AccountCluster, loads: Callable[[], dict[str, int]]) -> None:
         """
@@ -43,9 +41,7 @@ class ApiRouter:
 
     @property
     def isMeta(self) -> bool:
-        """
-        Whether this broker answers for the whole account.
-        """
+        """Whether this broker answers for the whole account."""
         return self._cluster.isMeta
 
     def refuses(self, pattern: str, names: tuple[str, ...]) -> bool:
@@ -83,9 +79,7 @@ class ApiRouter:
             await handle()
 
     async def isElsewhere(self, name: str) -> bool:
-        """
-        Whether there is a stream that this broker does not lead.
-        """
+        """Whether there is a stream that this broker does not lead."""
         return not self._cluster.leads(name) and await self._cluster.exists(name)
 
     async def _change(
@@ -126,9 +120,7 @@ class ApiRouter:
 
 
 def _placementIn(body: bytes) -> Placement | None:
-    """
-    Where a request wants a stream, if it can be read; the leader says what is wrong with it.
-    """
+    """Where a request wants a stream, if it can be read; the leader says what is wrong with it."""
     try:
         config: Any = json.loads(body)
         found = config.get("config", config)["placement"]

@@ -27,9 +27,7 @@ REREAD = 10
 
 
 class StreamView(StreamRecords):
-    """
-    A stream that another broker leads, or none.
-    """
+    """A stream that another broker leads, or none."""
 
     def __init__(
         self, account: JetStreamAccount, store: IStreamStore, config: StreamConfig
@@ -43,9 +41,7 @@ class StreamView(StreamRecords):
         self._responder.configured()
 
     def settle(self) -> Deferred[None]:
-        """
-        See what is durable now.
-        """
+        """See what is durable now."""
         viewing: Deferred[Any] = self._store.view(logName(self.account.name, self.name))
         return viewing.addCallback(self._viewed)
 
@@ -53,16 +49,12 @@ class StreamView(StreamRecords):
         self.log = log
 
     def close(self) -> None:
-        """
-        Answer no more requests.
-        """
+        """Answer no more requests."""
         self._responder.close()
 
 
 class DirectViews:
-    """
-    The views of one account.
-    """
+    """The views of one account."""
 
     def __init__(
         self,
@@ -106,9 +98,7 @@ class DirectViews:
             self._views[name] = StreamView(self._account, self._store, wanted[name])
 
     def close(self) -> None:
-        """
-        Answer no more requests.
-        """
+        """Answer no more requests."""
         views, self._views = self._views, {}
         for view in views.values():
             view.close()

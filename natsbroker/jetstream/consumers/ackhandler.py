@@ -37,16 +37,12 @@ class ConsumerAckHandler:
         self.configured()
 
     def configured(self) -> None:
-        """
-        Follow the configuration.
-        """
+        """Follow the configuration."""
         text = self._core.config.sample_freq.removesuffix("%")
         self.sampling = int(text) if text.isdigit() else 0
 
     def acknowledged(self, message: Message) -> None:
-        """
-        Handle the message that a client sent to an acknowledgement subject.
-        """
+        """Handle the message that a client sent to an acknowledgement subject."""
         delivery = parseAckSubject(message.subject)
         if delivery is None:
             return
@@ -117,18 +113,14 @@ class ConsumerAckHandler:
             publish(reply, b"")
 
     def _note(self) -> None:
-        """
-        Note what has changed, once for many acknowledgements.
-        """
+        """Note what has changed, once for many acknowledgements."""
         if self._hasChanged:
             self._hasChanged = False
             self._core.lastAcked = self._core.account.now()
             self._core.writer.touched()
 
     def _answerDurably(self, reply: bytes) -> None:
-        """
-        Answer once the state is durable that the end of the batch writes.
-        """
+        """Answer once the state is durable that the end of the batch writes."""
         if reply:
             self._replies.append(reply)
 
@@ -255,9 +247,7 @@ class ConsumerAckHandler:
 
 
 def _numberIn(headers: bytes, name: bytes) -> int:
-    """
-    The number in a header; 0 if there is none.
-    """
+    """The number in a header; 0 if there is none."""
     for line in headers.split(b"\r\n"):
         if line.startswith(name + b":"):
             text = line[len(name) + 1 :].strip()

@@ -32,9 +32,7 @@ class DeliveredAs(NamedTuple):
 
 
 class AckKind(Enum):
-    """
-    The kinds of acknowledgements.
-    """
+    """The kinds of acknowledgements."""
 
     ACK = "+ACK"
     NAK = "-NAK"
@@ -100,9 +98,7 @@ def parseAckSubject(subject: bytes) -> DeliveredAs | None:
 
 
 def parseAck(payload: bytes) -> Ack:
-    """
-    Read the payload of an acknowledgement. Anything that is not one is C{UNKNOWN}.
-    """
+    """Read the payload of an acknowledgement. Anything that is not one is C{UNKNOWN}."""
     plain = _PLAIN.get(payload)
     if plain is not None:
         return plain

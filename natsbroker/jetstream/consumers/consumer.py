@@ -39,9 +39,7 @@ _ACKS, _PULLS, _FLOW = range(3)
 
 
 class ResetRefused(ValueError):
-    """
-    A consumer cannot be reset to a sequence. The text says why.
-    """
+    """A consumer cannot be reset to a sequence. The text says why."""
 
 
 @implementer(IAckSubscriber)
@@ -95,22 +93,16 @@ class Consumer:
 
     @property
     def config(self) -> ConsumerConfig:
-        """
-        The configuration in force.
-        """
+        """The configuration in force."""
         return self.core.config
 
     @property
     def filters(self) -> tuple[bytes, ...]:
-        """
-        The patterns of the messages that it delivers; empty for all.
-        """
+        """The patterns of the messages that it delivers; empty for all."""
         return self.core.cursor.filters
 
     def wants(self, subject: bytes) -> bool:
-        """
-        Whether it delivers messages with a subject.
-        """
+        """Whether it delivers messages with a subject."""
         return self.core.cursor.wants(subject)
 
     def needs(self, sequence: int) -> bool:
@@ -217,9 +209,7 @@ class Consumer:
             self.core.pump()
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Its subscriptions have no limits, so this is never called.
-        """
+        """Its subscriptions have no limits, so this is never called."""
 
     def _pulled(self, message: Message) -> None:
         reply = message.reply
@@ -349,9 +339,7 @@ class Consumer:
             self.core.pump()
 
     def advisePause(self) -> None:
-        """
-        Advise whether it is paused.
-        """
+        """Advise whether it is paused."""
         fields = {"paused": self.core.isPaused, "pause_until": formatTime(self._pauseEnd)}
         self.core.advise("PAUSE", "consumer_pause", **fields)
 
@@ -360,9 +348,7 @@ class Consumer:
         return ZERO_TIME if self.config.pause_until is None else self.config.pause_until
 
     def unpin(self, group: str) -> None:
-        """
-        Release the pinned client of a priority group.
-        """
+        """Release the pinned client of a priority group."""
         if self._pull is not None:
             self._pull.unpin(group)
 
@@ -403,18 +389,14 @@ class Consumer:
             raise ResetRefused("not allowed")
 
     def _end(self) -> None:
-        """
-        End the consumer, since nobody uses it.
-        """
+        """End the consumer, since nobody uses it."""
         self.stop("deleted")
         self.stream.consumerEnded(self)
 
     # Facts.
 
     def refresh(self) -> Deferred[None]:
-        """
-        Count the pending messages again, if removed ones have made their number uncertain.
-        """
+        """Count the pending messages again, if removed ones have made their number uncertain."""
         return ensureDeferred(self.core.cursor.recount())
 
     def info(self) -> dict[str, Any]:

@@ -42,16 +42,12 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def randomToken(random: Random, length: int) -> str:
-    """
-    A token for subjects and ids.
-    """
+    """A token for subjects and ids."""
     return "".join(random.choices(_DIGITS, k=length))
 
 
 def filtersOf(config: ConsumerConfig) -> tuple[bytes, ...]:
-    """
-    The patterns of the messages that a consumer delivers; empty for all.
-    """
+    """The patterns of the messages that a consumer delivers; empty for all."""
     if config.filter_subject:
         return (config.filter_subject.encode(),)
     return tuple(each.encode() for each in config.filter_subjects)
@@ -112,9 +108,7 @@ class ConsumerCore:
         self.configured(config)
 
     def configured(self, config: ConsumerConfig) -> None:
-        """
-        Follow a configuration.
-        """
+        """Follow a configuration."""
         self.config = config
         policy = config.ack_policy
         self.needsAcks = policy is not AckPolicy.NONE
@@ -129,29 +123,21 @@ class ConsumerCore:
 
     @property
     def isRetaining(self) -> bool:
-        """
-        Whether the stream removes messages that its consumers have settled.
-        """
+        """Whether the stream removes messages that its consumers have settled."""
         return self.stream.config.retention is not RetentionPolicy.LIMITS
 
     @property
     def isPendingFull(self) -> bool:
-        """
-        Whether new messages wait until some that are delivered are acknowledged.
-        """
+        """Whether new messages wait until some that are delivered are acknowledged."""
         return 0 < self.maxPending <= len(self.pending.entries)
 
     def passOver(self) -> None:
-        """
-        What was not settled up to here was not all delivered.
-        """
+        """What was not settled up to here was not all delivered."""
         last = max(self.pending.deliveredStream, self.cursor.position - 1)
         self.passedOver = max(self.passedOver, last)
 
     def settled(self, sequences: Collection[int]) -> None:
-        """
-        Messages are acknowledged or terminated: the stream may remove them.
-        """
+        """Messages are acknowledged or terminated: the stream may remove them."""
         if sequences and self.isRetaining:
             self.stream.settled(self.owner, sequences)
 
@@ -173,22 +159,16 @@ class ConsumerCore:
     # Time.
 
     def waitAfter(self, redeliveries: int) -> float:
-        """
-        Seconds until a message is due again, by the number of its redeliveries so far.
-        """
+        """Seconds until a message is due again, by the number of its redeliveries so far."""
         return _waitIn(self._waits, redeliveries)
 
     @property
     def isRegular(self) -> bool:
-        """
-        Whether messages that are delivered later are mostly due later.
-        """
+        """Whether messages that are delivered later are mostly due later."""
         return len(self._waits) == 1
 
     def _rescheduled(self, previous: Sequence[float]) -> None:
-        """
-        Pending messages are due as if they had been delivered with the present waits.
-        """
+        """Pending messages are due as if they had been delivered with the present waits."""
         steps = range(max(len(previous), len(self._waits)))
         self.pending.shift([_waitIn(self._waits, each) - _waitIn(previous, each) for each in steps])
         due = self.pending.nextDue()
@@ -197,9 +177,7 @@ class ConsumerCore:
         self.writer.touched()
 
     def watchPending(self, due: float) -> None:
-        """
-        See to it that pending messages are looked at when one is due.
-        """
+        """See to it that pending messages are looked at when one is due."""
         # Messages that are due at almost the same time are handled together, by being late.
         when = due + TOGETHER
         known = self.timers.timeOf(self.ackWaitPassed)
@@ -207,9 +185,7 @@ class ConsumerCore:
             self.timers.set(self.ackWaitPassed, when)
 
     def ackWaitPassed(self) -> None:
-        """
-        Queue the pending messages that are due, or give them up after their last delivery.
-        """
+        """Queue the pending messages that are due, or give them up after their last delivery."""
         pending = self.pending
         expired = pending.expired(self.monotonic())
         if self.maxDeliver == 1 or (self.maxDeliver and pending.counts):
@@ -255,9 +231,7 @@ class ConsumerCore:
     def adviseTerminated(
         self, sequence: int, consumerSequence: int, deliveries: int, reason: str
     ) -> None:
-        """
-        Advise that a message was terminated.
-        """
+        """Advise that a message was terminated."""
         fields: dict[str, Any] = {
             "consumer_seq": consumerSequence,
             "stream_seq": sequence,
@@ -419,9 +393,7 @@ class ConsumerCore:
         self.begin(position, resume, skip)
 
     def begin(self, position: int, resume: int = 0, skip: list[int] | None = None) -> None:
-        """
-        Begin at a sequence, with nothing delivered.
-        """
+        """Begin at a sequence, with nothing delivered."""
         self.start = position - 1
         self.pending.restart(position)
         self.unsent.clear()
@@ -450,9 +422,7 @@ class ConsumerCore:
         self.watchPending(due)
 
     def deliveredRun(self, records: Sequence[Record], now: float) -> None:
-        """
-        Count the first deliveries of L{RecordCursor.upcoming} messages.
-        """
+        """Count the first deliveries of L{RecordCursor.upcoming} messages."""
         pending, last = self.pending, records[-1].sequence
         self.cursor.takeRun(len(records), last)
         if not self.needsAcks:
@@ -464,9 +434,7 @@ class ConsumerCore:
 
 
 def _waitsOf(config: ConsumerConfig) -> tuple[float, ...]:
-    """
-    Seconds until a message is due again, by its redeliveries; the last one for any more.
-    """
+    """Seconds until a message is due again, by its redeliveries; the last one for any more."""
     if config.backoff:
         return tuple(each / 1e9 for each in config.backoff)
     return (config.ack_wait / 1e9 or UNLIMITED_WAIT,)
@@ -477,6 +445,4 @@ def _waitIn(waits: Sequence[float], redeliveries: int) -> float:
 
 
 def _nothing() -> None:
-    """
-    The pump of a consumer that has none yet.
-    """
+    """The pump of a consumer that has none yet."""

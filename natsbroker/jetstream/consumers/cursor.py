@@ -127,17 +127,13 @@ class RecordCursor:
         self._stale()
 
     def refilter(self, filters: tuple[bytes, ...]) -> None:
-        """
-        Continue at the same position with other filters.
-        """
+        """Continue at the same position with other filters."""
         self.filters = filters
         self._matching = SubjectVerdicts(filters)
         self.restart(self.position)
 
     def wants(self, subject: bytes) -> bool:
-        """
-        Whether messages with a subject are delivered.
-        """
+        """Whether messages with a subject are delivered."""
         if not self.filters:
             return True
         if len(self._matching) >= _SUBJECTS:
@@ -148,9 +144,7 @@ class RecordCursor:
 
     @property
     def numPending(self) -> int:
-        """
-        The messages that were not delivered yet.
-        """
+        """The messages that were not delivered yet."""
         missed = 0 if self._asleep is None else self._asleep[0].count - self._asleep[2]
         if not missed and not self._skip and self.position > self._last:
             return 0
@@ -158,9 +152,7 @@ class RecordCursor:
 
     @property
     def isCounted(self) -> bool:
-        """
-        Whether the number of pending messages is exact.
-        """
+        """Whether the number of pending messages is exact."""
         return not self._isStale
 
     async def recount(self) -> None:
@@ -254,16 +246,12 @@ class RecordCursor:
 
     @property
     def _isCovered(self) -> bool:
-        """
-        Whether all messages up to the last one that the cursor knows of are read.
-        """
+        """Whether all messages up to the last one that the cursor knows of are read."""
         return self._scan > self._last and not self._skip and not self.isBusy
 
     @property
     def isHolding(self) -> bool:
-        """
-        Whether messages that it has read have to be dropped when the stream removes them.
-        """
+        """Whether messages that it has read have to be dropped when the stream removes them."""
         return bool(self._buffer or self._skip or self._again)
 
     def _catchUp(self) -> None:
@@ -301,18 +289,14 @@ class RecordCursor:
             self._forgetRead()
 
     def _forgetRead(self) -> None:
-        """
-        Read again what was read and is not delivered.
-        """
+        """Read again what was read and is not delivered."""
         skipped = [each.sequence for each in self._buffer if each.sequence <= self.resume]
         self._skip.extendleft(reversed(skipped))
         self._buffer.clear()
         self._scan = max(self.position, self.resume + 1)
 
     def removed(self, sequences: Collection[int], before: int) -> None:
-        """
-        Messages are gone: some, and all below C{before}. They may have been gone before.
-        """
+        """Messages are gone: some, and all below C{before}. They may have been gone before."""
         if self._again:
             for each in sequences:
                 if each in self._again:
@@ -347,9 +331,7 @@ class RecordCursor:
     # Reading.
 
     def peek(self) -> Record | None:
-        """
-        The next message; C{None} if there is none, or if it is still being read.
-        """
+        """The next message; C{None} if there is none, or if it is still being read."""
         self._catchUp()
         if self._isStale and not self.count():
             return None
@@ -366,9 +348,7 @@ class RecordCursor:
 
     @property
     def isAtEnd(self) -> bool:
-        """
-        Whether there is no further message now.
-        """
+        """Whether there is no further message now."""
         if self._buffer or self._skip or self.isBusy or self._isStale:
             return False
         return self._scan > self._stream.last
@@ -418,9 +398,7 @@ class RecordCursor:
         self._stream.account.run(self._guard(work))
 
     async def _guard(self, work: Callable[[], Awaitable[None]]) -> None:
-        """
-        Run a read, and try again later if the store fails.
-        """
+        """Run a read, and try again later if the store fails."""
         try:
             await work()
         except StoreError as error:
@@ -479,9 +457,7 @@ class RecordCursor:
         return False, None
 
     def forgetAgain(self, sequence: int) -> None:
-        """
-        A message was delivered again, or is not wanted any more.
-        """
+        """A message was delivered again, or is not wanted any more."""
         self._again.pop(sequence, None)
 
     def forgetRun(self, sequences: Iterable[int]) -> None:

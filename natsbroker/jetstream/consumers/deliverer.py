@@ -49,17 +49,13 @@ class _Held(NamedTuple):
 
 
 def headerAdded(headers: bytes, name: bytes, value: bytes) -> bytes:
-    """
-    A header block with one more header at its end.
-    """
+    """A header block with one more header at its end."""
     block = headers[:-2] if headers else b"NATS/1.0\r\n"
     return b"%b%b: %b\r\n\r\n" % (block, name, value)
 
 
 def headersOnly(record: Record) -> Record:
-    """
-    A message without its payload, whose size is a header instead.
-    """
+    """A message without its payload, whose size is a header instead."""
     size = b"%d" % len(record.payload)
     headers = headerAdded(record.headers, b"Nats-Msg-Size", size)
     return record._replace(headers=headers, payload=b"")
@@ -93,9 +89,7 @@ class ConsumerDeliverer:
     # What subclasses define.
 
     def canDeliver(self) -> bool:
-        """
-        Whether a message has a receiver now.
-        """
+        """Whether a message has a receiver now."""
         raise NotImplementedError
 
     def deliver(self, record: Record, deliveries: int, pending: int) -> bool:
@@ -119,14 +113,10 @@ class ConsumerDeliverer:
         raise NotImplementedError
 
     def waits(self) -> None:
-        """
-        Nothing can be delivered now.
-        """
+        """Nothing can be delivered now."""
 
     def configured(self) -> None:
-        """
-        The configuration has changed.
-        """
+        """The configuration has changed."""
 
     def end(self, status: bytes, isCounted: bool) -> None:
         """
@@ -139,9 +129,7 @@ class ConsumerDeliverer:
     # The loop.
 
     def begin(self) -> None:
-        """
-        The consumer starts.
-        """
+        """The consumer starts."""
         core = self.core
         if core.config.replay_policy is ReplayPolicy.ORIGINAL:
             self._replayUntil = core.stream.last
@@ -189,9 +177,7 @@ class ConsumerDeliverer:
         self._pump(SLICE)
 
     def _finished(self) -> None:
-        """
-        Note some deliveries.
-        """
+        """Note some deliveries."""
         core = self.core
         core.lastDelivered = core.account.now()
         core.lastActive = core.monotonic()
@@ -240,9 +226,7 @@ class ConsumerDeliverer:
         most: int,
         isShown: bool,
     ) -> Sent:
-        """
-        Send messages and count their deliveries; see L{RecordRun}.
-        """
+        """Send messages and count their deliveries; see L{RecordRun}."""
         core = self.core
         number = core.pending.delivered + 1
         most = min(most, SLICE_BYTES - self._sliceBytes)
@@ -327,9 +311,7 @@ class ConsumerDeliverer:
     # The original pace.
 
     def _isDue(self, record: Record) -> bool:
-        """
-        Whether a message may be delivered now, at the pace in which messages were stored.
-        """
+        """Whether a message may be delivered now, at the pace in which messages were stored."""
         if record.sequence > self._replayUntil:
             self._replayUntil = 0
             return True
@@ -358,9 +340,7 @@ class ConsumerDeliverer:
     # Sending.
 
     def ackSubject(self, record: Record, deliveries: int, pending: int) -> bytes:
-        """
-        The reply subject of a delivery.
-        """
+        """The reply subject of a delivery."""
         core = self.core
         return core.ackFormat % (
             deliveries,
@@ -393,9 +373,7 @@ class ConsumerDeliverer:
         self._heldCount += 1
 
     def heartbeat(self) -> bytes:
-        """
-        The header block of a heartbeat, without its last line.
-        """
+        """The header block of a heartbeat, without its last line."""
         lastConsumer, lastStream = self.core.pending.delivered, self.core.cursor.position - 1
         lines = b"Nats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n" % (lastConsumer, lastStream)
         return b"NATS/1.0 100 Idle Heartbeat\r\n" + lines

@@ -53,25 +53,19 @@ class PriorityGroup:
         self.pinnedAt = 0
 
     def configured(self, config: ConsumerConfig) -> None:
-        """
-        Follow a configuration.
-        """
+        """Follow a configuration."""
         self.policy = config.priority_policy
         self.isPinning = self.policy is PriorityPolicy.PINNED_CLIENT
 
     def isWrongPin(self, request: PullRequest) -> bool:
-        """
-        Whether a new request has an id that is not that of the pinned client.
-        """
+        """Whether a new request has an id that is not that of the pinned client."""
         terms = request.terms
         if not self.pin or terms is None:
             return False
         return bool(terms.pin) and terms.pin != self.pin
 
     def isFromPinned(self, request: PullRequest) -> bool:
-        """
-        Whether a request is from the pinned client.
-        """
+        """Whether a request is from the pinned client."""
         terms = request.terms
         return bool(self.pin) and terms is not None and terms.pin == self.pin
 
@@ -102,17 +96,13 @@ class PriorityGroup:
         return GroupVerdict.SERVE if terms.pin == self.pin else GroupVerdict.WRONG_PIN
 
     def unpin(self) -> None:
-        """
-        Pin the client of the next request instead.
-        """
+        """Pin the client of the next request instead."""
         self.pin = ""
         self.pinnedAt = 0
 
 
 def _overflows(request: PullRequest, pending: int, ackPending: int) -> bool:
-    """
-    Whether one of the bounds that a request gives is reached, or it gives none.
-    """
+    """Whether one of the bounds that a request gives is reached, or it gives none."""
     terms = request.terms
     if terms is None or (terms.minPending <= 0 and terms.minAckPending <= 0):
         return True

@@ -29,9 +29,7 @@ class ConsumerInactivity:
         self._end = end
 
     def watch(self) -> None:
-        """
-        Begin to watch, or look again at the configuration.
-        """
+        """Begin to watch, or look again at the configuration."""
         core = self._core
         threshold = core.config.inactive_threshold
         if threshold <= 0 or (self._push is not None and self._push.isBound):
@@ -40,16 +38,12 @@ class ConsumerInactivity:
             core.timers.set(self._passed, core.lastActive + threshold / 1e9)
 
     def bound(self) -> None:
-        """
-        The deliver subject gained or lost its interest.
-        """
+        """The deliver subject gained or lost its interest."""
         self._core.lastActive = self._core.monotonic()
         self.watch()
 
     def settled(self) -> None:
-        """
-        Some messages are no longer pending. With the last one, nobody is at work any more.
-        """
+        """Some messages are no longer pending. With the last one, nobody is at work any more."""
         isIdle = self._pull is not None and not self._core.pending.entries
         if isIdle and self._core.config.inactive_threshold > 0:
             self.watch()

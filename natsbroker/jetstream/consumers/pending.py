@@ -36,9 +36,7 @@ class PendingAcks:
         self.restart(1)
 
     def restart(self, sequence: int) -> None:
-        """
-        Forget everything: the next message is the one with this stream sequence.
-        """
+        """Forget everything: the next message is the one with this stream sequence."""
         self.delivered = 0
         self.floor = 0
         self.deliveredStream = self.floorStream = max(sequence - 1, 0)
@@ -62,9 +60,7 @@ class PendingAcks:
     # Deliveries.
 
     def unacknowledged(self, sequence: int) -> None:
-        """
-        Count the delivery of a message that needs no acknowledgement.
-        """
+        """Count the delivery of a message that needs no acknowledgement."""
         self.delivered += 1
         self.floor = self.delivered
         self.deliveredStream = self.floorStream = sequence
@@ -93,9 +89,7 @@ class PendingAcks:
         self._track(sequence, due, isRegular)
 
     def deliverRun(self, sequences: Sequence[int], due: float, isRegular: bool = True) -> None:
-        """
-        Count the first deliveries of messages: as L{deliver} for each, in order.
-        """
+        """Count the first deliveries of messages: as L{deliver} for each, in order."""
         count = len(sequences)
         if not count:
             return
@@ -113,9 +107,7 @@ class PendingAcks:
                 self._track(each, due, isRegular)
 
     def redeliver(self, sequence: int, due: float, isRegular: bool = True) -> None:
-        """
-        Count another delivery of a pending message. It keeps its first consumer sequence.
-        """
+        """Count another delivery of a pending message. It keeps its first consumer sequence."""
         self.delivered += 1
         self.counts[sequence] = self.counts.get(sequence, 0) + 1
         self.postpone(sequence, due, isRegular)
@@ -201,9 +193,7 @@ class PendingAcks:
         return self.settle(sequence) or wasCounted
 
     def giveUp(self, sequence: int, redeliveries: int) -> None:
-        """
-        Remove one message that reached the limit of deliveries. Its count stays.
-        """
+        """Remove one message that reached the limit of deliveries. Its count stays."""
         self.counts[sequence] = redeliveries
         self._queued.pop(sequence, None)
         entry = self.entries.pop(sequence, None)
@@ -248,9 +238,7 @@ class PendingAcks:
         return removed
 
     def raiseFloor(self) -> None:
-        """
-        After pending messages were restored: have the floor just below the oldest one.
-        """
+        """After pending messages were restored: have the floor just below the oldest one."""
         if not self.entries:
             self._moveFloorUp(0, 0)
         elif self._order[0] - 1 > self.floorStream:
@@ -279,9 +267,7 @@ class PendingAcks:
             self._order = deque(each for each in self._order if each in self.entries)
 
     def _moveFloorUp(self, first: int, sequence: int) -> None:
-        """
-        Move the floor to just below the oldest pending message.
-        """
+        """Move the floor to just below the oldest pending message."""
         order, entries = self._order, self.entries
         if not entries:
             order.clear()
@@ -295,9 +281,7 @@ class PendingAcks:
     # Redelivery.
 
     def enqueue(self, sequences: Iterable[int]) -> None:
-        """
-        Put pending messages into the redelivery queue, behind those in it.
-        """
+        """Put pending messages into the redelivery queue, behind those in it."""
         for sequence in sequences:
             if sequence in self.entries and sequence not in self._queued:
                 self._queued[sequence] = None
@@ -307,21 +291,15 @@ class PendingAcks:
 
     @property
     def queueLength(self) -> int:
-        """
-        The number of messages in the redelivery queue.
-        """
+        """The number of messages in the redelivery queue."""
         return len(self._queued)
 
     def nextQueued(self) -> int:
-        """
-        The first message of the redelivery queue; 0 if it is empty.
-        """
+        """The first message of the redelivery queue; 0 if it is empty."""
         return next(iter(self._queued), 0)
 
     def queue(self, limit: int) -> list[int]:
-        """
-        The first messages of the redelivery queue.
-        """
+        """The first messages of the redelivery queue."""
         return list(islice(self._queued, limit))
 
     # Time.
@@ -347,9 +325,7 @@ class PendingAcks:
         )
 
     def nextDue(self) -> float | None:
-        """
-        When the next pending message is due; C{None} if none is.
-        """
+        """When the next pending message is due; C{None} if none is."""
         while self._batches and not self._isLive(*self._batches[0]):
             self._tracked -= len(self._batches.popleft()[1])
         while self._heap and not self._isLive(self._heap[0][0], (self._heap[0][1],)):
@@ -359,9 +335,7 @@ class PendingAcks:
         return min(times) if times else None
 
     def lastDue(self) -> float:
-        """
-        When the last of the pending messages is due; 0 if none is pending.
-        """
+        """When the last of the pending messages is due; 0 if none is pending."""
         return max((due for _, due in self.entries.values()), default=0.0)
 
     def _isLive(self, when: float, sequences: Iterable[int]) -> bool:

@@ -41,9 +41,7 @@ _KINDS: dict[type, str] = {str: "string", bool: "bool", list: "object"}
 
 
 class PullRefused(ValueError):
-    """
-    A pull request is refused. The text is the status and its description.
-    """
+    """A pull request is refused. The text is the status and its description."""
 
 
 @dataclass(slots=True)
@@ -104,22 +102,16 @@ class PullRequest:
 
     @property
     def isForever(self) -> bool:
-        """
-        Whether it has no expiry.
-        """
+        """Whether it has no expiry."""
         return self.expires == _NEVER
 
     @property
     def priority(self) -> int:
-        """
-        The smaller, the earlier it is served.
-        """
+        """The smaller, the earlier it is served."""
         return _LAST_PRIORITY if self.terms is None else self.terms.priority
 
     def pendingHeaders(self) -> bytes:
-        """
-        The lines of a status that say what the request did not get.
-        """
+        """The lines of a status that say what the request did not get."""
         left = self.batch - self.raised
         return b"Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n" % (left, self.room)
 
@@ -189,9 +181,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
 
 
 class _Fraction(str):
-    """
-    A number with a fraction or an exponent, as it is written.
-    """
+    """A number with a fraction or an exponent, as it is written."""
 
 
 def _checked(name: str, value: object) -> object:
@@ -206,9 +196,7 @@ def _checked(name: str, value: object) -> object:
 
 
 def _isInRange(value: object) -> bool:
-    """
-    Whether a number has room in 64 bits.
-    """
+    """Whether a number has room in 64 bits."""
     return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
 
 
@@ -279,22 +267,16 @@ class WaitingRequests:
 
     @property
     def hasNoWait(self) -> bool:
-        """
-        Whether one of them has C{no_wait}.
-        """
+        """Whether one of them has C{no_wait}."""
         return self._noWaits > 0
 
     @property
     def wanted(self) -> int:
-        """
-        The messages that all of them may still have.
-        """
+        """The messages that all of them may still have."""
         return sum(each.batch for each in self._requests)
 
     def add(self, request: PullRequest) -> None:
-        """
-        Add a request behind the others, or behind those of its priority.
-        """
+        """Add a request behind the others, or behind those of its priority."""
         self._noWaits += request.isNoWait
         if self.isPrioritized:
             self._insert(request)
@@ -310,15 +292,11 @@ class WaitingRequests:
         self._requests.append(request)
 
     def first(self) -> PullRequest:
-        """
-        The request whose turn it is. There must be one.
-        """
+        """The request whose turn it is. There must be one."""
         return self._requests[0]
 
     def rotate(self) -> None:
-        """
-        Put the first request behind the others.
-        """
+        """Put the first request behind the others."""
         self._requests.rotate(-1)
 
     def served(self, count: int = 1) -> PullRequest:
@@ -339,9 +317,7 @@ class WaitingRequests:
         return request
 
     def remove(self, request: PullRequest) -> None:
-        """
-        Take a request out, if it is there.
-        """
+        """Take a request out, if it is there."""
         try:
             self._requests.remove(request)
         except ValueError:
@@ -349,9 +325,7 @@ class WaitingRequests:
         self._noWaits -= request.isNoWait
 
     def clear(self) -> list[PullRequest]:
-        """
-        Take all requests out.
-        """
+        """Take all requests out."""
         requests = list(self._requests)
         self._requests.clear()
         self._noWaits = 0

@@ -53,9 +53,7 @@ class PullDeliverer(ConsumerDeliverer):
     # Requests.
 
     def requested(self, reply: bytes, body: bytes) -> None:
-        """
-        Take a pull request.
-        """
+        """Take a pull request."""
         core = self.core
         now = core.monotonic()
         core.lastActive = now
@@ -105,9 +103,7 @@ class PullDeliverer(ConsumerDeliverer):
         return not isFull
 
     def _checkPending(self, request: PullRequest) -> None:
-        """
-        Decide about a request that does not wait for new messages.
-        """
+        """Decide about a request that does not wait for new messages."""
         core = self.core
         if not request.isNoWait:
             return
@@ -158,9 +154,7 @@ class PullDeliverer(ConsumerDeliverer):
         return len(self.waiting)
 
     def _ends(self, request: PullRequest, now: float, isAtEnd: bool) -> bool:
-        """
-        End a request if its time has come, with a status.
-        """
+        """End a request if its time has come, with a status."""
         if request.expires <= now + 1e-9:
             self._endWith(request, b"408 Request Timeout")
             return True
@@ -222,9 +216,7 @@ class PullDeliverer(ConsumerDeliverer):
         return False
 
     def _maySend(self, request: PullRequest, size: int, now: float, pending: int) -> bool:
-        """
-        Whether the first request may have a message. If not, it has ended or is now the last.
-        """
+        """Whether the first request may have a message. If not, it has ended or is now the last."""
         waiting, group = self.waiting, self.group
         if request.expires <= now:
             self._endWith(request, b"408 Request Timeout")
@@ -251,9 +243,7 @@ class PullDeliverer(ConsumerDeliverer):
         return True
 
     def _served(self, size: int, now: float) -> None:
-        """
-        The first request got a message.
-        """
+        """The first request got a message."""
         first = self.waiting.first()
         if first.room:
             first.room -= size
@@ -290,9 +280,7 @@ class PullDeliverer(ConsumerDeliverer):
         self.core.timers.clear(self._pinTimePassed)
 
     def unpin(self, group: str) -> None:
-        """
-        Pin another client, because an administrator wants it.
-        """
+        """Pin another client, because an administrator wants it."""
         self._unpin()
         self._adviseUnpinned(group, "admin")
         self.pump()

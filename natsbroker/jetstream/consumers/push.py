@@ -33,9 +33,7 @@ class FlowWindow:
 
     @property
     def isStalled(self) -> bool:
-        """
-        Whether nothing may be sent until the client answers.
-        """
+        """Whether nothing may be sent until the client answers."""
         return self.outstanding > self.size
 
     @property
@@ -59,9 +57,7 @@ class FlowWindow:
         return False
 
     def requested(self, reply: bytes) -> None:
-        """
-        A flow control request is sent. Its answer confirms what is outstanding now.
-        """
+        """A flow control request is sent. Its answer confirms what is outstanding now."""
         self.request = reply
         self._confirmable = self.outstanding
 
@@ -81,9 +77,7 @@ class FlowWindow:
 
 
 class RateLimit:
-    """
-    A token bucket of bytes.
-    """
+    """A token bucket of bytes."""
 
     __slots__ = ("_burst", "_filled", "_now", "_rate", "_tokens")
 

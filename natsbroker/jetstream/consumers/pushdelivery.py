@@ -65,9 +65,7 @@ class PushDeliverer(ConsumerDeliverer):
                 self._watch()
 
     def _watch(self) -> None:
-        """
-        Follow the interest in the deliver subject.
-        """
+        """Follow the interest in the deliver subject."""
         if self._unwatch is not None:
             self._unwatch()
         group = self.core.config.deliver_group.encode()
@@ -95,9 +93,7 @@ class PushDeliverer(ConsumerDeliverer):
             full.whenRelieved(self._relieved)
 
     def _relieved(self) -> None:
-        """
-        A receiver has room again. It is being flushed, so that more has to wait for its turn.
-        """
+        """A receiver has room again. It is being flushed, so that more has to wait for its turn."""
         self._isHeld = False
         if self.core.isServing:
             self.core.timers.set(self.pump, self.core.monotonic())
@@ -139,9 +135,7 @@ class PushDeliverer(ConsumerDeliverer):
         return True
 
     def _isWithinRate(self, record: Record, size: int) -> bool:
-        """
-        Whether the rate limit lets a message through now. Its tokens are taken once.
-        """
+        """Whether the rate limit lets a message through now. Its tokens are taken once."""
         if self._limit is None:
             return True
         if self._reserved != record.sequence:

@@ -16,9 +16,7 @@ DROPPED = 512
 
 
 def sequencesOf(records: Sequence[Record]) -> list[int]:
-    """
-    The sequences of records, which need not be decoded for that.
-    """
+    """The sequences of records, which need not be decoded for that."""
     if isinstance(records, list):
         return [each[0] for each in records]
     return cast("list[int]", cast("Any", records).sequences())
@@ -47,9 +45,7 @@ class RecordBuffer:
 
     @property
     def isBetweenParts(self) -> bool:
-        """
-        Whether all of what was read together is dropped, or none of it.
-        """
+        """Whether all of what was read together is dropped, or none of it."""
         return self._dropped == 0
 
     def extend(self, records: Sequence[Record]) -> None:
@@ -67,30 +63,22 @@ class RecordBuffer:
             self._parts.append(records[:] if isinstance(records, list) else records)
 
     def upcoming(self, limit: int) -> Sequence[Record]:
-        """
-        Some of the first records.
-        """
+        """Some of the first records."""
         return self._parts[0][self._dropped : self._dropped + limit] if self._parts else []
 
     def drop(self, count: int) -> None:
-        """
-        Drop the first records.
-        """
+        """Drop the first records."""
         self._length -= count
         self._dropped += count
         while self._parts and self._dropped >= len(self._parts[0]):
             self._dropped -= len(self._parts.popleft())
 
     def countBefore(self, sequence: int) -> int:
-        """
-        How many of the records have a lower sequence.
-        """
+        """How many of the records have a lower sequence."""
         return sum(1 for _ in takewhile(lambda each: each.sequence < sequence, self))
 
     def keep(self, isWanted: Callable[[Record], bool]) -> None:
-        """
-        Drop the others.
-        """
+        """Drop the others."""
         wanted = [each for each in self if isWanted(each)]
         self.clear()
         self.extend(wanted)

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerRetention:
-    """
-    Removes the messages of a stream that no consumer needs.
-    """
+    """Removes the messages of a stream that no consumer needs."""
 
     def __init__(self, stream: RetainingStream) -> None:
         self._stream = stream
@@ -94,9 +92,7 @@ class ConsumerRetention:
         return unneeded
 
     def releaseUnneeded(self) -> Deferred[None]:
-        """
-        Remove messages that no consumer needs.
-        """
+        """Remove messages that no consumer needs."""
         return self._releaseWhere(_isUnneeded, self._stream.last)
 
     def begin(self) -> Deferred[None]:
@@ -149,9 +145,7 @@ def _isSettled(record: Record, consumers: ConsumerTable) -> bool:
 
 
 def _isConfirmed(record: Record, consumers: ConsumerTable) -> bool:
-    """
-    Whether a message of a work queue was settled, and not passed over.
-    """
+    """Whether a message of a work queue was settled, and not passed over."""
     wanting = consumers.wanting(record.subject)
     return bool(wanting) and not any(
         each.needs(record.sequence) or record.sequence <= each.core.passedOver for each in wanting

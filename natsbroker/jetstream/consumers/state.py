@@ -29,15 +29,11 @@ MOST_PENDING = 600_000
 
 
 class DamagedState(ValueError):
-    """
-    A value is not the state of a consumer.
-    """
+    """A value is not the state of a consumer."""
 
 
 def stateKey(stream: str, consumer: str) -> bytes:
-    """
-    The key of a consumer's state. It is a digest, because names may be longer than a key.
-    """
+    """The key of a consumer's state. It is a digest, because names may be longer than a key."""
     path = f"{stream}/{consumer}".encode("utf-8", "surrogateescape")
     return b"position/" + sha256(path).hexdigest().encode()
 

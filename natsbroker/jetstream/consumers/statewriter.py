@@ -27,9 +27,7 @@ RETRY = 1.0
 
 
 class StateWriter:
-    """
-    Keeps the value of one key up to date. One write is in flight at a time.
-    """
+    """Keeps the value of one key up to date. One write is in flight at a time."""
 
     def __init__(
         self,
@@ -55,15 +53,11 @@ class StateWriter:
 
     @property
     def isKept(self) -> bool:
-        """
-        Whether the state survives the process.
-        """
+        """Whether the state survives the process."""
         return self._states is not None
 
     def touched(self) -> None:
-        """
-        The state has changed.
-        """
+        """The state has changed."""
         if self._states is None or self._isStopped:
             return
         self._version += 1
@@ -95,9 +89,7 @@ class StateWriter:
         return done
 
     def stop(self) -> None:
-        """
-        Write nothing more. Calls that wait are not made.
-        """
+        """Write nothing more. Calls that wait are not made."""
         self._isStopped = True
         self._waiting.clear()
         self._cancelTimer()

@@ -92,9 +92,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     @property
     def configs(self) -> Mapping[str, ConsumerConfig]:
-        """
-        The configurations by name.
-        """
+        """The configurations by name."""
         return _ConsumerConfigs(self._byName)
 
     def add(self, consumer: Consumer) -> None:
@@ -103,25 +101,19 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         self._list(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """
-        Remove a consumer, unless another one has its name now.
-        """
+        """Remove a consumer, unless another one has its name now."""
         if self._byName.get(consumer.name) is consumer:
             del self._byName[consumer.name]
             self._holding.pop(consumer.name, None)
             self._unlist(consumer, consumer.filters)
 
     def mayHold(self, consumer: Consumer) -> None:
-        """
-        A consumer may have read or delivered messages, and is notified when they are removed.
-        """
+        """A consumer may have read or delivered messages, and is notified when they are removed."""
         if self._byName.get(consumer.name) is consumer:
             self._holding[consumer.name] = consumer
 
     def refiltered(self, consumer: Consumer, previous: tuple[bytes, ...]) -> None:
-        """
-        A consumer has other filters than before.
-        """
+        """A consumer has other filters than before."""
         if self._byName.get(consumer.name) is consumer:
             self._unlist(consumer, previous)
             self._list(consumer)
@@ -146,21 +138,15 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     @property
     def isFiltered(self) -> bool:
-        """
-        Whether a consumer has filters.
-        """
+        """Whether a consumer has filters."""
         return len(self._groups) > (() in self._groups)
 
     def isWanted(self, subject: bytes) -> bool:
-        """
-        Whether a consumer delivers messages with a subject.
-        """
+        """Whether a consumer delivers messages with a subject."""
         return () in self._groups or bool(self._wanting(subject))
 
     def wanting(self, subject: bytes) -> list[Consumer]:
-        """
-        The consumers that deliver messages with a subject.
-        """
+        """The consumers that deliver messages with a subject."""
         groups = list(self._wanting(subject)) if self.isFiltered else []
         if () in self._groups:
             groups.insert(0, self._groups[()])
@@ -211,9 +197,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
                 self._holding.pop(consumer.name, None)
 
     def _shares(self, records: Sequence[Record]) -> dict[FilterGroup, list[Record]]:
-        """
-        What the filters of groups match. Groups may share a list.
-        """
+        """What the filters of groups match. Groups may share a list."""
         alike: dict[int, tuple[tuple[FilterGroup, ...], list[Record]]] = {}
         for record in records:
             wanting = self._wanting(record.subject)

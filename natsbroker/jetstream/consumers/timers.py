@@ -37,21 +37,15 @@ class ConsumerTimers:
             self._arm(when)
 
     def clear(self, call: Callable[[], object]) -> None:
-        """
-        Do not make a call.
-        """
+        """Do not make a call."""
         self._times.pop(call, None)
 
     def timeOf(self, call: Callable[[], object]) -> float | None:
-        """
-        The time that is set for a call.
-        """
+        """The time that is set for a call."""
         return self._times.get(call)
 
     def stop(self) -> None:
-        """
-        Make no calls any more.
-        """
+        """Make no calls any more."""
         self._times.clear()
         self._armed = -_NEVER
         if self._deadline is not None:

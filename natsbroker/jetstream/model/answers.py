@@ -277,9 +277,7 @@ class SubjectsPage:
         self.shown = EncodedObject()
 
     def add(self, tallies: SubjectTallies) -> None:
-        """
-        Take the next subjects that match, in order.
-        """
+        """Take the next subjects that match, in order."""
         start = self._offset - self._total
         self._total += len(tallies)
         stop = start + SUBJECTS_LIMIT
@@ -291,9 +289,7 @@ class SubjectsPage:
 
     @property
     def paging(self) -> dict[str, Any]:
-        """
-        The paging keys, all zero if nothing matches.
-        """
+        """The paging keys, all zero if nothing matches."""
         if not self._total:
             return {"total": 0, "offset": 0, "limit": 0}
         return {"total": self._total, "offset": self._offset, "limit": SUBJECTS_LIMIT}

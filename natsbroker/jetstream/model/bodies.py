@@ -20,9 +20,7 @@ _WINDOW: Final = (1024, 8 * 1024 * 1024, 32 * 1024 * 1024)
 
 
 class ConsumerAction(str, Enum):
-    """
-    Whether a request may create a consumer, change one, or either.
-    """
+    """Whether a request may create a consumer, change one, or either."""
 
     EITHER = ""
     UPDATE = "update"
@@ -45,9 +43,7 @@ class StreamRequest:
 
 @dataclass(frozen=True)
 class ConsumerRequest:
-    """
-    The creation or change of a consumer.
-    """
+    """The creation or change of a consumer."""
 
     stream_name: str = ""
     config: ConsumerConfig = field(default_factory=ConsumerConfig)
@@ -98,9 +94,7 @@ class MessageDeleteRequest:
 
 @dataclass(frozen=True)
 class MessageGetRequest:
-    """
-    Which messages are read, by the API or directly.
-    """
+    """Which messages are read, by the API or directly."""
 
     seq: int = 0
     last_by_subj: str = ""

@@ -213,9 +213,7 @@ def _checkAcks(config: ConsumerConfig) -> None:
 
 
 def _checkFlowControlAcks(config: ConsumerConfig) -> None:
-    """
-    Check a consumer whose acknowledgements are the answers to flow control.
-    """
+    """Check a consumer whose acknowledgements are the answers to flow control."""
     if not config.deliver_subject:
         raise errors.CONSUMER_ACK_FC_REQUIRES_PUSH()
     if not config.flow_control:
@@ -318,9 +316,7 @@ def _checkFilters(config: ConsumerConfig) -> Steps[None]:
 
 
 def _checkStart(config: ConsumerConfig) -> None:
-    """
-    Check that the start of a consumer is what its policy needs, and no more.
-    """
+    """Check that the start of a consumer is what its policy needs, and no more."""
     policy, word = config.deliver_policy, _WORDS[config.deliver_policy]
     hasSequence, hasTime = config.opt_start_seq > 0, config.opt_start_time is not None
     if policy is DeliverPolicy.BY_START_SEQUENCE:

@@ -15,9 +15,7 @@ from natsbroker.jetstream.model.timestamps import Timestamp
 
 
 class DeliverPolicy(str, Enum):
-    """
-    The message with which a consumer starts.
-    """
+    """The message with which a consumer starts."""
 
     ALL = "all"
     LAST = "last"
@@ -28,9 +26,7 @@ class DeliverPolicy(str, Enum):
 
 
 class AckPolicy(str, Enum):
-    """
-    Which messages an acknowledgement settles.
-    """
+    """Which messages an acknowledgement settles."""
 
     NONE = "none"
     ALL = "all"
@@ -39,18 +35,14 @@ class AckPolicy(str, Enum):
 
 
 class ReplayPolicy(str, Enum):
-    """
-    Whether stored messages are delivered at once or at the pace in which they arrived.
-    """
+    """Whether stored messages are delivered at once or at the pace in which they arrived."""
 
     INSTANT = "instant"
     ORIGINAL = "original"
 
 
 class PriorityPolicy(str, Enum):
-    """
-    Which of several pull requests is served first.
-    """
+    """Which of several pull requests is served first."""
 
     NONE = "none"
     OVERFLOW = "overflow"

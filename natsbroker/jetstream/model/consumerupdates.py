@@ -37,9 +37,7 @@ _EPHEMERAL_THRESHOLD: Final = 5_000_000_000
 
 
 class CreateForm(Enum):
-    """
-    The subjects with which a consumer is created.
-    """
+    """The subjects with which a consumer is created."""
 
     EPHEMERAL = "CONSUMER.CREATE.<stream>"
     NAMED = "CONSUMER.CREATE.<stream>.<consumer>"
@@ -97,9 +95,7 @@ def isIdenticalConsumer(config: ConsumerConfig, stored: ConsumerConfig) -> bool:
 
 
 class ConsumerChecker:
-    """
-    Works off requests to create or change the consumers of one stream.
-    """
+    """Works off requests to create or change the consumers of one stream."""
 
     def __init__(
         self,

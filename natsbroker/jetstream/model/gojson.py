@@ -47,9 +47,7 @@ _SHORT_QUOTES = {
 
 
 class JsonError(ValueError):
-    """
-    A text that is not JSON, or JSON that is not what a request holds. Its text is Go's.
-    """
+    """A text that is not JSON, or JSON that is not what a request holds. Its text is Go's."""
 
 
 class JsonSyntaxError(JsonError):
@@ -65,9 +63,7 @@ class JsonSyntaxError(JsonError):
 
 
 class JsonEndError(JsonError):
-    """
-    The text ends inside a value.
-    """
+    """The text ends inside a value."""
 
 
 @dataclass(slots=True)
@@ -107,9 +103,7 @@ def read(text: bytes, position: int = 0) -> Steps[JsonNode]:
 
 
 class _Reader:
-    """
-    Reads values without recursion, so that a deeply nested text costs no stack.
-    """
+    """Reads values without recursion, so that a deeply nested text costs no stack."""
 
     __slots__ = ("_text",)
 
@@ -158,9 +152,7 @@ class _Reader:
         return position + 1
 
     def _member(self, top: JsonNode, position: int) -> JsonNode:
-        """
-        Read the begin of a member and add it to its container.
-        """
+        """Read the begin of a member and add it to its container."""
         if top.kind == "array":
             child = self._begin(position)
             top.value.append(child)
@@ -368,9 +360,7 @@ class EncodedObject:
 
 
 class EncodedNumbers:
-    """
-    A list of numbers, encoded as L{EncodedObject} is.
-    """
+    """A list of numbers, encoded as L{EncodedObject} is."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []

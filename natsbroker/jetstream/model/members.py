@@ -18,9 +18,7 @@ _NO_PEERS = "no suitable peers for placement"
 
 
 def peerId(name: str) -> str:
-    """
-    The id of a server in infos: 8 characters that its name determines.
-    """
+    """The id of a server in infos: 8 characters that its name determines."""
     return sha256(name.encode()).hexdigest()[:8]
 
 
@@ -39,9 +37,7 @@ class JetStreamPeer:
     tags: tuple[str, ...] = ()
 
     def hasTags(self, tags: Collection[str]) -> bool:
-        """
-        Whether it has all of some tags, and none of those with C{!}.
-        """
+        """Whether it has all of some tags, and none of those with C{!}."""
         own = {each.lower() for each in self.tags}
         return all(
             (each[1:].lower() not in own) if each[:1] == "!" else each.lower() in own
@@ -66,27 +62,19 @@ class JetStreamPeers:
 
     @property
     def alive(self) -> list[str]:
-        """
-        The names of the brokers that are alive, sorted.
-        """
+        """The names of the brokers that are alive, sorted."""
         return sorted(name for name, each in self.members.items() if each.isAlive)
 
     def knows(self, peer: str) -> bool:
-        """
-        Whether a name or an id is that of a broker.
-        """
+        """Whether a name or an id is that of a broker."""
         return bool(self.nameOf(peer))
 
     def nameOf(self, peer: str) -> str:
-        """
-        The name of a broker, from its name or its id; empty for an unknown one.
-        """
+        """The name of a broker, from its name or its id; empty for an unknown one."""
         return next((name for name in self.members if peer in (name, peerId(name))), "")
 
     def fitting(self, placement: Placement | None) -> list[str]:
-        """
-        The names of the brokers that are alive and that a placement permits.
-        """
+        """The names of the brokers that are alive and that a placement permits."""
         if placement is None:
             return self.alive
         if placement.cluster not in ("", self.cluster):
@@ -152,9 +140,7 @@ class JetStreamPeers:
     def shownConsumer(
         self, stream: StreamConfig, name: str, config: ConsumerConfig, since: int
     ) -> dict[str, Any]:
-        """
-        The same for a consumer of a stream.
-        """
+        """The same for a consumer of a stream."""
         replicas = replicasOf(stream, config)
         kind = "F" if stream.storage is StorageType.FILE and not config.mem_storage else "M"
         return self._shown(f"C-R{replicas}{kind}", f"{stream.name}.{name}", replicas, since)
@@ -182,9 +168,7 @@ class JetStreamPeers:
         return [_replica(each) for each in sorted(others[: count - 1], key=lambda each: each.name)]
 
     def metaCluster(self) -> dict[str, Any]:
-        """
-        What C{/jsz} has of the cluster. One broker is enough: the quorum is the database's.
-        """
+        """What C{/jsz} has of the cluster. One broker is enough: the quorum is the database's."""
         leader = {"leader": self.meta, "peer": peerId(self.meta)} if self.meta else {}
         return {
             "name": self.cluster,
@@ -198,9 +182,7 @@ class JetStreamPeers:
         }
 
     def group(self, count: int) -> list[dict[str, Any]]:
-        """
-        All replicas of an asset that this broker leads, as advisories show them.
-        """
+        """All replicas of an asset that this broker leads, as advisories show them."""
         return [_replica(JetStreamPeer(self.own)), *self.replicas(count)]
 
 
@@ -227,9 +209,7 @@ def replicasOf(stream: StreamConfig, config: ConsumerConfig) -> int:
 
 
 class SharedAccount(Protocol):
-    """
-    The part of an account in a JetStream that several brokers serve.
-    """
+    """The part of an account in a JetStream that several brokers serve."""
 
     @property
     def members(self) -> JetStreamPeers | None:

@@ -24,44 +24,32 @@ _GROUP = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 
 
 def isValidName(name: str) -> bool:
-    """
-    Tell whether a stream or consumer may be called that.
-    """
+    """Tell whether a stream or consumer may be called that."""
     return bool(name) and _FORBIDDEN.search(name) is None
 
 
 def isValidGroup(group: str) -> bool:
-    """
-    Tell whether a priority group may be called that.
-    """
+    """Tell whether a priority group may be called that."""
     return _GROUP.fullmatch(group) is not None
 
 
 def hasPathSeparator(name: str) -> bool:
-    """
-    Tell whether a name could lead out of a directory.
-    """
+    """Tell whether a name could lead out of a directory."""
     return "/" in name or "\\" in name
 
 
 def isValidSubjectText(subject: str) -> bool:
-    """
-    Tell whether the text is a subject, perhaps with wildcards.
-    """
+    """Tell whether the text is a subject, perhaps with wildcards."""
     return grammar.isValidSubject(subject.encode())
 
 
 def isLiteralSubject(subject: str) -> bool:
-    """
-    Tell whether the text has no wildcard. Its validity is not looked at.
-    """
+    """Tell whether the text has no wildcard. Its validity is not looked at."""
     return not grammar.hasWildcard(subject.encode())
 
 
 def subjectsOverlap(one: str, other: str) -> bool:
-    """
-    Tell whether some message matches both subjects.
-    """
+    """Tell whether some message matches both subjects."""
     return grammar.overlaps(one.encode(), other.encode())
 
 
@@ -78,9 +66,7 @@ def overlapping(subjects: Sequence[str]) -> Callable[[str], object]:
 
 
 def _overlapPattern(tokens: list[str]) -> str:
-    """
-    A regular expression for the subjects that overlap with one.
-    """
+    """A regular expression for the subjects that overlap with one."""
     if tokens == [">"]:
         return ".+"
     first = r"[^.]+" if tokens[0] == "*" else rf"(?:{re.escape(tokens[0])}|\*)"
@@ -91,9 +77,7 @@ def _overlapPattern(tokens: list[str]) -> str:
 
 
 def isSubsetSubject(narrow: str, wide: str) -> bool:
-    """
-    Tell whether every message that matches the first subject matches the second.
-    """
+    """Tell whether every message that matches the first subject matches the second."""
     return grammar.isSubset(narrow.encode(), wide.encode())
 
 

@@ -193,16 +193,12 @@ def _parsing(body: bytes, shape: Struct[T], isStrict: bool = True) -> Steps[T]:
 
 
 def _isStructured(body: bytes) -> bool:
-    """
-    Tell whether a body that may be left out is there: it begins as an object or an array.
-    """
+    """Tell whether a body that may be left out is there: it begins as an object or an array."""
     return body.lstrip(b" \t\r\n")[:1] in (b"{", b"[")
 
 
 def isEmptyBody(body: bytes) -> bool:
-    """
-    Tell whether a body says nothing: it is empty or an object without keys.
-    """
+    """Tell whether a body says nothing: it is empty or an object without keys."""
     if body in (b"", b"{}"):
         return True
     if body.strip(b" \t\r\n")[:1] != b"{" or b'"' in body:

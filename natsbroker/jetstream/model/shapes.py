@@ -90,9 +90,7 @@ class Shape:
         raise NotImplementedError
 
     def steps(self, node: JsonNode, current: Any, decoding: _Decoding) -> Steps[Any]:
-        """
-        Do what L{read} does in steps.
-        """
+        """Do what L{read} does in steps."""
         raise NotImplementedError
 
     def build(self, value: Any) -> Any:
@@ -108,16 +106,12 @@ class Shape:
         return value
 
     def isEmpty(self, value: Any) -> bool:
-        """
-        Tell whether C{omitempty} leaves this value out.
-        """
+        """Tell whether C{omitempty} leaves this value out."""
         return not value
 
 
 class _Integer(Shape):
-    """
-    A whole number within the bounds of its type.
-    """
+    """A whole number within the bounds of its type."""
 
     def __init__(self, name: str, bits: int, signed: bool = True) -> None:
         self.name = name
@@ -142,9 +136,7 @@ class _Integer(Shape):
 
 
 class _Simple(Shape):
-    """
-    A string or a boolean.
-    """
+    """A string or a boolean."""
 
     def __init__(self, name: str, kind: str, zero: Any) -> None:
         self.name = name
@@ -163,9 +155,7 @@ class _Simple(Shape):
 
 
 class _Time(Shape):
-    """
-    A time in RFC 3339.
-    """
+    """A time in RFC 3339."""
 
     name = "time.Time"
 
@@ -190,9 +180,7 @@ class _Time(Shape):
 
 
 class Choice(Shape):
-    """
-    One word of several, which decides by the text of the value and not by its type.
-    """
+    """One word of several, which decides by the text of the value and not by its type."""
 
     def __init__(
         self,
@@ -235,9 +223,7 @@ def _cannotUnmarshal(text: bytes) -> str:
 
 
 class StringChoice(Choice):
-    """
-    One word of several that is read as a string first.
-    """
+    """One word of several that is read as a string first."""
 
     def read(self, node: JsonNode, current: Any, decoding: _Decoding) -> Any:
         if node.kind not in ("string", "null"):
@@ -249,9 +235,7 @@ class StringChoice(Choice):
 
 
 class ListOf(Shape):
-    """
-    A slice.
-    """
+    """A slice."""
 
     isNested = True
 
@@ -285,9 +269,7 @@ class ListOf(Shape):
 
 
 class MapOf(Shape):
-    """
-    A map with strings as keys. It is encoded in the order of the keys.
-    """
+    """A map with strings as keys. It is encoded in the order of the keys."""
 
     isNested = True
 
@@ -322,9 +304,7 @@ class MapOf(Shape):
 
 
 class Optional(Shape):
-    """
-    A pointer: C{None} for C{null} and for a field that is not there.
-    """
+    """A pointer: C{None} for C{null} and for a field that is not there."""
 
     def __init__(self, target: Shape) -> None:
         self.name = f"*{target.name}"

@@ -60,9 +60,7 @@ def mappingText(error: InvalidMapping) -> str:
 
 
 def _checkDestination(destination: str) -> None:
-    """
-    Check the destination for itself, but for the functions that it calls.
-    """
+    """Check the destination for itself, but for the functions that it calls."""
     isLast = False
     for token in destination.split("."):
         if not token or isLast:
@@ -318,9 +316,7 @@ def checkCycles(config: StreamConfig, findStream: FindStream) -> Steps[None]:
 
 
 def _takes(subjects: Iterable[str], filters: Sequence[str]) -> Steps[bool]:
-    """
-    Tell whether one of the filters, of which an empty one is none, takes one of the subjects.
-    """
+    """Tell whether one of the filters, of which an empty one is none, takes one of the subjects."""
     if "" in filters or (">" in filters and "" in subjects):
         return True
     theirs = [each.encode() for each in subjects if each]

@@ -54,9 +54,7 @@ def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
 
 
 def shortHash(text: str) -> str:
-    """
-    Eight characters that stand for a text.
-    """
+    """Eight characters that stand for a text."""
     return bytes(
         _DIGITS[each % len(_DIGITS)] for each in sha256(text.encode()).digest()[:8]
     ).decode()
@@ -83,18 +81,14 @@ def sourceWords(source: StreamSource) -> tuple[str, str, str]:
 
 
 def filtersOfSource(source: StreamSource) -> list[str]:
-    """
-    The subjects that a mirror or source takes; empty for all.
-    """
+    """The subjects that a mirror or source takes; empty for all."""
     if source.filter_subject:
         return [source.filter_subject]
     return [each.src for each in source.subject_transforms if each.src]
 
 
 def transformsOf(source: StreamSource) -> TransformList:
-    """
-    What changes the subjects of messages. A transform without a destination only selects.
-    """
+    """What changes the subjects of messages. A transform without a destination only selects."""
     return TransformList(
         ((each.src or ">").encode(), each.dest.encode())
         for each in source.subject_transforms
@@ -167,9 +161,7 @@ def sourcingConsumer(
 
 
 def sinceReset(messages: list[Message]) -> list[Message]:
-    """
-    What a consumer has delivered since its deliveries were numbered from 1.
-    """
+    """What a consumer has delivered since its deliveries were numbered from 1."""
     for place in reversed(range(len(messages))):
         delivery = deliveryOf(messages[place].reply)
         if delivery is not None and delivery.number == 1:
@@ -178,8 +170,6 @@ def sinceReset(messages: list[Message]) -> list[Message]:
 
 
 def isAcknowledged(answer: Any) -> bool:
-    """
-    Whether a consumer takes the answers to its flow control requests for acknowledgements.
-    """
+    """Whether a consumer takes the answers to its flow control requests for acknowledgements."""
     config = answer.get("config")
     return isinstance(config, dict) and config.get("ack_policy") == "flow_control"

@@ -33,9 +33,7 @@ _BAD: Final = "408 Bad Request"
 
 
 class StatusRefusal(ValueError):
-    """
-    A request that is refused with a status. Its text is the status line without C{NATS/1.0}.
-    """
+    """A request that is refused with a status. Its text is the status line without C{NATS/1.0}."""
 
 
 @dataclass(frozen=True)

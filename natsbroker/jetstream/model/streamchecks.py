@@ -101,9 +101,7 @@ def checkCreateRequest(config: StreamConfig, name: str) -> None:
 
 
 class StreamChecker:
-    """
-    Completes and checks the configurations of one account's streams.
-    """
+    """Completes and checks the configurations of one account's streams."""
 
     def __init__(
         self,
@@ -130,9 +128,7 @@ class StreamChecker:
         self.server = server
 
     def limited(self, besides: str) -> dict[str, StreamConfig]:
-        """
-        The streams that count against the account's limits, but for one.
-        """
+        """The streams that count against the account's limits, but for one."""
         found = dict(self.streams)
         found.pop(besides, None)
         if self._tier:
@@ -435,9 +431,7 @@ def _mayOverlap(one: str, other: str) -> bool:
 
 
 def _isInside(narrow: Sequence[str], wide: Sequence[str]) -> bool:
-    """
-    Tell whether tokens without wildcards match others.
-    """
+    """Tell whether tokens without wildcards match others."""
     for place, wanted in enumerate(wide):
         if place >= len(narrow) or not wanted:
             return False

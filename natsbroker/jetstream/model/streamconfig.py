@@ -16,9 +16,7 @@ from natsbroker.jetstream.model.timestamps import Timestamp
 
 
 class RetentionPolicy(str, Enum):
-    """
-    What keeps a message in the stream.
-    """
+    """What keeps a message in the stream."""
 
     LIMITS = "limits"
     INTEREST = "interest"
@@ -26,36 +24,28 @@ class RetentionPolicy(str, Enum):
 
 
 class DiscardPolicy(str, Enum):
-    """
-    What a full stream drops: its oldest message or the one that arrives.
-    """
+    """What a full stream drops: its oldest message or the one that arrives."""
 
     OLD = "old"
     NEW = "new"
 
 
 class StorageType(str, Enum):
-    """
-    Where the messages are.
-    """
+    """Where the messages are."""
 
     FILE = "file"
     MEMORY = "memory"
 
 
 class StoreCompression(str, Enum):
-    """
-    How a file stream is compressed on disk.
-    """
+    """How a file stream is compressed on disk."""
 
     NONE = "none"
     S2 = "s2"
 
 
 class PersistMode(str, Enum):
-    """
-    Whether an acknowledgement waits for the disk.
-    """
+    """Whether an acknowledgement waits for the disk."""
 
     DEFAULT = "default"
     ASYNC = "async"
@@ -63,9 +53,7 @@ class PersistMode(str, Enum):
 
 @dataclass(frozen=True)
 class Placement:
-    """
-    Which servers of a cluster may hold the stream.
-    """
+    """Which servers of a cluster may hold the stream."""
 
     cluster: str = ""
     tags: tuple[str, ...] = ()
@@ -74,9 +62,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class SubjectTransformConfig:
-    """
-    A subject pattern and the subject that replaces what it matches.
-    """
+    """A subject pattern and the subject that replaces what it matches."""
 
     src: str = ""
     dest: str = ""
@@ -84,9 +70,7 @@ class SubjectTransformConfig:
 
 @dataclass(frozen=True)
 class Republish:
-    """
-    Where copies of stored messages are published.
-    """
+    """Where copies of stored messages are published."""
 
     src: str = ""
     dest: str = ""
@@ -108,9 +92,7 @@ class External:
 
 @dataclass(frozen=True)
 class ConsumerSource:
-    """
-    The durable consumer through which a mirror or source reads.
-    """
+    """The durable consumer through which a mirror or source reads."""
 
     name: str = ""
     deliver_subject: str = ""
@@ -118,9 +100,7 @@ class ConsumerSource:
 
 @dataclass(frozen=True)
 class StreamSource:
-    """
-    Another stream whose messages this one takes, as its mirror or one of its sources.
-    """
+    """Another stream whose messages this one takes, as its mirror or one of its sources."""
 
     name: str = ""
     opt_start_seq: int = 0
@@ -133,9 +113,7 @@ class StreamSource:
 
 @dataclass(frozen=True)
 class ConsumerLimits:
-    """
-    Defaults and upper bounds for the consumers of a stream.
-    """
+    """Defaults and upper bounds for the consumers of a stream."""
 
     inactive_threshold: int = 0
     max_ack_pending: int = 0
@@ -192,7 +170,5 @@ class StreamConfig:
 
     @cached_property
     def firstSources(self) -> Mapping[str, StreamSource]:
-        """
-        The first source of each name.
-        """
+        """The first source of each name."""
         return {each.name: each for each in reversed(self.sources)}

@@ -82,9 +82,7 @@ def parseTime(text: str) -> Timestamp:
 
 
 class _TimeParser:
-    """
-    Reads one time from left to right.
-    """
+    """Reads one time from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text

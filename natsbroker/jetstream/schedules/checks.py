@@ -50,9 +50,7 @@ def scheduleOf(known: MessageHeaders, since: int) -> int | None:
 
 
 class ScheduleChecks:
-    """
-    The checks of one stream.
-    """
+    """The checks of one stream."""
 
     def __init__(self, stream: PublishedStream) -> None:
         self._stream = stream
@@ -108,9 +106,7 @@ class ScheduleChecks:
         return True
 
     def _takes(self, subject: bytes) -> bool:
-        """
-        Whether the stream has a subject.
-        """
+        """Whether the stream has a subject."""
         subjects = self._stream.config.subjects
         if subjects is not self._known:
             self._known = subjects
@@ -120,9 +116,7 @@ class ScheduleChecks:
     def _checkEnd(
         self, known: MessageHeaders, subject: bytes, staged: Mapping[bytes, bool]
     ) -> None:
-        """
-        Check that a message ends a schedule of another subject, if that has messages.
-        """
+        """Check that a message ends a schedule of another subject, if that has messages."""
         schedule = known.get(SCHEDULER)
         isOther = schedule != subject and isValidLiteral(schedule)
         if known.get(NEXT) != PURGE or not isOther:
@@ -138,7 +132,5 @@ class ScheduleChecks:
             raise errors.MESSAGE_SCHEDULES_SCHEDULER_INVALID()
 
     def _learn(self, subject: bytes, last: Record | None) -> None:
-        """
-        Note, for the message that waits, whether a subject can end as a schedule.
-        """
+        """Note, for the message that waits, whether a subject can end as a schedule."""
         self._found[subject] = last is None or bool(MessageHeaders(last.headers).get(PATTERN))

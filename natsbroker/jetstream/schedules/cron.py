@@ -19,9 +19,7 @@ _NUMBER = re.compile(r"\+?[0-9]{1,18}")
 
 
 class _Field(NamedTuple):
-    """
-    What a field may hold.
-    """
+    """What a field may hold."""
 
     least: int
     most: int
@@ -94,9 +92,7 @@ def _numberOf(text: str, names: dict[str, int]) -> int:
 
 
 class CronPattern:
-    """
-    The times that a pattern matches.
-    """
+    """The times that a pattern matches."""
 
     def __init__(self, text: str, zone: tzinfo = timezone.utc) -> None:
         """
@@ -155,9 +151,7 @@ class CronPattern:
         return max(int(begins.timestamp()), seconds + 1)
 
     def _matchesDay(self, local: datetime) -> bool:
-        """
-        If both fields of days have limits, one that matches is enough.
-        """
+        """If both fields of days have limits, one that matches is enough."""
         isDay = local.day in self._days.values
         isWeekday = local.isoweekday() % 7 in self._weekdays.values
         if self._days.isAny or self._weekdays.isAny:

@@ -59,15 +59,11 @@ class DueQueue:
         self._isHandling = self._isClosed = False
 
     def add(self, message: DueMessage) -> None:
-        """
-        Add a message; L{schedule} sets the timer.
-        """
+        """Add a message; L{schedule} sets the timer."""
         heappush(self._queue, message)
 
     def schedule(self) -> None:
-        """
-        Set the timer for the first message.
-        """
+        """Set the timer for the first message."""
         self._cancel()
         if self._queue and not (self._isHandling or self._isClosed):
             account = self._stream.account
@@ -75,9 +71,7 @@ class DueQueue:
             self._timer = account.deadlines.after(min(wait, LONGEST_WAIT), self._due)
 
     def close(self) -> None:
-        """
-        Handle nothing any more.
-        """
+        """Handle nothing any more."""
         self._isClosed = True
         self._cancel()
 

@@ -111,8 +111,6 @@ def _rounded(time: int) -> int:
 
 
 def _inZone(time: int, zone: tzinfo | None) -> Timestamp:
-    """
-    A time that is shown with the offset of a zone.
-    """
+    """A time that is shown with the offset of a zone."""
     offset = zone and datetime.fromtimestamp(time // SECOND, zone).utcoffset()
     return Timestamp(time, int(offset.total_seconds()) if offset else 0)

@@ -88,9 +88,7 @@ class MessageScheduler:
         return len(self._known)
 
     def stored(self, records: Sequence[Record]) -> None:
-        """
-        Note the schedules among messages that became durable, and those that end.
-        """
+        """Note the schedules among messages that became durable, and those that end."""
         for record in records:
             if b"Nats-Schedule" in record.headers:
                 self._note(record, MessageHeaders(record.headers))
@@ -126,9 +124,7 @@ class MessageScheduler:
         return self._known.get(schedule.subject) == schedule
 
     def close(self) -> None:
-        """
-        Publish nothing any more.
-        """
+        """Publish nothing any more."""
         self._queue.close()
 
     def _publishAll(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:

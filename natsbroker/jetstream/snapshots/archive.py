@@ -26,9 +26,7 @@ _TAR_BLOCK = 512
 
 
 class InvalidArchive(Exception):
-    """
-    Input that is no archive. The text is nats-server's.
-    """
+    """Input that is no archive. The text is nats-server's."""
 
     def __init__(self, text: str = "archive: invalid archive stream") -> None:
         super().__init__(text)
@@ -53,9 +51,7 @@ class EntryHeader(NamedTuple):
 
     @property
     def isEnd(self) -> bool:
-        """
-        Whether this is the last entry.
-        """
+        """Whether this is the last entry."""
         return not (self.sequence or self.timestamp or self.headers or self.payload)
 
 
@@ -73,9 +69,7 @@ def _uvarint(value: int) -> bytes:
 def encodeEntry(
     name: bytes, timestamp: int, sequence: int, headers: bytes, payload: bytes
 ) -> bytes:
-    """
-    One entry of an archive.
-    """
+    """One entry of an archive."""
     zigzag = timestamp << 1 if timestamp >= 0 else ~(timestamp << 1)
     return b"".join(
         (
@@ -109,22 +103,16 @@ class ArchiveReader:
 
     @property
     def isBetweenEntries(self) -> bool:
-        """
-        Whether the input so far ends with a whole entry.
-        """
+        """Whether the input so far ends with a whole entry."""
         return self._header is None and self._place == len(self._data)
 
     @property
     def isEmpty(self) -> bool:
-        """
-        Whether there was no input.
-        """
+        """Whether there was no input."""
         return not self._hasMagic and not self._data
 
     def feed(self, data: bytes) -> None:
-        """
-        Add input.
-        """
+        """Add input."""
         del self._data[: self._place]
         self._place = 0
         self._data += data
@@ -165,9 +153,7 @@ class ArchiveReader:
         return self._header
 
     def body(self) -> tuple[bytes, bytes] | None:
-        """
-        The header block and the payload of the entry whose header was read.
-        """
+        """The header block and the payload of the entry whose header was read."""
         header = self._header
         if header is None:
             return None

@@ -82,9 +82,7 @@ def _undecoded(name: str, why: str) -> str:
 
 
 def _reason(document: bytes, error: Exception) -> str:
-    """
-    The text of Go's error for a text that is not JSON.
-    """
+    """The text of Go's error for a text that is not JSON."""
     try:
         decodeLoosely(document, _ANYTHING)
     except JsonError as wrong:
@@ -124,9 +122,7 @@ def _number(found: dict[str, Any], key: str) -> int:
 
 
 def _wait(config: ConsumerConfig, redeliveries: int) -> int:
-    """
-    Nanoseconds until a message is due again.
-    """
+    """Nanoseconds until a message is due again."""
     if config.backoff:
         return config.backoff[min(redeliveries, len(config.backoff) - 1)]
     return config.ack_wait

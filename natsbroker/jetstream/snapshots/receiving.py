@@ -73,9 +73,7 @@ class RestoreReceiver:
             self._account.run(self._work())
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscription has no maximum.
-        """
+        """Not called: the subscription has no maximum."""
 
     def _watch(self) -> None:
         if self._timer is not None:
@@ -139,9 +137,7 @@ class RestoreReceiver:
         await self._ended(message.reply, failure)
 
     async def _giveUp(self, failure: Exception) -> None:
-        """
-        Restore nothing more.
-        """
+        """Restore nothing more."""
         if self._failure is None:
             self._failure = failure
             try:

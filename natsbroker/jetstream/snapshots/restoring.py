@@ -164,9 +164,7 @@ class StreamRestore:
             self._append(self.stream)
 
     def _check(self, header: EntryHeader) -> None:
-        """
-        Judge an entry before memory is taken for it.
-        """
+        """Judge an entry before memory is taken for it."""
         sequence, size = header.sequence, header.headers + header.payload
         if self.stream is None:
             if header.name != _STATE:
@@ -202,9 +200,7 @@ class StreamRestore:
     # The stream.
 
     async def _begin(self, document: bytes) -> None:
-        """
-        Create the stream with the first sequence of the archived one.
-        """
+        """Create the stream with the first sequence of the archived one."""
         try:
             state = decodeLoosely(document, STREAM_STATE)
         except JsonError as error:
@@ -274,9 +270,7 @@ class StreamRestore:
         self._writes.append(written)
 
     async def _stored(self) -> None:
-        """
-        Wait until what was read is durable, and look whether it is too much.
-        """
+        """Wait until what was read is durable, and look whether it is too much."""
         if self.stream is None:
             return
         await self._written(self.stream)
@@ -310,9 +304,7 @@ def _exceeded(stream: Stream) -> JetStreamError:
 
 
 def _withMetadataOf(config: ConsumerConfig, archived: ConsumerConfig) -> ConsumerConfig:
-    """
-    A consumer keeps the API level that it was created with.
-    """
+    """A consumer keeps the API level that it was created with."""
     return replace(config, metadata=archived.metadata) if archived.metadata else config
 
 

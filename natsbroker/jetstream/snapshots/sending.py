@@ -52,9 +52,7 @@ class SnapshotStopped(Exception):
 
 
 class StreamArchive:
-    """
-    A stream as an S2 stream of an archive.
-    """
+    """A stream as an S2 stream of an archive."""
 
     def __init__(self, stream: Stream, documents: Sequence[tuple[bytes, bytes]], last: int) -> None:
         """
@@ -100,17 +98,13 @@ class StreamArchive:
 
     @property
     def isOver(self) -> bool:
-        """
-        Whether everything was given.
-        """
+        """Whether everything was given."""
         return self._isOver
 
 
 @implementer(ISubscriber)
 class SnapshotSender:
-    """
-    Sends one snapshot.
-    """
+    """Sends one snapshot."""
 
     def __init__(
         self, stream: Stream, request: SnapshotRequest, archive: StreamArchive, token: str
@@ -166,9 +160,7 @@ class SnapshotSender:
         self._wake()
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscription has no maximum.
-        """
+        """Not called: the subscription has no maximum."""
 
     def _interestChanged(self, hasInterest: bool) -> None:
         self._hasInterest = hasInterest
@@ -182,9 +174,7 @@ class SnapshotSender:
             waiting.callback(None)
 
     async def _wait(self, seconds: float) -> None:
-        """
-        Wait for an answer, a change of interest, or the time.
-        """
+        """Wait for an answer, a change of interest, or the time."""
         waiting = self._waiting = Deferred[None]()
         timer = self._account.deadlines.after(seconds, self._wake)
         try:
@@ -214,9 +204,7 @@ class SnapshotSender:
             self._account.send(self._subject, bytes(buffer))
 
     async def _slot(self) -> None:
-        """
-        Wait until another chunk may go out.
-        """
+        """Wait until another chunk may go out."""
         while not self._isGone and not self._slots:
             left = self._sent + ACK_WAIT - self._account.deadlines.now()
             if left <= 0:

@@ -19,9 +19,7 @@ DELAY = 0.001
 
 
 class StreamIntake:
-    """
-    The readers of one stream.
-    """
+    """The readers of one stream."""
 
     def __init__(self, stream: ReadingStream) -> None:
         self._stream = stream
@@ -54,15 +52,11 @@ class StreamIntake:
 
     @property
     def isStoring(self) -> bool:
-        """
-        Whether messages of the mirror are not durable yet. Those of sources are published.
-        """
+        """Whether messages of the mirror are not durable yet. Those of sources are published."""
         return self._mirror is not None and self._mirror.isStoring
 
     def close(self) -> None:
-        """
-        Read nothing any more.
-        """
+        """Read nothing any more."""
         readers = [*self._sources.values(), *([] if self._mirror is None else [self._mirror])]
         for each in readers:
             if self._stream.isDeleted:
@@ -71,13 +65,9 @@ class StreamIntake:
                 each.stop()
 
     def mirrorInfo(self) -> dict[str, Any] | None:
-        """
-        What infos show of the mirror; C{None} without one.
-        """
+        """What infos show of the mirror; C{None} without one."""
         return None if self._mirror is None else self._mirror.info()
 
     def sourceInfos(self) -> list[dict[str, Any]]:
-        """
-        What infos show of the sources, in the order of the configuration.
-        """
+        """What infos show of the sources, in the order of the configuration."""
         return [each.info() for each in self._sources.values()]

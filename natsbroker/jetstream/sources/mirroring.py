@@ -46,9 +46,7 @@ class MirrorReader(OriginReader):
 
     @property
     def isStoring(self) -> bool:
-        """
-        Whether something that was taken is not durable yet.
-        """
+        """Whether something that was taken is not durable yet."""
         return self._storing > 0
 
     def requestHeaders(self) -> bytes:
@@ -128,9 +126,7 @@ class MirrorReader(OriginReader):
             self._compare()
 
     def _compare(self) -> None:
-        """
-        Look whether the mirror has what its origin has. Of an empty origin that is not known.
-        """
+        """Look whether the mirror has what its origin has. Of an empty origin that is not known."""
         stream = self.stream
         if self._hasCaughtUp or self.lag or stream.last < self._taken:
             return

@@ -106,45 +106,31 @@ class OriginReader:
     # What subclasses do.
 
     async def position(self) -> int:
-        """
-        The last sequence of the origin that is stored here; 0 for none.
-        """
+        """The last sequence of the origin that is stored here; 0 for none."""
         raise NotImplementedError
 
     def take(
         self, delivery: OriginDelivery, subject: bytes, headers: bytes, payload: bytes
     ) -> None:
-        """
-        Take a message; L{flush} stores it with the others.
-        """
+        """Take a message; L{flush} stores it with the others."""
         raise NotImplementedError
 
     def flush(self) -> None:
-        """
-        Store what was taken.
-        """
+        """Store what was taken."""
         raise NotImplementedError
 
     def begins(self, before: int) -> None:
-        """
-        The consumer exists, and has delivered nothing: it begins behind a sequence.
-        """
+        """The consumer exists, and has delivered nothing: it begins behind a sequence."""
 
     def requestHeaders(self) -> bytes:
-        """
-        The header block of the request for a consumer.
-        """
+        """The header block of the request for a consumer."""
         raise NotImplementedError
 
     def answerHeaders(self, headers: bytes) -> None:
-        """
-        The header block of the answer to it.
-        """
+        """The header block of the answer to it."""
 
     def hash(self) -> str:
-        """
-        What the name of the consumer ends with: always the same.
-        """
+        """What the name of the consumer ends with: always the same."""
         account = self.stream.account
         return mirrorHash(self.stream.name, account.name, account.domain)
 
@@ -163,15 +149,11 @@ class OriginReader:
     # Life.
 
     def start(self, delay: float = 0.0) -> None:
-        """
-        Begin in a later turn, when the API of this broker is served.
-        """
+        """Begin in a later turn, when the API of this broker is served."""
         self._schedule(delay)
 
     def stop(self) -> None:
-        """
-        Take nothing any more. The consumer ends by itself, since nobody listens.
-        """
+        """Take nothing any more. The consumer ends by itself, since nobody listens."""
         self._isStopped = True
         self._end()
 
@@ -186,9 +168,7 @@ class OriginReader:
             self.stream.account.send(subject.encode(), reply=_newReply(), origin=self)
 
     def info(self) -> dict[str, Any]:
-        """
-        What stream infos show.
-        """
+        """What stream infos show."""
         active = -1 if self._seen is None else max(self.stream.account.now() - self._seen, 0)
         return sourceInfo(self.source, lag=self.lag, active=active, error=self._error)
 
@@ -202,9 +182,7 @@ class OriginReader:
             each.cancel()
 
     def _schedule(self, seconds: float) -> None:
-        """
-        End the present attempt, and make the next one.
-        """
+        """End the present attempt, and make the next one."""
         self._end()
         if self._isStopped:
             return
@@ -214,9 +192,7 @@ class OriginReader:
         self._timer = deadlines.after(max(seconds, 0.0), self._begin)
 
     def again(self) -> None:
-        """
-        Make a new consumer, because this one missed a message.
-        """
+        """Make a new consumer, because this one missed a message."""
         self._schedule(0.0)
 
     def goBack(self, sequence: int, error: JetStreamError) -> None:
@@ -320,16 +296,12 @@ class OriginReader:
 
     @property
     def _api(self) -> str:
-        """
-        What subjects of requests to the origin begin with.
-        """
+        """What subjects of requests to the origin begin with."""
         external = self.source.external
         return (external.api if external else "") or "$JS.API"
 
     def _consumer(self, target: str, position: int) -> dict[str, Any]:
-        """
-        The configuration of the consumer.
-        """
+        """The configuration of the consumer."""
         account = self.stream.account
         metadata = {"acc": account.name, "stream": self.stream.name}
         if account.domain:
@@ -338,9 +310,7 @@ class OriginReader:
         return sourcingConsumer(self.source, self._name, target, position, named, self.since)
 
     def _listen(self) -> None:
-        """
-        Begin again after a long silence.
-        """
+        """Begin again after a long silence."""
         deadlines = self.stream.account.deadlines
         left = self._heard + SILENCE - deadlines.now()
         if left <= 0:
@@ -354,9 +324,7 @@ class OriginReader:
         self.deliverMany([(message, tag)])
 
     def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
-        """
-        Take the messages of one turn, and store them together.
-        """
+        """Take the messages of one turn, and store them together."""
         for message, (attempt, isAnswer) in messages:
             if attempt != self._attempt:
                 continue
@@ -369,9 +337,7 @@ class OriginReader:
         self.flush()
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscriptions have no maximum.
-        """
+        """Not called: the subscriptions have no maximum."""
 
     def _answered(self, message: Message) -> None:
         if message.headers.startswith(b"NATS/1.0 503"):

@@ -52,9 +52,7 @@ class SourcePosition(NamedTuple):
     since: int = 0
 
     def encode(self) -> str:
-        """
-        A text that is always as long: on a full disk it may take the place of the one before.
-        """
+        """A text that is always as long: on a full disk it may take the place of the one before."""
         return f"{self.sequence:020} {self.since:020} {self.identity.decode():<8}"
 
     @classmethod
@@ -64,16 +62,12 @@ class SourcePosition(NamedTuple):
 
 
 def positionKey(source: StreamSource) -> str:
-    """
-    What tells a source from the others of a stream, and from those that it had before.
-    """
+    """What tells a source from the others of a stream, and from those that it had before."""
     return " ".join(sourceWords(source))
 
 
 def _positionIn(headers: bytes) -> tuple[str, SourcePosition] | None:
-    """
-    The source and the position that a stored message names.
-    """
+    """The source and the position that a stored message names."""
     if HEADER not in headers:
         return None
     words = MessageHeaders(headers).get(HEADER).split(b" ")
@@ -84,9 +78,7 @@ def _positionIn(headers: bytes) -> tuple[str, SourcePosition] | None:
 
 
 class SourcePositions:
-    """
-    The positions of all sources of one stream.
-    """
+    """The positions of all sources of one stream."""
 
     def __init__(self, stream: ReadingStream, stateKey: bytes) -> None:
         """
@@ -165,9 +157,7 @@ class SourcePositions:
         return last if self._stream.first > 1 else 0
 
     def begin(self, source: StreamSource, identity: bytes) -> None:
-        """
-        The origin was created again: nothing of it was taken.
-        """
+        """The origin was created again: nothing of it was taken."""
         self._known[positionKey(source)] = SourcePosition(0, identity)
         self._isWritten = False
 
@@ -181,9 +171,7 @@ class SourcePositions:
         return self._unread is not None
 
     async def readOn(self) -> None:
-        """
-        Read the positions in messages that are not known yet.
-        """
+        """Read the positions in messages that are not known yet."""
         if self._unread is None:
             return
         await self._reading.acquire()
@@ -232,9 +220,7 @@ class SourcePositions:
         return after is None or after.key != before.key
 
     def appending(self, batch: StreamBatch) -> None:
-        """
-        Write the positions that might be lost with what a batch pushes out of the stream.
-        """
+        """Write the positions that might be lost with what a batch pushes out of the stream."""
         limits = self._limits
         if not self._exposed or not (limits.count or limits.perSubject):
             return
@@ -247,9 +233,7 @@ class SourcePositions:
             self.save()
 
     def appended(self, batch: StreamBatch) -> None:
-        """
-        The log was given a batch.
-        """
+        """The log was given a batch."""
         for key, newest in {each.key: each for each in batch.origins}.items():
             if key:
                 batch.before[key] = self._known.get(key, SourcePosition())
@@ -287,9 +271,7 @@ class SourcePositions:
     # Writing.
 
     def settle(self) -> None:
-        """
-        Write the positions if no message says them.
-        """
+        """Write the positions if no message says them."""
         if self._isPassed:
             self.save()
 
@@ -309,9 +291,7 @@ class SourcePositions:
         writing.addErrback(self._notWritten, exposed)
 
     def _notWritten(self, failure: Failure, exposed: dict[str, tuple[int, bytes]]) -> None:
-        """
-        What was asked of the store after that has failed too: there is another time to write.
-        """
+        """What was asked of the store after that has failed too: there is another time to write."""
         self._isWritten = False
         self._exposed = {**exposed, **self._exposed}
         if not failure.check(StoreError):
@@ -324,9 +304,7 @@ class SourcePositions:
             self._timer = deadlines.after(seconds, self.save)
 
     def close(self) -> None:
-        """
-        Write nothing any more.
-        """
+        """Write nothing any more."""
         self._stopTimer()
 
     def _stopTimer(self) -> None:

@@ -26,9 +26,7 @@ _EMPTY = b"NATS/1.0\r\n\r\n"
 
 
 def withSource(headers: bytes, value: bytes) -> bytes:
-    """
-    A header block with C{Nats-Stream-Source}, and without what was meant for the origin only.
-    """
+    """A header block with C{Nats-Stream-Source}, and without what was meant for the origin only."""
     block = withoutHeader(withoutExpectations(headers), HEADER) or _EMPTY
     return b"%b%b: %b\r\n\r\n" % (block[:-2], HEADER, value)
 
@@ -64,9 +62,7 @@ class SourceReader(OriginReader):
         self._identity = identity
 
     def _isOther(self, identity: bytes) -> None:
-        """
-        The origin was created again: nothing of it is known.
-        """
+        """The origin was created again: nothing of it is known."""
         self.sequence = self.since = 0
         self.stream.sources.begin(self.source, identity)
 
@@ -74,9 +70,7 @@ class SourceReader(OriginReader):
         return sourceHash(super().hash(), self.source, self.stream.config)
 
     def refused(self, cause: int) -> bool:
-        """
-        The origin may have been created again: begin with its first message.
-        """
+        """The origin may have been created again: begin with its first message."""
         if cause != errors.CONSUMER_STREAM_IDENTITY_MISMATCH.err_code:
             return super().refused(cause)
         self._isOther(b"")

@@ -25,9 +25,7 @@ _PIECE = 1024
 
 
 def isExempt(headers: bytes) -> bool:
-    """
-    Whether a message stays however old it is.
-    """
+    """Whether a message stays however old it is."""
     if b"Nats-TTL:" not in headers:
         return False
     return parseTtl(MessageHeaders(headers).get(b"Nats-TTL")) == NEVER
@@ -50,23 +48,17 @@ class MessageAging:
 
     @property
     def isBusy(self) -> bool:
-        """
-        Whether the next end is known, or is being found.
-        """
+        """Whether the next end is known, or is being found."""
         return self._timer is not None or bool(self._running.locked)
 
     def stop(self) -> None:
-        """
-        Remove nothing until L{enforce} is called.
-        """
+        """Remove nothing until L{enforce} is called."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def enforce(self) -> Deferred[Any]:
-        """
-        Remove what is too old.
-        """
+        """Remove what is too old."""
         return self._running.run(self._enforce)
 
     @inlineCallbacks
@@ -106,9 +98,7 @@ class MessageAging:
         return True
 
     def _oldest(self) -> Generator[Deferred[Any], Any, Record | None]:
-        """
-        The first message that will be too old.
-        """
+        """The first message that will be too old."""
         stream = self._stream
         if not stream.config.allow_msg_ttl:
             first: Record | None = yield stream.firstRecord()

@@ -29,9 +29,7 @@ class _AtomicBatch(OpenBatch):
 
 
 class AtomicBatches(OpenBatches[_AtomicBatch]):
-    """
-    The batches of one stream.
-    """
+    """The batches of one stream."""
 
     def __init__(self, stream: PublishedStream, checks: BatchChecks) -> None:
         self._budget = stream.account.batches
@@ -94,9 +92,7 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
         return checked
 
     def stagedWith(self, message: Arrived) -> list[Arrived]:
-        """
-        The messages that are stored with one, if it commits a batch; only that one otherwise.
-        """
+        """The messages that are stored with one, if it commits a batch; only that one otherwise."""
         if b"Nats-Batch-Commit" not in message.headers:
             return [message]
         batch = self._batches.get(MessageHeaders(message.headers).get(b"Nats-Batch-Id"))

@@ -140,9 +140,7 @@ class CounterPlace(NamedTuple):
 
 
 class CounterTotals:
-    """
-    The counters that were incremented last, with appends that are under way.
-    """
+    """The counters that were incremented last, with appends that are under way."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, CounterState] = OrderedDict()
@@ -161,9 +159,7 @@ class CounterTotals:
         return state if state.sequence >= first else CounterState(Decimal(0), b"", 0)
 
     def found(self, subject: bytes, record: Record | None) -> None:
-        """
-        Remember the last message of a counter.
-        """
+        """Remember the last message of a counter."""
         state = CounterState(Decimal(0), b"", 0) if record is None else _stateOf(record)
         self.stored(subject, state)
 
@@ -224,9 +220,7 @@ def _stateOf(record: Record) -> CounterState:
 
 
 def _totalOf(payload: bytes) -> Decimal | None:
-    """
-    The total in the payload of a counter's message; C{None} if it cannot be read.
-    """
+    """The total in the payload of a counter's message; C{None} if it cannot be read."""
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError):
@@ -243,9 +237,7 @@ def _sourcesHeader(sources: dict[str, dict[str, str]]) -> bytes:
 
 
 def _areSources(value: object) -> bool:
-    """
-    Tell whether a header has totals by stream and subject.
-    """
+    """Tell whether a header has totals by stream and subject."""
     return isinstance(value, dict) and all(
         isinstance(each, dict) and all(_isTotal(total) for total in each.values())
         for each in value.values()

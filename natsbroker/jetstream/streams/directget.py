@@ -69,9 +69,7 @@ class DirectGetResponder:
         return hot.DirectGetStep(publisher, stream.name.encode(), stream.isInFile, log)
 
     def configured(self) -> None:
-        """
-        Subscribe as the stream's configuration says now.
-        """
+        """Subscribe as the stream's configuration says now."""
         config = self._stream.config
         names = [config.name] if config.allow_direct else []
         if config.mirror is not None and config.mirror_direct and self._hasCaughtUp:
@@ -93,16 +91,12 @@ class DirectGetResponder:
             ]
 
     def caughtUp(self) -> None:
-        """
-        The mirror has what its origin has.
-        """
+        """The mirror has what its origin has."""
         self._hasCaughtUp = True
         self.configured()
 
     def close(self) -> None:
-        """
-        Answer no more requests.
-        """
+        """Answer no more requests."""
         subscriptions, self._subscriptions = self._subscriptions, []
         self._names = []
         for each in subscriptions:
@@ -134,9 +128,7 @@ class DirectGetResponder:
                     account.serve(self._answer, message, skip, True, SEARCH)
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscriptions have no maximum.
-        """
+        """Not called: the subscriptions have no maximum."""
 
     # A single message, asked for as clients mostly do.
 
@@ -212,9 +204,7 @@ class DirectGetResponder:
         self._send(reply, record, b"", request.no_hdr)
 
     async def _start(self, request: MessageGetRequest) -> int:
-        """
-        The sequence at which a request begins.
-        """
+        """The sequence at which a request begins."""
         if request.start_time is not None:
             return await self._stream.sequenceAt(int(request.start_time))
         return max(request.seq, 1)
@@ -365,9 +355,7 @@ class _BatchAnswer:
         self.left -= size
 
     def lines(self) -> bytes:
-        """
-        The headers with what is left, and with the last message.
-        """
+        """The headers with what is left, and with the last message."""
         return _progress(self.pending, self.last)
 
 

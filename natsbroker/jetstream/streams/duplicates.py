@@ -61,16 +61,12 @@ class DuplicateWindow:
                 self._order.append((timestamp, [messageId], [sequence]))
 
     def added(self, ids: list[bytes], sequences: list[int], timestamp: int) -> None:
-        """
-        Have ids expire that are in C{sequences} already.
-        """
+        """Have ids expire that are in C{sequences} already."""
         self._begin()
         self._order.append((timestamp, ids, sequences))
 
     def read(self, records: Iterable[Record]) -> None:
-        """
-        Add the ids of stored messages.
-        """
+        """Add the ids of stored messages."""
         for record in records:
             messageId = b""
             if b"Nats-Msg-Id" in record.headers:
@@ -80,9 +76,7 @@ class DuplicateWindow:
             self.last = messageId
 
     def forgetFrom(self, sequence: int) -> None:
-        """
-        Forget the ids of messages that were not stored after all.
-        """
+        """Forget the ids of messages that were not stored after all."""
         while self._order:
             _, ids, sequences = self._order[-1]
             while sequences and sequences[-1] >= sequence:
@@ -93,9 +87,7 @@ class DuplicateWindow:
             self._order.pop()
 
     def expire(self, now: int) -> None:
-        """
-        Forget the ids that have been here for as long as the window.
-        """
+        """Forget the ids that have been here for as long as the window."""
         order = self._order
         while order and order[0][0] + self.window <= now:
             _, ids, sequences = order.popleft()

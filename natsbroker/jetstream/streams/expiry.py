@@ -63,9 +63,7 @@ class MessageExpiry:
         self._ends = DueQueue(stream, self._remove)
 
     def stored(self, records: Sequence[Record]) -> None:
-        """
-        Note the ends of messages that became durable.
-        """
+        """Note the ends of messages that became durable."""
         for record in records:
             if b"Nats-TTL:" in record.headers:
                 ttl = parseTtl(MessageHeaders(record.headers).get(b"Nats-TTL"))
@@ -74,9 +72,7 @@ class MessageExpiry:
         self._ends.schedule()
 
     def close(self) -> None:
-        """
-        Remove nothing any more.
-        """
+        """Remove nothing any more."""
         self._ends.close()
 
     def _remove(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:

@@ -62,9 +62,7 @@ class _LookUp:
 
 
 class JudgementQueue:
-    """
-    Judges messages, those of one publisher in the order of their arrival.
-    """
+    """Judges messages, those of one publisher in the order of their arrival."""
 
     def __init__(
         self,
@@ -101,22 +99,16 @@ class JudgementQueue:
 
     @property
     def isWaiting(self) -> bool:
-        """
-        Whether messages wait.
-        """
+        """Whether messages wait."""
         return bool(self._lanes)
 
     @property
     def isOwnWaiting(self) -> bool:
-        """
-        Whether messages wait that the stream makes itself or reads from others.
-        """
+        """Whether messages wait that the stream makes itself or reads from others."""
         return None in self._lanes
 
     def close(self) -> None:
-        """
-        Forget what waits.
-        """
+        """Forget what waits."""
         self._isClosed = True
         self._lanes.clear()
         self._asking.clear()
@@ -131,9 +123,7 @@ class JudgementQueue:
         return waiting
 
     def take(self, published: Arrived) -> None:
-        """
-        Judge a message, now or when it has waited for what it must not overtake.
-        """
+        """Judge a message, now or when it has waited for what it must not overtake."""
         publisher = published.publisher
         if publisher in self._lanes:
             self._wait(published)
@@ -144,9 +134,7 @@ class JudgementQueue:
             self._ask(publisher)
 
     def _changes(self, published: Arrived, lookUp: _LookUp) -> bool:
-        """
-        Whether a message may change what a look-up finds.
-        """
+        """Whether a message may change what a look-up finds."""
         subjects = self._subjectsOf(published)
         return subjects is None or any(lookUp.subjects[each] for each in subjects)
 
@@ -197,18 +185,14 @@ class JudgementQueue:
             self._refuse(published.reply, error)
 
     def _ask(self, publisher: object) -> None:
-        """
-        Have the next message of a publisher wait for its turn to look something up.
-        """
+        """Have the next message of a publisher wait for its turn to look something up."""
         self._asking.append(publisher)
         if not self._isWorking:
             self._stream.account.run(self._work())
 
     @inlineCallbacks
     def _work(self) -> Generator[Deferred[Any], Any, None]:
-        """
-        Look up what messages wait for, one after the other, and judge them.
-        """
+        """Look up what messages wait for, one after the other, and judge them."""
         self._isWorking = True
         try:
             while self._asking:
@@ -230,9 +214,7 @@ class JudgementQueue:
     def _judgeFirst(
         self, publisher: object, lookUp: _LookUp
     ) -> Generator[Deferred[Any], Any, None]:
-        """
-        Judge the first message of a publisher when all is known that it needs.
-        """
+        """Judge the first message of a publisher when all is known that it needs."""
         first = self._lanes[publisher][0]
         while not isinstance(first, Deferred) and (missing := self._tryTo(first)) is not None:
             lookUp.asks(missing.subject)
@@ -250,9 +232,7 @@ class JudgementQueue:
 
     @inlineCallbacks
     def _find(self, missing: SubjectUnknown) -> Generator[Deferred[Any], Any, SubjectState]:
-        """
-        Look for the state of a subject, or of all that a pattern matches, in the log.
-        """
+        """Look for the state of a subject, or of all that a pattern matches, in the log."""
         stream = self._stream
         while True:
             yield stream.quiet()
@@ -286,9 +266,7 @@ class JudgementQueue:
                 self._subjects.forget(each)
 
     def _next(self, publisher: object) -> Arrived | Deferred[None] | None:
-        """
-        Take what waits first of a publisher; C{None} if nothing does.
-        """
+        """Take what waits first of a publisher; C{None} if nothing does."""
         waiting = self._lanes.get(publisher)
         if waiting is None:
             return None
@@ -301,9 +279,7 @@ class JudgementQueue:
         return first
 
     def _drain(self, publisher: object) -> None:
-        """
-        Judge the messages of a publisher until one needs a look-up.
-        """
+        """Judge the messages of a publisher until one needs a look-up."""
         while waiting := self._lanes.get(publisher):
             first = waiting[0]
             if not isinstance(first, Deferred) and self._tryTo(first) is not None:

@@ -30,9 +30,7 @@ _MARK = 500
 
 
 def isMarker(headers: bytes) -> bool:
-    """
-    Whether a message says that its subject has ended.
-    """
+    """Whether a message says that its subject has ended."""
     if b"Nats-Marker-Reason:" not in headers and b"KV-Operation:" not in headers:
         return False
     known = MessageHeaders(headers)
@@ -53,9 +51,7 @@ def markerHeaders(ttl: int) -> bytes:
 
 
 class MessageEnds:
-    """
-    Ends messages of one stream.
-    """
+    """Ends messages of one stream."""
 
     def __init__(self, stream: ExpiringStream) -> None:
         self._stream = stream
@@ -90,9 +86,7 @@ class MessageEnds:
         return (yield from self._mark(last))
 
     def _isWanted(self, subject: bytes) -> bool:
-        """
-        Whether the stream would store a marker.
-        """
+        """Whether the stream would store a marker."""
         stream = self._stream
         isKept = stream.config.retention is not RetentionPolicy.INTEREST
         return isKept or stream.consumers.isWanted(subject)

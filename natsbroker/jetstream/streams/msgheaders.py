@@ -15,9 +15,7 @@ _LONG = 4096
 
 
 class MessageHeaders:
-    """
-    The headers of one message. Names are case sensitive; of several values the first counts.
-    """
+    """The headers of one message. Names are case sensitive; of several values the first counts."""
 
     __slots__ = ("_long", "_values")
 
@@ -62,9 +60,7 @@ class MessageHeaders:
 
 
 def expectedSequence(text: bytes) -> int:
-    """
-    The number in a header that expects a sequence; -1, which equals none, for anything else.
-    """
+    """The number in a header that expects a sequence; -1, which equals none, for anything else."""
     return int(text) if text.isdigit() else -1
 
 
@@ -84,9 +80,7 @@ def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
 
 
 def needsNewerApi(headers: bytes) -> bool:
-    """
-    Whether the header block of a request asks for a newer API.
-    """
+    """Whether the header block of a request asks for a newer API."""
     if b"Nats-Required-Api-Level" not in headers:
         return False
     level = MessageHeaders(headers).get(b"Nats-Required-Api-Level")
@@ -108,9 +102,7 @@ def withoutExpectations(block: bytes) -> bytes:
 
 
 def withoutHeader(block: bytes, name: bytes) -> bytes:
-    """
-    A header block without the headers of a name.
-    """
+    """A header block without the headers of a name."""
     lines = block.split(b"\r\n")
     return b"\r\n".join(each for each in lines if not each.startswith(name + b":"))
 

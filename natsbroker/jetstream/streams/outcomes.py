@@ -17,9 +17,7 @@ _PIECE_BYTES = 1 << 24
 
 
 class DoubtingStream(KeptStream, Protocol):
-    """
-    A stream whose store may fail.
-    """
+    """A stream whose store may fail."""
 
     def announce(self, records: Sequence[Record], isWatched: bool) -> None:
         """Hand durable messages to those who follow the stream."""
@@ -58,9 +56,7 @@ class UnknownOutcome:
             self._stream.upkeep.keepTrying(self._find)
 
     def unannounced(self, records: Sequence[Record]) -> Sequence[Record]:
-        """
-        Those of some records that became durable that were not found before.
-        """
+        """Those of some records that became durable that were not found before."""
         if records and records[0].sequence <= self._found:
             return [each for each in records if each.sequence > self._found]
         return records

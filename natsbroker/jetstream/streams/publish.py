@@ -97,9 +97,7 @@ class StreamPublisher:
         self.configured()
 
     def configured(self) -> None:
-        """
-        Use the configuration that the stream has now.
-        """
+        """Use the configuration that the stream has now."""
         config = self._stream.config
         self.duplicates.window = config.duplicate_window
         self._answers = PublishAnswers(config.name, self._account.domain)
@@ -120,18 +118,14 @@ class StreamPublisher:
         self._use.configured()
 
     def close(self) -> None:
-        """
-        Take nothing any more.
-        """
+        """Take nothing any more."""
         self._isClosed = True
         self._judging.close()
         self._atomic.close()
         self._fast.close()
 
     def forget(self) -> None:
-        """
-        Forget what is known of subjects: messages are being deleted.
-        """
+        """Forget what is known of subjects: messages are being deleted."""
         self.subjects.clear()
         self._counters.clear()
 
@@ -159,9 +153,7 @@ class StreamPublisher:
         self.flush()
 
     def deliverTraced(self, message: Message) -> None:
-        """
-        A copy that is stored is not traced where it is delivered from the stream.
-        """
+        """A copy that is stored is not traced where it is delivered from the stream."""
         if not self._isClosed:
             self._judging.take(tracedIn(self._stream.name, message))
             self.flush()
@@ -182,31 +174,23 @@ class StreamPublisher:
         self.flush()
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Not called: the subscription has no maximum.
-        """
+        """Not called: the subscription has no maximum."""
 
     def take(
         self, subject: bytes, reply: bytes, headers: bytes, payload: bytes, publisher: object = None
     ) -> None:
-        """
-        Take a message; L{flush} stores it with the others.
-        """
+        """Take a message; L{flush} stores it with the others."""
         if not self._isClosed:
             headers = withoutInfo(headers)
             self._judging.take(Arrived(subject, reply, headers, payload, publisher=publisher))
 
     def takeFrom(self, origin: ReadMessage, subject: bytes, headers: bytes, payload: bytes) -> None:
-        """
-        Take a message that was read from another stream.
-        """
+        """Take a message that was read from another stream."""
         if not self._isClosed:
             self._judging.take(Arrived(subject, b"", headers, payload, True, origin=origin))
 
     def isVerbatim(self) -> bool:
-        """
-        Tell whether a mirror can append what it reads: nothing is to be checked or changed.
-        """
+        """Tell whether a mirror can append what it reads: nothing is to be checked or changed."""
         return self._isVerbatim and not (self._judging.isWaiting or self._use.isNear())
 
     def takeIf(
@@ -384,9 +368,7 @@ class StreamPublisher:
         self.subjects.stored(subject, sequence)
 
     def _skip(self, reply: bytes, messageId: bytes, now: int, rollups: Rollups) -> None:
-        """
-        Use a sequence for a message that nobody wants: it is acknowledged and not stored.
-        """
+        """Use a sequence for a message that nobody wants: it is acknowledged and not stored."""
         sequence = self._nextSequence()
         if messageId:
             self.duplicates.add(messageId, sequence, now)
@@ -412,9 +394,7 @@ class StreamPublisher:
         return sequence >= self._nextSequence() and not origin.isWithdrawn
 
     def flush(self) -> None:
-        """
-        Append what was taken.
-        """
+        """Append what was taken."""
         batch, self._batch = self._batch, None
         self._use.forget()
         if batch is None:
@@ -451,9 +431,7 @@ class StreamPublisher:
             self._answers.send(self._account.bus, batch, first, self._stream.log.bounds)
 
     def _failed(self, failure: Failure, batch: StreamBatch) -> None:
-        """
-        Nothing of the batch is stored.
-        """
+        """Nothing of the batch is stored."""
         error = storeFailed(failure)
         if not failure.check(StoreError):
             _log.failure("Storing messages of {name} failed", failure, name=self._stream.name)
@@ -483,9 +461,7 @@ class StreamPublisher:
             batch.answers.append((reply, answer, place, tail, 1))
 
     def _answerDuplicate(self, reply: bytes, sequence: int) -> None:
-        """
-        Acknowledge a message that was taken before, when that is durable: it may still fail.
-        """
+        """Acknowledge a message that was taken before, when that is durable: it may still fail."""
         if reply:
             batch = self._opened()
             batch.answers.append((reply, None, sequence - batch.first, DUPLICATE, 1))

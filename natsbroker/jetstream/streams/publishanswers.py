@@ -39,9 +39,7 @@ message before it."""
 
 
 class PublishAnswers:
-    """
-    The answers of one stream.
-    """
+    """The answers of one stream."""
 
     def __init__(self, stream: str, domain: str) -> None:
         """
@@ -59,9 +57,7 @@ class PublishAnswers:
         return self._prefix + b"%d%b}" % (sequence, tail)
 
     def storedMany(self, first: int, count: int) -> list[bytes]:
-        """
-        The acknowledgements of messages whose sequences follow each other.
-        """
+        """The acknowledgements of messages whose sequences follow each other."""
         if hot.writeStreamAcks is not None:
             acks: list[bytes] = hot.writeStreamAcks(self._prefix, first, count)
             return acks
@@ -152,9 +148,7 @@ class IRefusedReader(Protocol):
     refusals: int
 
     def goBack(self, sequence: int, error: JetStreamError) -> None:
-        """
-        Read again what follows a sequence of the origin, because the stream has refused it.
-        """
+        """Read again what follows a sequence of the origin, because the stream has refused it."""
 
 
 class ReadMessage(NamedTuple):
@@ -186,16 +180,12 @@ class ReadMessage(NamedTuple):
         return self.refusals != self.reader.refusals
 
     def refused(self, error: JetStreamError) -> None:
-        """
-        The stream does not take the message.
-        """
+        """The stream does not take the message."""
         self.reader.goBack(self.before, error)
 
 
 def refuseAll(origins: Sequence[ReadMessage], error: JetStreamError) -> None:
-    """
-    Have messages read again that could not be stored.
-    """
+    """Have messages read again that could not be stored."""
     for origin in origins:
         if not origin.isWithdrawn:
             origin.refused(error)
@@ -287,16 +277,12 @@ class StreamBatch:
         self.size = 0
 
     def passedBy(self, origin: ReadMessage | None) -> None:
-        """
-        What was read from another stream was taken without an entry.
-        """
+        """What was read from another stream was taken without an entry."""
         if origin is not None:
             self.origins.append(origin)
 
     def sourced(self, origin: ReadMessage) -> None:
-        """
-        The last entry was read from another stream.
-        """
+        """The last entry was read from another stream."""
         self.origins.append(origin)
         self.newest[origin.key] = len(self.entries) - 1
 
@@ -336,9 +322,7 @@ _NAMES_LAST = frozenset({10070, 10071})
 
 
 def refusalPlace(error: JetStreamError) -> int:
-    """
-    The place of the answer with an error in a batch.
-    """
+    """The place of the answer with an error in a batch."""
     return OR_FAILURE if error.err_code in _NAMES_LAST else 0
 
 

@@ -36,9 +36,7 @@ _FULL_SUBJECT = "maximum messages per subject exceeded"
 
 
 def isLimited(config: StreamConfig) -> bool:
-    """
-    Whether a stream refuses messages that it has no room for.
-    """
+    """Whether a stream refuses messages that it has no room for."""
     hasLimits = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
     return config.discard is DiscardPolicy.NEW and hasLimits
 
@@ -76,9 +74,7 @@ class PublishChecks:
             raise errors.STREAM_HEADER_EXCEEDS_MAXIMUM()
 
     def checkStream(self, known: MessageHeaders) -> None:
-        """
-        Check that the publisher means this stream.
-        """
+        """Check that the publisher means this stream."""
         expected = known.get(b"Nats-Expected-Stream")
         if expected and expected != self._stream.name.encode():
             raise errors.STREAM_NOT_MATCH()
@@ -144,16 +140,12 @@ class PublishChecks:
         return last if last >= self._stream.first else 0
 
     def checkOrigin(self, known: MessageHeaders, isSourced: bool = False) -> None:
-        """
-        Check that the message does not claim to come from another stream, unless it does.
-        """
+        """Check that the message does not claim to come from another stream, unless it does."""
         if not isSourced and known.get(b"Nats-Stream-Source"):
             raise errors.MESSAGE_SOURCE_HDR_NOT_ALLOWED()
 
     def checkLastId(self, known: MessageHeaders) -> None:
-        """
-        Check that the last message has the id that the publisher expects.
-        """
+        """Check that the last message has the id that the publisher expects."""
         wanted = known.get(b"Nats-Expected-Last-Msg-Id")
         if wanted and wanted != self._duplicates.last:
             last = decoded(self._duplicates.last)
@@ -198,18 +190,14 @@ class PublishChecks:
         return found
 
     def asRollup(self, known: MessageHeaders, headers: bytes) -> tuple[MessageHeaders, bytes]:
-        """
-        The headers of a schedule, which replaces the one before on its subject.
-        """
+        """The headers of a schedule, which replaces the one before on its subject."""
         if not known.get(b"Nats-Rollup"):
             headers = withHeader(headers, b"Nats-Rollup", b"sub")
             known = MessageHeaders(headers)
         return known, headers
 
     def forget(self, subject: bytes) -> None:
-        """
-        Forget what is known of a subject or a pattern.
-        """
+        """Forget what is known of a subject or a pattern."""
         self._subjects.forget(subject)
 
     def checkRoom(self, subject: bytes, size: int, usage: tuple[int, int]) -> None:

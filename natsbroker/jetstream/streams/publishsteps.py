@@ -53,9 +53,7 @@ class PublishSteps:
 
     @property
     def isIdle(self) -> bool:
-        """
-        Whether it takes nothing.
-        """
+        """Whether it takes nothing."""
         return self._step is None
 
     def take(

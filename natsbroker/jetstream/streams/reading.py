@@ -52,9 +52,7 @@ TALLY = 16
 
 
 class SortedRuns:
-    """
-    Sorts many numbers, some at a time: to merge runs that are sorted costs little of a turn.
-    """
+    """Sorts many numbers, some at a time: to merge runs that are sorted costs little of a turn."""
 
     def __init__(self) -> None:
         self._runs: list[list[int]] = []
@@ -67,9 +65,7 @@ class SortedRuns:
         self._runs.append(run)
 
     def merged(self) -> list[int]:
-        """
-        All numbers. Nothing can be added afterwards.
-        """
+        """All numbers. Nothing can be added afterwards."""
         run: list[int] = []
         while self._runs:
             run += self._runs.pop()
@@ -124,9 +120,7 @@ class StreamRecords:
 
     @property
     def last(self) -> int:
-        """
-        The last sequence that is durable.
-        """
+        """The last sequence that is durable."""
         return cast(int, self.log.bounds().last)
 
     @property
@@ -143,25 +137,19 @@ class StreamRecords:
 
     @property
     def size(self) -> int:
-        """
-        The size as nats-server counts it for this kind of storage.
-        """
+        """The size as nats-server counts it for this kind of storage."""
         bounds = self.log.bounds()
         return cast(int, bounds.size + (30 if self.isInFile else 16) * bounds.count)
 
     def sizeOf(self, subject: bytes, headers: bytes, payload: bytes) -> int:
-        """
-        The size of one message as nats-server counts it for this kind of storage.
-        """
+        """The size of one message as nats-server counts it for this kind of storage."""
         size = len(subject) + len(headers) + len(payload)
         if not self.isInFile:
             return size + 16
         return size + (34 if headers else 30)
 
     def decoded(self, record: Record) -> Record:
-        """
-        A record of the log as a message of the stream.
-        """
+        """A record of the log as a message of the stream."""
         if record.headers and self.isInFile:
             return record._replace(headers=record.headers[_LENGTH:])
         return record
@@ -221,15 +209,11 @@ class StreamRecords:
         return Matching(records, following)
 
     def _looked(self, records: int) -> None:
-        """
-        Count the records that a read has looked at.
-        """
+        """Count the records that a read has looked at."""
         self.account.turns.spend(min(records, MOST_LOOKED) * RECORD)
 
     def get(self, sequence: int) -> Deferred[Record | None]:
-        """
-        The message of a sequence; C{None} if there is none.
-        """
+        """The message of a sequence; C{None} if there is none."""
         if sequence <= 0:
             return succeed(None)
         reading: Deferred[Any] = self.log.read(sequence, 1)
@@ -240,17 +224,13 @@ class StreamRecords:
         return self.decoded(records[0]) if isThere else None
 
     def written(self) -> Deferred[Any]:
-        """
-        Wait until what was given to the log is durable, or could not be stored.
-        """
+        """Wait until what was given to the log is durable, or could not be stored."""
         earlier: Deferred[Any] = self.log.append([])
         return earlier.addErrback(lambda failure: failure.trap(StoreError))
 
     @inlineCallbacks
     def firstRecord(self) -> Generator[Deferred[Any], Any, Record | None]:
-        """
-        The oldest message; C{None} in an empty stream.
-        """
+        """The oldest message; C{None} in an empty stream."""
         records = yield self.log.read(max(self.first, 1), 1)
         if not records:
             return None
@@ -258,9 +238,7 @@ class StreamRecords:
         return self.decoded(records[0])
 
     def lastMatching(self, pattern: bytes) -> Deferred[Record | None]:
-        """
-        The newest message whose subject matches a pattern.
-        """
+        """The newest message whose subject matches a pattern."""
         if hasWildcard(pattern):
             return self._lastOfMany(pattern)
         looking: Deferred[Any] = self.log.lastFor(pattern)
@@ -302,9 +280,7 @@ class StreamRecords:
     def nextMatching(
         self, pattern: bytes, sequence: int
     ) -> Generator[Deferred[Any], Any, Record | None]:
-        """
-        The first message at or after a sequence whose subject matches a pattern.
-        """
+        """The first message at or after a sequence whose subject matches a pattern."""
         sequence = max(sequence, 1)
         found: Matching = yield self.read((pattern,), sequence, 1)
         while not found.records and found.next <= self.last:
@@ -343,9 +319,7 @@ class StreamRecords:
     def count(
         self, filters: tuple[bytes, ...], sequence: int
     ) -> Generator[Deferred[Any], Any, int]:
-        """
-        The number of messages at or after a sequence that match one of the filters.
-        """
+        """The number of messages at or after a sequence that match one of the filters."""
         bounds = self.log.bounds()
         if not bounds.count or sequence > bounds.last:
             return 0
@@ -407,9 +381,7 @@ class StreamRecords:
 
     @inlineCallbacks
     def countSubjects(self) -> Generator[Deferred[Any], Any, int]:
-        """
-        The number of subjects that have messages.
-        """
+        """The number of subjects that have messages."""
         bounds = self.log.bounds()
         if self._subjectCount is None or self._subjectCount[0] != bounds:
             if ICountedLog.providedBy(self.log):
@@ -429,9 +401,7 @@ class StreamRecords:
     def lastPerSubject(
         self, filters: tuple[bytes, ...]
     ) -> Generator[Deferred[Any], Any, list[int]]:
-        """
-        The last sequence of each subject that matches one of the filters, sorted.
-        """
+        """The last sequence of each subject that matches one of the filters, sorted."""
         found = SortedRuns()
         yield self.eachTally(
             filters or (b">",), lambda page: found.add(each.last for each in page.values())
@@ -484,9 +454,7 @@ class StreamRecords:
 
     @inlineCallbacks
     def sequencesOf(self, pattern: bytes, stop: int) -> Generator[Deferred[Any], Any, list[int]]:
-        """
-        The sequences below C{stop} of messages whose subject matches a pattern.
-        """
+        """The sequences below C{stop} of messages whose subject matches a pattern."""
         sequences: list[int] = []
         sequence = max(self.first, 1)
         if pattern != b">":

@@ -120,9 +120,7 @@ async def activateStream(
 
 
 def consumerValue(consumer: Consumer) -> bytes:
-    """
-    What the account's state has of a consumer.
-    """
+    """What the account's state has of a consumer."""
     value = {
         "stream": consumer.stream.name,
         "name": consumer.name,
@@ -135,9 +133,7 @@ def consumerValue(consumer: Consumer) -> bytes:
 
 
 async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
-    """
-    Delete a stream with its consumers. The deletion is durable on return.
-    """
+    """Delete a stream with its consumers. The deletion is durable on return."""
     stream.isDeleted = True
     stream.close()
     changes: dict[bytes, bytes | None] = dict.fromkeys(_keysOf(stream.name))
@@ -158,9 +154,7 @@ async def deleteStream(account: JetStreamAccount, stream: Stream) -> None:
 async def _drop(
     account: JetStreamAccount, stream: Stream, changes: dict[bytes, bytes | None]
 ) -> None:
-    """
-    Drop a stream and what is kept of it, unless there is another one of its name.
-    """
+    """Drop a stream and what is kept of it, unless there is another one of its name."""
     if stream.name in account.streams or stream.name in account.opening:
         return
     await stream.states.change(changes)
@@ -169,16 +163,12 @@ async def _drop(
 
 
 def _keysOf(stream: str) -> tuple[bytes, ...]:
-    """
-    The keys of what the state has of a stream itself.
-    """
+    """The keys of what the state has of a stream itself."""
     return keyOf(b"stream", stream), withoutIds(stream), positionsKey(stream)
 
 
 async def recover(account: JetStreamAccount) -> None:
-    """
-    Find the streams of an account, and start their consumers.
-    """
+    """Find the streams of an account, and start their consumers."""
     with lostState(account.files) as lost:
         values = await account.states.load()
     isWhole = not lost.isIn(account.spaceOf(""))
@@ -217,9 +207,7 @@ async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
 
 
 async def _guarded(account: JetStreamAccount, stream: Stream, starting: Awaitable[Any]) -> None:
-    """
-    Leave a stream out that cannot be started.
-    """
+    """Leave a stream out that cannot be started."""
     try:
         await starting
     except StoreError as error:
@@ -323,9 +311,7 @@ def within(stream: Stream, waiting: Deferred[None]) -> Deferred[None]:
 
 
 def abandonStream(stream: Stream) -> None:
-    """
-    Stop serving a stream that another broker serves: write nothing any more.
-    """
+    """Stop serving a stream that another broker serves: write nothing any more."""
     stream.close()
     for consumer in list(stream.consumers.values()):
         consumer.stop("leadership")
@@ -422,9 +408,7 @@ async def _recoverState(stream: Stream, values: Mapping[bytes, bytes]) -> None:
 
 
 async def recoverDuplicates(stream: Stream) -> None:
-    """
-    Read the message ids of the duplicate window.
-    """
+    """Read the message ids of the duplicate window."""
     window = stream.config.duplicate_window
     if window <= 0 or not stream.messages:
         return

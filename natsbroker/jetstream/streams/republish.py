@@ -28,9 +28,7 @@ def republisherOf(stream: PublishedStream, subjects: SubjectStates) -> StreamRep
 
 
 class StreamRepublisher:
-    """
-    Publishes copies of the messages of one stream.
-    """
+    """Publishes copies of the messages of one stream."""
 
     def __init__(
         self, stream: PublishedStream, subjects: SubjectStates, republish: Republish
@@ -54,9 +52,7 @@ class StreamRepublisher:
             self._subjects.find(subject)
 
     def add(self, batch: StreamBatch, subject: bytes) -> None:
-        """
-        Have the last message of a batch republished when it is stored.
-        """
+        """Have the last message of a batch republished when it is stored."""
         target = self._transform.apply(subject, randrange)
         if target is not None:
             last = self._subjects.lastOf(subject)
@@ -64,9 +60,7 @@ class StreamRepublisher:
             batch.copies.append((len(batch.entries) - 1, partial(self._publish, target, last)))
 
     def _publish(self, target: bytes, last: int, sequence: int, entry: Entry) -> None:
-        """
-        Publish a copy. Where it comes from follows the headers of the original.
-        """
+        """Publish a copy. Where it comes from follows the headers of the original."""
         stream = self._stream
         subject, headers, payload, timestamp = entry
         block = (

@@ -34,9 +34,7 @@ nothing fills a gigabyte in a second."""
 
 
 def retentionOf(config: StreamConfig) -> Retention:
-    """
-    What a stream's log lets go by itself when more is appended.
-    """
+    """What a stream's log lets go by itself when more is appended."""
     isNew = config.discard is DiscardPolicy.NEW
     return Retention(
         count=0 if isNew else max(config.max_msgs, 0),
@@ -57,22 +55,16 @@ class StorageUse:
         self.isBounded = False
 
     def configured(self) -> None:
-        """
-        Use the limits that the account has now.
-        """
+        """Use the limits that the account has now."""
         self.forget()
         self.isBounded = self._stream.account.isBounded(self._stream.config.storage)
 
     def forget(self) -> None:
-        """
-        Look at the other streams again for the next message.
-        """
+        """Look at the other streams again for the next message."""
         self._others = None
 
     def isNear(self) -> bool:
-        """
-        Tell whether the limits are so near that each message must be checked.
-        """
+        """Tell whether the limits are so near that each message must be checked."""
         return self.isBounded and self._stream.account.isNear(self._stream.config.storage)
 
     def check(self, size: int, own: int) -> None:
@@ -107,9 +99,7 @@ class StreamAppends:
         self._size = 0
 
     def append(self, batch: StreamBatch) -> Deferred[Any]:
-        """
-        Append messages.
-        """
+        """Append messages."""
         sources, count = self._stream.sources, len(batch.entries)
         self.count += 1
         self._messages += count
@@ -126,17 +116,13 @@ class StreamAppends:
         return failure
 
     def skipTo(self, sequence: int) -> Deferred[Any]:
-        """
-        Give the next message a higher sequence.
-        """
+        """Give the next message a higher sequence."""
         self.count += 1
         skipping: Deferred[Any] = self._stream.log.skipTo(sequence)
         return skipping.addBoth(self._settled, 0, 0)
 
     def skipFor(self, origin: ReadMessage, sequence: int) -> None:
-        """
-        Give a message of a mirror the sequence that it has in its origin.
-        """
+        """Give a message of a mirror the sequence that it has in its origin."""
         if not origin.isWithdrawn:
             skipping = self.skipTo(sequence)
             skipping.addErrback(lambda failure: refuseAll([origin], storeFailed(failure)))

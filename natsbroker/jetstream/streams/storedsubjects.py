@@ -13,9 +13,7 @@ from natsbroker.subjects.transforms import SubjectTransform
 
 
 class StoredSubjects:
-    """
-    The transform of one stream.
-    """
+    """The transform of one stream."""
 
     def __init__(self) -> None:
         self._transform: SubjectTransform | None = None
@@ -29,9 +27,7 @@ class StoredSubjects:
         )
 
     def transformed(self, subject: bytes) -> bytes:
-        """
-        The subject to store for one that is published to.
-        """
+        """The subject to store for one that is published to."""
         if self._transform is None:
             return subject
         return self._transform.apply(subject, randrange) or subject
@@ -45,9 +41,7 @@ class StoredSubjects:
         return subject if place and place == subject else self.transformed(subject)
 
     def ofAll(self, messages: Iterable[Arrived]) -> list[bytes] | None:
-        """
-        The subjects of several messages; C{None} if the transform chooses them by chance.
-        """
+        """The subjects of several messages; C{None} if the transform chooses them by chance."""
         if self._transform is not None and self._transform.isRandom:
             return None
         return [self.of(each) for each in messages]

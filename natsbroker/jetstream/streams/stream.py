@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 
 def keyOf(kind: bytes, *names: str) -> bytes:
-    """
-    The key of a value in the account's state: names may be longer than a key.
-    """
+    """The key of a value in the account's state: names may be longer than a key."""
     # Requests may name what cannot be.
     path = "/".join(names).encode("utf-8", "surrogateescape")
     return kind + b"/" + sha256(path).hexdigest().encode()
@@ -78,16 +76,12 @@ def spaceName(log: str) -> str:
 
 
 def positionsKey(name: str) -> bytes:
-    """
-    The key of how far the sources of a stream were read.
-    """
+    """The key of how far the sources of a stream were read."""
     return keyOf(b"sources", name)
 
 
 def consumerKeys(stream: str, consumer: str) -> tuple[bytes, bytes]:
-    """
-    The keys of a consumer's configuration and of its state.
-    """
+    """The keys of a consumer's configuration and of its state."""
     return keyOf(b"consumer", stream, consumer), stateKey(stream, consumer)
 
 
@@ -134,17 +128,13 @@ class Stream(StreamRecords):
 
     @property
     def states(self) -> IStateStore:
-        """
-        Where its configuration and the states of its consumers are.
-        """
+        """Where its configuration and the states of its consumers are."""
         store = self.account.files if self.isInFile else self.account.memory
         return CopiedStates(store.states(self.account.spaceOf(self.name)))
 
     @property
     def isShared(self) -> bool:
-        """
-        Whether another broker may lead it later.
-        """
+        """Whether another broker may lead it later."""
         return self.account.isShared
 
     # Life.
@@ -206,15 +196,11 @@ class Stream(StreamRecords):
                 self._subscriptions.append(made)
 
     def caughtUp(self) -> None:
-        """
-        The mirror has what its origin has.
-        """
+        """The mirror has what its origin has."""
         self._direct.caughtUp()
 
     def unsubscribe(self) -> None:
-        """
-        Take no more messages.
-        """
+        """Take no more messages."""
         subscriptions, self._subscriptions = self._subscriptions, []
         for each in subscriptions:
             each.cancel()
@@ -223,24 +209,18 @@ class Stream(StreamRecords):
         return keyOf(b"stream", self.name)
 
     def stateValue(self, config: StreamConfig | None = None) -> bytes:
-        """
-        What the account's state has of the stream.
-        """
+        """What the account's state has of the stream."""
         shown = streamConfigJSON(config or self.config)
         return json.dumps({"created": self.created, "config": shown}).encode()
 
     def retire(self) -> None:
-        """
-        Take no more messages, and answer no requests for stored ones.
-        """
+        """Take no more messages, and answer no requests for stored ones."""
         self.unsubscribe()
         self._direct.close()
         self.intake.close()
 
     def close(self) -> None:
-        """
-        Take no more messages, and set no more timers.
-        """
+        """Take no more messages, and set no more timers."""
         self.retire()
         for each in (self._expiry, self._scheduler):
             if each is not None:
@@ -289,17 +269,13 @@ class Stream(StreamRecords):
             self.consumers.removed((), first, isPurge)
 
     def damaged(self, sequences: range) -> None:
-        """
-        Messages cannot be read, and the log may count them no more.
-        """
+        """Messages cannot be read, and the log may count them no more."""
         self.publisher.forget()
         self.consumers.removed(sequences, 0, True)
         self.evicted()
 
     def change(self, change: Deferred[Any]) -> Deferred[Any]:
-        """
-        Note that messages are being deleted: until that is durable, look-ups and infos wait.
-        """
+        """Note that messages are being deleted: until that is durable, look-ups and infos wait."""
         self._changing += 1
         self._tail.clear()
         self.publisher.forget()
@@ -325,9 +301,7 @@ class Stream(StreamRecords):
         return rollUp(self, first, rollups)
 
     def settle(self) -> Deferred[None]:
-        """
-        Wait until what was published, mirrored and removed before is durable.
-        """
+        """Wait until what was published, mirrored and removed before is durable."""
         waiting = self.written() if self.intake.isStoring else self.publisher.barrier()
         return waiting.addCallback(lambda _: self.quiet())
 
@@ -336,9 +310,7 @@ class Stream(StreamRecords):
         return not (self._changing or self.publisher.isBusy or self.intake.isStoring)
 
     def quiet(self) -> Deferred[None]:
-        """
-        Wait for deletions that are under way.
-        """
+        """Wait for deletions that are under way."""
         waiting: Deferred[None] = Deferred()
         if self._changing:
             self._quiet.append(waiting)
@@ -350,9 +322,7 @@ class Stream(StreamRecords):
     def discardBefore(
         self, sequence: int, isPurge: bool = False
     ) -> Generator[Deferred[Any], Any, None]:
-        """
-        Remove the messages below a sequence.
-        """
+        """Remove the messages below a sequence."""
         if self.sources.isUnread:
             yield ensureDeferred(self.sources.readOn())
         self.sources.save()
@@ -361,9 +331,7 @@ class Stream(StreamRecords):
 
     @inlineCallbacks
     def _discard(self, sequence: int) -> Generator[Deferred[Any], Any, None]:
-        """
-        Have the log discard messages: one in memory some at a time, as it does so at once.
-        """
+        """Have the log discard messages: one in memory some at a time, as it does so at once."""
         while not self.isInFile:
             found = yield self.read((), self.log.bounds().first, SLICE, 1 << 30)
             if found.next >= sequence or not found.records:
@@ -392,9 +360,7 @@ class Stream(StreamRecords):
         return cast(int, removed)
 
     def drop(self, sequences: Collection[int]) -> None:
-        """
-        Remove single messages, again and again until the store has done it.
-        """
+        """Remove single messages, again and again until the store has done it."""
         self.upkeep.keepTrying(self.remove, sequences)
 
     @inlineCallbacks
@@ -460,25 +426,19 @@ class Stream(StreamRecords):
             self.account.run(self._retaining.release(sequences))
 
     def consumerEnded(self, consumer: Consumer) -> None:
-        """
-        A consumer was inactive for too long, and has stopped.
-        """
+        """A consumer was inactive for too long, and has stopped."""
         deleting = ensureDeferred(self.deleteConsumer(consumer))
         advise = consumer.core.advise
         deleting.addBoth(_passed, lambda: advise("DELETED", "consumer_action", action="delete"))
         self.account.run(deleting)
 
     async def deleteConsumer(self, consumer: Consumer) -> None:
-        """
-        Delete a consumer that has stopped.
-        """
+        """Delete a consumer that has stopped."""
         self.consumers.remove(consumer)
         await self.upkeep.orLater(self._forget, consumer.name)
 
     async def _forget(self, consumer: str) -> None:
-        """
-        Delete what is kept of a consumer, unless there is another one of its name.
-        """
+        """Delete what is kept of a consumer, unless there is another one of its name."""
         if not (self.isDeleted or consumer in self.consumers):
             await self.states.change(dict.fromkeys(consumerKeys(self.name, consumer)))
             await self.interestLost()
@@ -492,8 +452,6 @@ class Stream(StreamRecords):
             await self.upkeep.orLater(self._retaining.releaseUnneeded)
 
     def compare(self) -> None:
-        """
-        Remove, after a start, what consumers have settled and the stream still has.
-        """
+        """Remove, after a start, what consumers have settled and the stream still has."""
         if self.config.retention is not RetentionPolicy.LIMITS:
             self.upkeep.keepTrying(self._retaining.compare)

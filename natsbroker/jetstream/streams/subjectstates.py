@@ -68,23 +68,17 @@ class SubjectStates:
         return state
 
     def lastOf(self, subject: bytes) -> int:
-        """
-        The last sequence of a subject; 0 if it is not known.
-        """
+        """The last sequence of a subject; 0 if it is not known."""
         state = self.known.get(subject)
         return 0 if state is None else state.last
 
     def found(self, subject: bytes, state: SubjectState) -> None:
-        """
-        Remember what the log has. From now on appends are remembered too.
-        """
+        """Remember what the log has. From now on appends are remembered too."""
         self.isUsed = True
         self._remember(subject, state)
 
     def stored(self, subject: bytes, sequence: int) -> None:
-        """
-        A message is being appended.
-        """
+        """A message is being appended."""
         if self.isUsed:
             known = self.known.get(subject)
             messages = -1 if known is None or known.messages < 0 else known.messages + 1

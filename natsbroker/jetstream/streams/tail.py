@@ -25,9 +25,7 @@ class StreamTail:
         self._size = 0
 
     def add(self, records: Sequence[Record]) -> None:
-        """
-        Take the records that follow the last one.
-        """
+        """Take the records that follow the last one."""
         self._records += records
         self._size += sum(len(each.headers) + len(each.payload) for each in records)
         if len(self._records) > 2 * RECORDS or self._size > 2 * BYTES:

@@ -43,9 +43,7 @@ class StreamUpkeep:
         self._isClosed = False
 
     def close(self) -> None:
-        """
-        Begin nothing any more.
-        """
+        """Begin nothing any more."""
         self._isClosed = True
         self._aging.stop()
 
@@ -71,9 +69,7 @@ class StreamUpkeep:
         return result
 
     def keepTrying(self, attempt: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """
-        As L{carryOut}, for what nobody waits for.
-        """
+        """As L{carryOut}, for what nobody waits for."""
         self._stream.account.run(self.carryOut(attempt, *args))
 
     async def orLater(self, attempt: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -91,9 +87,7 @@ class StreamUpkeep:
     # Limits.
 
     def stored(self) -> None:
-        """
-        Messages are durable.
-        """
+        """Messages are durable."""
         config, run = self._stream.config, self._stream.account.run
         if 0 < config.max_bytes < self._stream.size:
             run(self.orLater(self._shrink))
@@ -101,17 +95,13 @@ class StreamUpkeep:
             run(self.orLater(self._aging.enforce))
 
     def configured(self) -> Deferred[None]:
-        """
-        Enforce the limits of another configuration.
-        """
+        """Enforce the limits of another configuration."""
         self._aging.stop()
         return ensureDeferred(self.orLater(self.enforce))
 
     @inlineCallbacks
     def enforce(self) -> Generator[Deferred[Any], Any, None]:
-        """
-        Remove what is beyond C{max_bytes} or older than C{max_age}.
-        """
+        """Remove what is beyond C{max_bytes} or older than C{max_age}."""
         stream = self._stream
         if 0 < stream.config.max_bytes < stream.size:
             yield self._shrink()

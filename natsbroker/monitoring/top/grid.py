@@ -52,9 +52,7 @@ class Grid(ScrollView):
             self.column = column
 
     class Opened(Message):
-        """
-        A click on the row that is marked.
-        """
+        """A click on the row that is marked."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
@@ -93,9 +91,7 @@ class Grid(ScrollView):
 
     @property
     def markedName(self) -> str:
-        """
-        The name of the row that is marked; empty without rows.
-        """
+        """The name of the row that is marked; empty without rows."""
         return self._names[self._marked] if self._names else ""
 
     def action_step(self, rows: int) -> None:
@@ -111,9 +107,7 @@ class Grid(ScrollView):
         self._goTo(len(self._names) - 1)
 
     def _goTo(self, place: int) -> None:
-        """
-        Mark the row at C{place}, or the one next to it, and scroll until it is seen.
-        """
+        """Mark the row at C{place}, or the one next to it, and scroll until it is seen."""
         self._marked = max(0, min(place, len(self._names) - 1))
         self.mark = self.markedName if self._marked else ""
         top, bottom = self._marked, self._marked + 2 - self.size.height
@@ -123,9 +117,7 @@ class Grid(ScrollView):
 
     @property
     def texts(self) -> list[str]:
-        """
-        What stands in the lines, those that are not seen too.
-        """
+        """What stands in the lines, those that are not seen too."""
         return [self._textOf(each).strip() for each in (self._titles, *self._rows)]
 
     def render_line(self, y: int) -> Strip:

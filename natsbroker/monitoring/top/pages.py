@@ -24,15 +24,11 @@ _LONGEST_REASON = 100
 
 
 class PageError(Exception):
-    """
-    A page that cannot be read; the text says why.
-    """
+    """A page that cannot be read; the text says why."""
 
 
 class MissingPage(PageError):
-    """
-    The server has no such page.
-    """
+    """The server has no such page."""
 
 
 def serverURL(text: str) -> str:

@@ -149,9 +149,7 @@ class TopApp(App[None]):
         return {"sort": word} if word and view.limit else {}
 
     def _orderOf(self, view: View) -> tuple[int, bool]:
-        """
-        The column to sort by, and whether the largest is first.
-        """
+        """The column to sort by, and whether the largest is first."""
         first = view.firstSort
         return self._orders.get(view.key, (first, view.columns[first].isDescending))
 
@@ -229,9 +227,7 @@ class TopApp(App[None]):
         self._leaveFor(next(each for each in VIEWS if f"view{each.key}" == event.tab.id))
 
     def _leaveFor(self, view: View) -> None:
-        """
-        Look at one of the views, with the filter that views share.
-        """
+        """Look at one of the views, with the filter that views share."""
         if view is not self._view:
             wanted = self._wanted if self._outer is None else self._outer[1]
             self._lookAt(view, wanted, None)

@@ -26,9 +26,7 @@ Value = str | float | None
 
 
 class Unit(Enum):
-    """
-    How the values of a column are shown.
-    """
+    """How the values of a column are shown."""
 
     TEXT = "text"
     COUNT = "count"
@@ -53,9 +51,7 @@ class Column:
 
     @property
     def isDescending(self) -> bool:
-        """
-        Whether the largest value comes first, or the latest.
-        """
+        """Whether the largest value comes first, or the latest."""
         return self.unit is not Unit.TEXT
 
     def valueIn(self, item: Item) -> Value:

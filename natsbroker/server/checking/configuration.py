@@ -69,9 +69,7 @@ class ConfigurationReport:
 
     @property
     def isRight(self) -> bool:
-        """
-        Whether there are warnings at most.
-        """
+        """Whether there are warnings at most."""
         return not any(each.level == ERROR for each in self.problems)
 
     def toJSON(self) -> dict[str, Any]:

@@ -92,9 +92,7 @@ def _logReport(log: CheckedLog) -> LogReport:
 
 
 def _streamProblems(checked: CheckedStore) -> Iterator[str]:
-    """
-    Compare the configurations of streams with the logs that have their messages.
-    """
+    """Compare the configurations of streams with the logs that have their messages."""
     unclaimed = {each.row.name: each.row for each in checked.logs.values()}
     names = set(unclaimed)
     for space, key, value in checked.states:

@@ -62,9 +62,7 @@ DIGITS = 38
 
 
 class Clash(Exception):
-    """
-    Two schemas do not go together.
-    """
+    """Two schemas do not go together."""
 
 
 def readSchema(text: str) -> Any:
@@ -108,9 +106,7 @@ def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) 
 
 
 def checkNames(fields: Sequence[Any], place: str = "") -> None:
-    """
-    See that Spark can tell columns apart, to which C{A} and C{a} are the same.
-    """
+    """See that Spark can tell columns apart, to which C{A} and C{a} are the same."""
     seen: set[str] = set()
     for each in fields:
         name = f"{place}{each.name}"

@@ -85,9 +85,7 @@ def readMappings(
 
 
 def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
-    """
-    Which mapping has messages of a subject; -1 if none has.
-    """
+    """Which mapping has messages of a subject; -1 if none has."""
     literal = subject.encode("utf-8", "surrogateescape")
     for place, each in enumerate(mappings):
         if matches(each.pattern.encode("utf-8", "surrogateescape"), literal):

@@ -19,9 +19,7 @@ _ID = struct.Struct(">bI")
 
 
 class BadPayload(ValueError):
-    """
-    Bytes that are no value of a schema.
-    """
+    """Bytes that are no value of a schema."""
 
 
 def numbered(data: bytes) -> tuple[int, int]:

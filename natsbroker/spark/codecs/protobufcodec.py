@@ -123,9 +123,7 @@ def _wellKnown(name: str) -> Any:
 
 
 def _forgetExtensions(outer: Any, messages: Any) -> None:
-    """
-    Have extensions be what they are to the columns: unknown.
-    """
+    """Have extensions be what they are to the columns: unknown."""
     del outer.extension[:]
     for each in messages:
         _forgetExtensions(each, each.nested_type)

@@ -81,9 +81,7 @@ class PushedFilters:
             self.before = value if self.before is None else min(self.before, value)
 
     def timed(self, logs: Logs, ranges: Iterable[SequenceRange]) -> list[SequenceRange]:
-        """
-        Look up where the conditions on C{time} begin and end in each log.
-        """
+        """Look up where the conditions on C{time} begin and end in each log."""
         left = []
         for bounds in ranges:
             start, stop = bounds.start, bounds.stop
@@ -189,9 +187,7 @@ class NatsBrokerSource(DataSource):
 
 
 class BatchReader(RangedReader, DataSourceReader):
-    """
-    Reads what is stored when the read is planned.
-    """
+    """Reads what is stored when the read is planned."""
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
         super().__init__(columns, options)

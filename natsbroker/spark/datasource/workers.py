@@ -15,9 +15,7 @@ from pathlib import Path
 
 
 def withoutArchives(path: Sequence[str]) -> list[str]:
-    """
-    The path of modules without the archives of the PySpark that is on it in another form too.
-    """
+    """The path of modules without the archives of the PySpark that is on it in another form too."""
     found = PathFinder.find_spec("pyspark", [each for each in path if not each.endswith(".zip")])
     if found is None or found.origin is None:
         return list(path)

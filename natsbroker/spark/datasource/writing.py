@@ -74,9 +74,7 @@ class Written(WriterCommitMessage):
 
 
 class _Writer:
-    """
-    What both writers do. It passes to workers as it is: it holds no socket.
-    """
+    """What both writers do. It passes to workers as it is: it holds no socket."""
 
     def __init__(self, schema: Any, options: dict[str, Any]) -> None:
         given = options["msgId"]
@@ -298,8 +296,6 @@ def _payload(data: Any) -> bytes:
 
 
 def _ownId(headers: Any) -> str:
-    """
-    The id that the message of a row had where it was read.
-    """
+    """The id that the message of a row had where it was read."""
     values = (each["value"] for each in headers or () if each and each["key"] == _MSG_ID)
     return next(values, None) or ""

@@ -79,9 +79,7 @@ class JobRun(argparse.ArgumentParser):
         print(f"{self.prog}: {text}", file=self.stderr, flush=True)
 
     def progress(self, done: int, end: int) -> None:
-        """
-        Show on a terminal how far the job is; elsewhere nothing, nor without an end.
-        """
+        """Show on a terminal how far the job is; elsewhere nothing, nor without an end."""
         if end > 0 and self.stderr.isatty():
             part = 20 * done // end
             bar = "#" * part + "." * (20 - part)
@@ -144,9 +142,7 @@ class JobRun(argparse.ArgumentParser):
 
 
 def secondsOf(text: str) -> float:
-    """
-    A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}.
-    """
+    """A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"not a duration: {text!r}")

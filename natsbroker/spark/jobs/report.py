@@ -31,9 +31,7 @@ _WIDEST = 60
 
 
 class Amount(str):
-    """
-    A number with its unit, as text: it stands in columns where numbers stand.
-    """
+    """A number with its unit, as text: it stands in columns where numbers stand."""
 
     __slots__ = ()
 

@@ -86,9 +86,7 @@ class StreamState:
 
     @property
     def gaps(self) -> int:
-        """
-        The number of sequences from C{first} to C{stop} that are not stored.
-        """
+        """The number of sequences from C{first} to C{stop} that are not stored."""
         return self.stop - self.first - self.messages
 
     def stores(self, start: int, stop: int) -> bool:
@@ -192,9 +190,7 @@ class StreamApi(LogApi):
         return None if found is None else found[0]
 
     def message(self, name: str, question: dict[str, Any]) -> tuple[int, bytes, bytes] | None:
-        """
-        The sequence, header block and payload of a stored message; C{None} if there is none.
-        """
+        """The sequence, header block and payload of a stored message; C{None} if there is none."""
         try:
             answer = self.call(f"STREAM.MSG.GET.{checkedName(name)}", question, name)
         except ApiError as error:

@@ -90,9 +90,7 @@ def selects(options: Mapping[str, Any], name: str) -> bool:
 
 
 def isPattern(name: str) -> bool:
-    """
-    Whether a name stands for others; no log can have such a name.
-    """
+    """Whether a name stands for others; no log can have such a name."""
     return "*" in name or ">" in name
 
 
@@ -137,9 +135,7 @@ def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def rfc3339(text: str, option: str) -> str:
-    """
-    A time as servers read it, of one in that form or in milliseconds since 1970.
-    """
+    """A time as servers read it, of one in that form or in milliseconds since 1970."""
     isNumber = _MILLISECONDS.fullmatch(text) is not None
     if isNumber and _SECONDS <= int(text) < _SECONDS * 10:
         raise OptionError(

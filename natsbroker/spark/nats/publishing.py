@@ -78,9 +78,7 @@ class Pipeline:
         self._collect(0)
 
     def rest(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """
-        Send nothing new for so long; answers and what the server asks are taken.
-        """
+        """Send nothing new for so long; answers and what the server asks are taken."""
         self.flush()
         deadline = clock() + seconds
         while clock() < deadline:
@@ -192,9 +190,7 @@ class Publisher:
         self.pipeline.finish()
 
     def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:
-        """
-        Ours stand first, where the server looks for them.
-        """
+        """Ours stand first, where the server looks for them."""
         if msgId and not pairs and "\r" not in msgId and "\n" not in msgId:
             return self._plain[:-2] + b"Nats-Msg-Id: %b\r\n\r\n" % msgId.encode("utf-8")
         ours = [("Nats-Expected-Stream", self._stream)]

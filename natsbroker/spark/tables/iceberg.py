@@ -98,9 +98,7 @@ class _File(PyArrowFile):
 
 
 class SyncedFileIO(PyArrowFileIO):
-    """
-    Writes so that it stays, and reaches object stores as all that is not Iceberg's own does.
-    """
+    """Writes so that it stays, and reaches object stores as all that is not Iceberg's own does."""
 
     @staticmethod
     def parse_location(location: str, properties: Any = EMPTY_DICT) -> tuple[str, str, str]:

@@ -57,9 +57,7 @@ class ObjectPath:
         return isFile or bool(filesystem.get_file_info(chosen))
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """
-        As for a C{Path}. Some stores never say that nothing was there.
-        """
+        """As for a C{Path}. Some stores never say that nothing was there."""
         try:
             filesystemOf(self.root).delete_file(self.name)
         except FileNotFoundError:
@@ -116,9 +114,7 @@ def directoryOf(text: str | os.PathLike[str] | ObjectPath) -> Path:
 
 
 def opened(place: Location) -> tuple[Any, str]:
-    """
-    The filesystem of Arrow in which a place is, and its name there.
-    """
+    """The filesystem of Arrow in which a place is, and its name there."""
     if isinstance(place, ObjectPath):
         return filesystemOf(place.root), place.name
     return pafs.LocalFileSystem(), str(place)
@@ -143,8 +139,6 @@ def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]
 
 
 def parquetFile(place: Location) -> Any:
-    """
-    What other programs wrote may have no checksums of pages, which is no error.
-    """
+    """What other programs wrote may have no checksums of pages, which is no error."""
     filesystem, name = opened(place)
     return pq.ParquetFile(name, filesystem=filesystem, page_checksum_verification=True)

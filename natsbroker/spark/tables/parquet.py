@@ -189,9 +189,7 @@ def consecutive(kind: str, seqs: Any, detail: str) -> list[Difference]:
 
 
 class FileWriter:
-    """
-    A new Parquet file, which is stored, with its name, once it was finished.
-    """
+    """A new Parquet file, which is stored, with its name, once it was finished."""
 
     def __init__(self, root: Location, start: int, day: str = "", seq: str = "seq") -> None:
         """

@@ -89,9 +89,7 @@ class ArchiveTable(ABC):
     def _read(self, table: Any, hasFiles: bool) -> TableSnapshot: ...
 
     def create(self, first: TableSnapshot, columns: Any = STORED) -> None:
-        """
-        Make the first version; or somebody else does at the same moment.
-        """
+        """Make the first version; or somebody else does at the same moment."""
         try:
             self._create(first, columns)
         except self.errors as error:
@@ -151,9 +149,7 @@ class ArchiveTable(ABC):
 
     @abstractmethod
     def _tokens(self, table: Any, version: int) -> list[str | None]:
-        """
-        What commits behind a version say as C{natsbroker.commit}.
-        """
+        """What commits behind a version say as C{natsbroker.commit}."""
 
     def _committed(self, commit: Callable[[], object]) -> bool:
         """
@@ -239,9 +235,7 @@ class ArchiveTable(ABC):
 
 
 def _runs(tiles: Sequence[Tile], target: int) -> list[list[File]]:
-    """
-    The files of tiles that follow each other, as far as they can become one.
-    """
+    """The files of tiles that follow each other, as far as they can become one."""
     runs: list[list[File]] = [[]]
     for each in tiles:
         files = [*runs[-1], *each.files]
@@ -252,9 +246,7 @@ def _runs(tiles: Sequence[Tile], target: int) -> list[list[File]]:
 
 
 def formOf(root: Location) -> str:
-    """
-    The format of the archive in a directory; empty if there is none.
-    """
+    """The format of the archive in a directory; empty if there is none."""
     for form, marks in MARKS.items():
         if any((root / each).exists() for each in marks):
             return form

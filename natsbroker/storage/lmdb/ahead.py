@@ -48,22 +48,16 @@ class RecordsAhead:
 
     @property
     def first(self) -> int:
-        """
-        The first sequence; 0 without records.
-        """
+        """The first sequence; 0 without records."""
         return sequenceOf(self.blobs[0], 0) if self.blobs else 0
 
     def hasOnly(self, prefix: bytes) -> bool:
-        """
-        Whether all subjects begin with some bytes.
-        """
+        """Whether all subjects begin with some bytes."""
         self._index()
         return all(each.startswith(prefix) for each in self._added)
 
     def recall(self, sequence: int) -> EncodedRecord | None:
-        """
-        The bytes of a record, if it is here and was not let go.
-        """
+        """The bytes of a record, if it is here and was not let go."""
         place = sequence - self.first if self.blobs else -1
         if not 0 <= place < len(self.blobs) or sequence in self.gone:
             return None
@@ -94,9 +88,7 @@ class RecordsAhead:
         return frozenset(each for each in self.gone if each in sequences) if self.gone else _NONE
 
     def lastOf(self, subject: bytes) -> int:
-        """
-        The last sequence of a subject; 0 without. Limits never let that go.
-        """
+        """The last sequence of a subject; 0 without. Limits never let that go."""
         if not self.blobs:
             return 0
         self._index()
@@ -105,9 +97,7 @@ class RecordsAhead:
 
     @property
     def subjects(self) -> list[bytes]:
-        """
-        Those of the records.
-        """
+        """Those of the records."""
         self._index()
         return list(self._added)
 
@@ -147,9 +137,7 @@ class RecordsAhead:
     def _between(
         self, pattern: bytes, after: bytes, following: bytes, order: Callable[[bytes], bytes]
     ) -> list[bytes]:
-        """
-        The subjects that a page should have.
-        """
+        """The subjects that a page should have."""
         self._index()
         low = order(after) if after else b""
         high = order(following) if following else b""
@@ -212,18 +200,14 @@ class LastSequences:
         self._known: dict[bytes, int] = {}
 
     def appended(self, subjects: Sequence[bytes], sequences: range) -> None:
-        """
-        Records are durable.
-        """
+        """Records are durable."""
         known = self._known
         if len(known) > MOST_LASTS:
             self.clear()
         known.update(zip(subjects, sequences, strict=True))
 
     def find(self, subject: bytes) -> int:
-        """
-        The last sequence of a subject, which limits may have let go; 0 if it is not known.
-        """
+        """The last sequence of a subject, which limits may have let go; 0 if it is not known."""
         return self._known.get(subject, 0)
 
     def found(self, subject: bytes, sequence: int, epoch: int) -> None:
@@ -269,9 +253,7 @@ def newestIn(owner: Any, identity: int, bounds: LogBounds) -> Generator[Deferred
 
 
 class TallyReader:
-    """
-    Reads what is known of the subjects of one log.
-    """
+    """Reads what is known of the subjects of one log."""
 
     def __init__(self, owner: Any, identity: int) -> None:
         """
@@ -318,9 +300,7 @@ class TallyReader:
 
     @inlineCallbacks
     def haveOnly(self, ahead: RecordsAhead, pattern: bytes) -> Generator[Deferred[Any], Any, bool]:
-        """
-        Whether a pattern matches all subjects; false where that cannot be seen at once.
-        """
+        """Whether a pattern matches all subjects; false where that cannot be seen at once."""
         prefix = pattern[:-1]
         if pattern == b">" or not pattern.endswith(b".>") or hasWildcard(prefix[:-1]):
             return pattern == b">"

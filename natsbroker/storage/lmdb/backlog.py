@@ -50,9 +50,7 @@ class Growth(NamedTuple):
 
     @property
     def gone(self) -> dict[int, dict[int, bytes]]:
-        """
-        Subjects of records that are let go, by log and sequence.
-        """
+        """Subjects of records that are let go, by log and sequence."""
         return {identity: each.gone for identity, each in self.trimmings.items() if each.gone}
 
 
@@ -97,9 +95,7 @@ class JournalGroup:
 
     @property
     def size(self) -> int:
-        """
-        The bytes of subjects, headers and payloads.
-        """
+        """The bytes of subjects, headers and payloads."""
         return sum(map(len, self.blobs)) - HEAD_SIZE * len(self.blobs)
 
 
@@ -120,9 +116,7 @@ class Backlog:
 
     @property
     def jobs(self) -> list[Job]:
-        """
-        What is in the journal, in order, and then what limits per subject let go for it.
-        """
+        """What is in the journal, in order, and then what limits per subject let go for it."""
         return self._jobs + [TrimJob(identity, gone) for identity, gone in self._gone.items()]
 
     def after(
@@ -200,9 +194,7 @@ class Backlog:
 
 
 def _subjectsOf(job: Job) -> int:
-    """
-    For how many subjects a job changes tallies.
-    """
+    """For how many subjects a job changes tallies."""
     if not isinstance(job, LMDBAppendJob) or job.subjects is None:
         return 0
     return len(set(job.subjects))

@@ -136,9 +136,7 @@ class LogBlocks:
                 row.tail.clear()
 
     def _take(self, first: int) -> tuple[Sequence[int], list[bytes]] | None:
-        """
-        Take a block out, to store its records again.
-        """
+        """Take a block out, to store its records again."""
         block = self._blockAt(first)
         if block is None or block.missing:
             return None
@@ -192,9 +190,7 @@ class LogBlocks:
             first = sequenceOf(key) if key.startswith(prefix) else None
 
     def _floor(self, sequence: int) -> int | None:
-        """
-        Where the block begins that holds a sequence, or else the one after it.
-        """
+        """Where the block begins that holds a sequence, or else the one after it."""
         identity = self.row.identity
         prefix = blockKey(identity, 0)[:9]
         wanted = blockKey(identity, sequence)
@@ -229,9 +225,7 @@ class LogBlocks:
                     yield block.sequences[index]
 
     def _newest(self, count: int) -> list[int]:
-        """
-        The newest sequences, rising.
-        """
+        """The newest sequences, rising."""
         found: list[int] = []
         sequence = self.row.last
         while len(found) < count and sequence >= self.row.first:
@@ -281,9 +275,7 @@ class LogBlocks:
         self._transaction.heads.pop(self.row.identity, None)
 
     def _keyOf(self, block: Block) -> int:
-        """
-        The sequence under which a block lies: its first, unless that record is damaged.
-        """
+        """The sequence under which a block lies: its first, unless that record is damaged."""
         if not block.missing:
             return block.first
         first = self._floor(block.first)

@@ -69,9 +69,7 @@ class CheckedStore:
 
 
 class _ReadOnly:
-    """
-    A database for the functions that read one of a store that is open.
-    """
+    """A database for the functions that read one of a store that is open."""
 
     def __init__(self, path: Path, codec: PlainCodec) -> None:
         self.codec = codec
@@ -151,9 +149,7 @@ def _rehearsed(directory: Path, encryption: Encryption | None, problems: list[st
 def _addJournal(
     directory: Path, mark: bytes, marks: Marks, found: Survey, checked: CheckedStore
 ) -> None:
-    """
-    Add the records that only the journal has. Each frame was verified by its checksum.
-    """
+    """Add the records that only the journal has. Each frame was verified by its checksum."""
     frames, _, isBehind = framesBeyond(
         found.generation,
         _noted(directory / COMMITS, mark),

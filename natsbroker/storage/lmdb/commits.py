@@ -156,9 +156,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead, gone=group.growth.gone)
 
     def _add(self, group: JournalGroup) -> None:
-        """
-        Note what is in the journal now.
-        """
+        """Note what is in the journal now."""
         growth, trimmed = group.growth, self._trimmed
         self._backlog.add(group.jobs, growth)
         for identity in growth.rows:
@@ -224,9 +222,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.handedBack(group.jobs, failure)
 
     def _settle(self, group: JournalGroup, seconds: float, noteFailure: OSError | None) -> None:
-        """
-        Note what is in the journal, and let the next group begin.
-        """
+        """Note what is in the journal, and let the next group begin."""
         self._add(group)
         self._patience.wrote(len(group.blobs), self._now())
         self.handedBack(failure=noteFailure)
@@ -250,9 +246,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return True
 
     def _ring(self) -> None:
-        """
-        What waits for more has waited long enough.
-        """
+        """What waits for more has waited long enough."""
         self._patience.end(recordsIn(self._queue))
         self._offered()
 
@@ -266,9 +260,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     # In the thread that writes
 
     def _learn(self, jobs: Sequence[Job]) -> None:
-        """
-        Look up what goes for appended records by limits per subject.
-        """
+        """Look up what goes for appended records by limits per subject."""
         subjects: dict[int, list[bytes]] = {}
         weight = 0
         for job in jobs:
@@ -389,9 +381,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return outcome
 
     def _stillKnown(self, transaction: LMDBTransaction) -> dict[int, TrimmedLog]:
-        """
-        What is known of logs to which a transaction did only what the journal had for them.
-        """
+        """What is known of logs to which a transaction did only what the journal had for them."""
         found = {}
         known = 0
         for identity, log in self._trimmed.items():
@@ -426,9 +416,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self._fail([], failure)
 
     def _noteGeneration(self, generation: int) -> None:
-        """
-        Write down the last commit, or frame of the journal. If that fails, no more is taken.
-        """
+        """Write down the last commit, or frame of the journal. If that fails, no more is taken."""
         try:
             self._opened.commits.write(generation)
         except OSError as failure:
@@ -450,18 +438,14 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             environment.stopWriting()
 
     def _undo(self) -> None:
-        """
-        Forget what a transaction that failed left behind.
-        """
+        """Forget what a transaction that failed left behind."""
         self._heads.clear()
         self._opened.base += GENERATIONS
         self._formatted = False
         sweepAgain(self._policies)
 
     def openAgain(self) -> None:
-        """
-        Open and verify the store again; if that fails, go on for reading.
-        """
+        """Open and verify the store again; if that fails, go on for reading."""
         environment = self._opened.environment
         environment.suspend()
         self._opened.closeFiles()

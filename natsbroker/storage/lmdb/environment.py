@@ -346,16 +346,12 @@ class Environment:
         self._closeFile()
 
     def succeed(self, successor: Environment) -> None:
-        """
-        Send readers to the database that was opened instead of this one.
-        """
+        """Send readers to the database that was opened instead of this one."""
         self._successor = successor
         self._continue()
 
     def begin(self) -> lmdb.Transaction[bytes]:
-        """
-        A transaction that writes. There is one at a time.
-        """
+        """A transaction that writes. There is one at a time."""
         return self._env.begin(write=True)
 
     def isBroken(self) -> bool:

@@ -27,9 +27,7 @@ RESERVED = 16384
 
 
 def contentsOf(path: Path) -> bytes | None:
-    """
-    What is in a file, or C{None} if it is not there or the disk cannot read it any more.
-    """
+    """What is in a file, or C{None} if it is not there or the disk cannot read it any more."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -56,9 +54,7 @@ def writeAt(descriptor: int, data: bytes | memoryview, offset: int) -> None:
 
 
 def writeWhole(path: Path, data: bytes) -> None:
-    """
-    Replace a file's contents, durably. If that is cut off in the middle, the file is damaged.
-    """
+    """Replace a file's contents, durably. If that is cut off in the middle, the file is damaged."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         writeAt(descriptor, data, 0)
@@ -92,9 +88,7 @@ class Lock:
             self._sign()
 
     def _sign(self) -> None:
-        """
-        Write who has it, if there is space for that.
-        """
+        """Write who has it, if there is space for that."""
         try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
@@ -166,9 +160,7 @@ class Marks:
 
     @classmethod
     def read(cls, directory: Path) -> Marks:
-        """
-        Read the newer one of the files that are whole.
-        """
+        """Read the newer one of the files that are whole."""
         found = [each for each in (cls._readOne(directory, n) for n in (0, 1)) if each.known]
         return max(found, key=lambda each: each._generation, default=cls(directory))
 
@@ -202,18 +194,14 @@ class Marks:
         return {mark.name: identity for identity, mark in self.logs.items()}
 
     def reserve(self, mark: bytes, rows: Mapping[int, StoredRow]) -> None:
-        """
-        Have it on disk how far logs may write, before they do.
-        """
+        """Have it on disk how far logs may write, before they do."""
         beyond = self.beyond(rows)
         if beyond:
             more = {key: Mark(rows[key].name, rows[key].last + RESERVED) for key in beyond}
             self.write(mark, {**self.logs, **more})
 
     def beyond(self, rows: Mapping[int, StoredRow]) -> list[int]:
-        """
-        The logs that are to write further than it is on disk.
-        """
+        """The logs that are to write further than it is on disk."""
         beyond = []
         for identity, row in rows.items():
             known = self.logs.get(identity)
@@ -248,9 +236,7 @@ class Commits:
         self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
 
     def read(self) -> int:
-        """
-        The generation of the last commit, or 0 if it is not known.
-        """
+        """The generation of the last commit, or 0 if it is not known."""
         newest = 0
         for slot in (0, 1):
             try:

@@ -70,9 +70,7 @@ class FoundLog:
     journalled: Sequence[bytes] = ()
 
     def covers(self, sequence: int) -> bool:
-        """
-        Whether a block that was found says what became of a record.
-        """
+        """Whether a block that was found says what became of a record."""
         return any(head.first <= sequence <= head.last for head, _ in self.blocks)
 
 
@@ -88,9 +86,7 @@ class Trust:
     pageSize: int = 4096
 
     def allows(self, position: int) -> bool:
-        """
-        Whether something counts that was found at a position without the tree leading to it.
-        """
+        """Whether something counts that was found at a position without the tree leading to it."""
         page = position // self.pageSize
         if self.tree is None:
             return page not in self.free
@@ -138,9 +134,7 @@ def findFormat(path: Path) -> tuple[bytes, int] | None:
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """
-    Ranges from a first to a last, those that touch made one.
-    """
+    """Ranges from a first to a last, those that touch made one."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -287,9 +281,7 @@ class Finder:
                 yield sequence, place
 
     def _between(self, identity: int, start: int, stop: int) -> Iterator[tuple[int, RecordPlace]]:
-        """
-        The whole records between two offsets, found by the log's identity.
-        """
+        """The whole records between two offsets, found by the log's identity."""
         raw, needle = self._raw, IDENTITY.pack(identity)
         found = raw.find(needle, start, stop)
         while found >= 0:
@@ -301,9 +293,7 @@ class Finder:
             found = raw.find(needle, found + max(length, 1), stop)
 
     def _wholeAt(self, position: int, identity: int) -> int:
-        """
-        How long the record is that begins at a position; 0 if there is none.
-        """
+        """How long the record is that begins at a position; 0 if there is none."""
         raw = self._raw
         length = lengthAt(raw[position : position + HEAD_SIZE], 0) if position >= 0 else 0
         if not length or position + length > len(raw):
@@ -335,9 +325,7 @@ class Finder:
         return RecordPlace(-len(self._added), len(blob))
 
     def blob(self, place: RecordPlace) -> bytes:
-        """
-        The bytes of a record, as they are if it is damaged.
-        """
+        """The bytes of a record, as they are if it is damaged."""
         if place.offset < 0:
             return self._added[-1 - place.offset]
         raw = self._raw[place.offset : place.offset + place.length]

@@ -174,9 +174,7 @@ def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) ->
 
 
 def _fill(path: Path) -> None:
-    """
-    Make the file as long as it should be, with blocks that are all written.
-    """
+    """Make the file as long as it should be, with blocks that are all written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         size = os.fstat(descriptor).st_size
@@ -228,9 +226,7 @@ class Journal:
         self._buffer = mmap.mmap(-1, WIDEST)
 
     def frame(self, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
-        """
-        A frame as it is to be written next; empty if there is no room for it.
-        """
+        """A frame as it is to be written next; empty if there is no room for it."""
         data = _pack(self._mark, generation, since, self._codec.closeRecords(blobs))
         return data if self.position + len(data) <= SIZE and len(data) <= WIDEST else b""
 
@@ -323,9 +319,7 @@ class JournalWriter:
         return "journal"
 
     def doRead(self) -> None:
-        """
-        A frame is written. An exception from here would have the reactor drop the writer.
-        """
+        """A frame is written. An exception from here would have the reactor drop the writer."""
         errors = self._writer.result()
         if errors is None:
             return
@@ -339,9 +333,7 @@ class JournalWriter:
             _log.failure("What follows a commit failed")
 
     def connectionLost(self, reason: Failure) -> None:
-        """
-        The reactor has dropped the writer: because it ends, or because of an exception.
-        """
+        """The reactor has dropped the writer: because it ends, or because of an exception."""
         if not reason.check(ConnectionDone, ConnectionLost):
             _log.failure("The reactor dropped the journal", reason)
             self._readers.addReader(self)
@@ -353,9 +345,7 @@ class JournalWriter:
 
 @implementer(IReadDescriptor)
 class JournalAlarm:
-    """
-    A timer of microseconds.
-    """
+    """A timer of microseconds."""
 
     def __init__(self, readers: Any, ring: Callable[[], None]) -> None:
         """
@@ -386,9 +376,7 @@ class JournalAlarm:
             self._ring()
 
     def connectionLost(self, reason: Failure) -> None:
-        """
-        As L{JournalWriter.connectionLost}.
-        """
+        """As L{JournalWriter.connectionLost}."""
         if not reason.check(ConnectionDone, ConnectionLost):
             _log.failure("The reactor dropped the timer of the journal", reason)
             self._readers.addReader(self)
@@ -405,9 +393,7 @@ def _error(number: int) -> OSError | None:
 def journalWriter(
     readers: Any, done: Callable[[OSError | None, OSError | None], None]
 ) -> JournalWriter | None:
-    """
-    A L{JournalWriter}, where it is compiled and there is something that can wait for it.
-    """
+    """A L{JournalWriter}, where it is compiled and there is something that can wait for it."""
     if hot.SyncedWriter is None or not hasattr(readers, "addReader"):
         return None
     try:

@@ -69,16 +69,12 @@ def tallyKey(identity: int, subject: bytes) -> bytes:
 
 
 def subjectOrder(subject: bytes) -> bytes:
-    """
-    Where the tally of a subject stands among those of its log.
-    """
+    """Where the tally of a subject stands among those of its log."""
     return tallyKey(0, subject)
 
 
 def subjectIn(key: bytes) -> bytes:
-    """
-    The subject in the key of a tally; empty if the key has not all of it.
-    """
+    """The subject in the key of a tally; empty if the key has not all of it."""
     return b"" if len(key) > _IDENTITY.size + LONGEST_SUBJECT_KEY else key[_IDENTITY.size :]
 
 

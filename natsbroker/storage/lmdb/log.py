@@ -58,9 +58,7 @@ class LMDBLog(LogReader):
         self._indexed = self._row.indexed
 
     def reopened(self, row: LogRow) -> None:
-        """
-        The store was opened again; what had failed may be there all the same.
-        """
+        """The store was opened again; what had failed may be there all the same."""
         following, lastTime = self.nextSequence, self._lastTime
         self.committed(row, None)
         self.rollBack()
@@ -122,9 +120,7 @@ class LMDBLog(LogReader):
         self._ahead = RecordsAhead()
 
     def _newest(self) -> Deferred[int]:
-        """
-        The newest sequence that is there, damaged or not; 0 if there is none.
-        """
+        """The newest sequence that is there, damaged or not; 0 if there is none."""
         if self._ahead.blobs:
             return succeed(self._bounds.last)
         return newestIn(self._owner, self.identity, self._bounds)
@@ -153,9 +149,7 @@ class LMDBLog(LogReader):
         return self._lookUpLast(subject) if record is None else succeed(record)
 
     def _recalled(self, sequence: int) -> Record | None:
-        """
-        A record that can be had at once.
-        """
+        """A record that can be had at once."""
         found = self.recall(sequence)
         if found is not None:
             with suppress(Damaged):  # The one who reads it next tells the watchers.
@@ -183,9 +177,7 @@ class LMDBLog(LogReader):
 
     @inlineCallbacks
     def _lastOf(self, subject: bytes) -> Generator[Deferred[Any], Any, int]:
-        """
-        The last sequence of a subject; 0 without.
-        """
+        """The last sequence of a subject; 0 without."""
         if self.closed is not None:
             raise self.closed
         if not self._row.indexed:

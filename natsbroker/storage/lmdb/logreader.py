@@ -172,9 +172,7 @@ class LogReader(OwnedLog):
 
     @inlineCallbacks
     def _known(self, last: int) -> Generator[Deferred[Any], Any, None]:
-        """
-        Wait until the reactor's thread knows of a record that the database has.
-        """
+        """Wait until the reactor's thread knows of a record that the database has."""
         if last > self._bounds.last:
             yield self._ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
 
@@ -182,9 +180,7 @@ class LogReader(OwnedLog):
     def _collectFew(
         self, found: RecordList, sequences: Sequence[int], last: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
-        """
-        Read single records; up to C{last} no others are wanted.
-        """
+        """Read single records; up to C{last} no others are wanted."""
         for sequence in sequences:
             if len(found) >= limit or maxBytes <= 0:
                 return sequence
@@ -206,9 +202,7 @@ class LogReader(OwnedLog):
     def exportRange(
         self, start: int, stop: int, maxBytes: int = 16777216
     ) -> Generator[Deferred[Any], Any, Columns]:
-        """
-        What is whole is put into columns by a thread that reads, where that is compiled.
-        """
+        """What is whole is put into columns by a thread that reads, where that is compiled."""
         first = max(start, self._bounds.first)
         last = min(stop, self._lastInDatabase + 1)
         if canGather() and first < last and maxBytes > 0 and not self._ahead.gone:

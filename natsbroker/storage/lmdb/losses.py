@@ -64,9 +64,7 @@ class Losses:
             self._add(f"{key.decode('ascii', 'backslashreplace')} of {space} is lost")
 
     def _noLoss(self, *arguments: object) -> None:
-        """
-        No record is lost by it.
-        """
+        """No record is lost by it."""
 
     logQuarantined = writesStopped = writesResumed = logLost = _noLoss
 
@@ -103,9 +101,7 @@ class Losses:
         _log.error("Reports of losses in {path}: {why}", path=self._directory, why=why)
 
     def _goOn(self) -> None:
-        """
-        While something is not acknowledged, look whether it is.
-        """
+        """While something is not acknowledged, look whether it is."""
         if self._isStopped or not self._reports or (self._call and self._call.active()):
             return
         self._call = self._reactor.callLater(LOOK, self._look)

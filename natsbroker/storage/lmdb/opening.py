@@ -166,9 +166,7 @@ def markOf(directory: Path, marks: Marks) -> bytes:
 
 
 def _isSealed(database: Path) -> bool:
-    """
-    Whether a database is encrypted that may be damaged.
-    """
+    """Whether a database is encrypted that may be damaged."""
     found = findFormat(database)
     return found is not None and found[1] == SEALED_VERSION
 
@@ -369,9 +367,7 @@ def _verified(
 
 
 def _remember(directory: Path, found: Survey, opened: Opened) -> None:
-    """
-    Say what was lost, in this or in earlier runs, as long as the reports of it are kept.
-    """
+    """Say what was lost, in this or in earlier runs, as long as the reports of it are kept."""
     reports = reportsIn(directory)
     opened.reports = unacknowledged(directory)
     for identity, ranges in found.lost.items() if reports else ():

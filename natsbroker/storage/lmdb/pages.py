@@ -52,9 +52,7 @@ class Meta(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """
-    A value, where it lies; C{value} is empty if that is not in the tree.
-    """
+    """A value, where it lies; C{value} is empty if that is not in the tree."""
 
     key: bytes
     offset: int
@@ -89,9 +87,7 @@ class PageFile:
         return data
 
     def metas(self) -> list[Meta]:
-        """
-        Those of the two that look right, the newer one first.
-        """
+        """Those of the two that look right, the newer one first."""
         found = []
         for offset in (0, self._pageSize()):
             try:
@@ -171,9 +167,7 @@ class PageFile:
         return Tree(found, pages, complete and len(found) == meta.values)
 
     def _children(self, data: bytes, pointers: tuple[int, ...]) -> list[int]:
-        """
-        The pages below a branch, the last one first.
-        """
+        """The pages below a branch, the last one first."""
         found = []
         try:
             for pointer in reversed(pointers):

@@ -61,9 +61,7 @@ class RawBlock(NamedTuple):
 def fetchBlocks(
     environment: Environment, identity: int, sequence: int, enough: int
 ) -> list[RawBlock]:
-    """
-    The blocks from the one on that may hold a sequence, about C{enough} bytes of them.
-    """
+    """The blocks from the one on that may hold a sequence, about C{enough} bytes of them."""
     with environment.reading() as txn, txn.cursor() as cursor:
         found: list[RawBlock] = []
         more = _seek(cursor, identity, sequence)
@@ -145,9 +143,7 @@ def blockIn(
 def findRecord(
     txn: lmdb.Transaction[bytes], identity: int, sequence: int, codec: PlainCodec = PLAIN
 ) -> tuple[int, bytes] | None:
-    """
-    The first sequence of the block of a record, and the bytes of the record, unverified.
-    """
+    """The first sequence of the block of a record, and the bytes of the record, unverified."""
     if hot.findRecord is not None and not codec.isSealed:
         quick: tuple[int, bytes, bytes | None] | None = hot.findRecord(txn, identity, sequence)
         if quick is None or sequence in _deadIn(identity, quick[0], quick[2]):
@@ -165,9 +161,7 @@ def findRecord(
 
 
 def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:
-    """
-    The block with the newest records up to a sequence.
-    """
+    """The block with the newest records up to a sequence."""
     with environment.reading() as txn, txn.cursor() as cursor:
         if not _seek(cursor, identity, sequence):
             return None
@@ -179,9 +173,7 @@ def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBl
 
 
 def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
-    """
-    Go to the last block that begins at or before a sequence, or else to the first one.
-    """
+    """Go to the last block that begins at or before a sequence, or else to the first one."""
     prefix = blockKey(identity, 0)[:9]
     wanted = blockKey(identity, sequence)
     found = cursor.set_range(wanted)
@@ -206,9 +198,7 @@ def _deadIn(identity: int, first: int, raw: bytes | None) -> frozenset[int]:
 def findTime(
     environment: Environment, identity: int, first: int, last: int, timestamp: int
 ) -> list[RawBlock]:
-    """
-    The block with the first record that is not older than a time, if any, and the next.
-    """
+    """The block with the first record that is not older than a time, if any, and the next."""
     with environment.reading() as txn, txn.cursor() as cursor:
         low, high = first, last + 1
         while low < high:
@@ -292,9 +282,7 @@ def fetchTallies(
 def _namedTallies(
     environment: Environment, identity: int, pattern: bytes, after: bytes, limit: int
 ) -> TallyPage:
-    """
-    As L{fetchTallies}, where the order of the keys is none of subjects.
-    """
+    """As L{fetchTallies}, where the order of the keys is none of subjects."""
     names, search = environment.names, PatternSearch(pattern)
 
     def subjects() -> Iterator[bytes]:
@@ -329,9 +317,7 @@ def _namedTallies(
 def _wanted(
     txn: lmdb.Transaction[bytes], search: PatternSearch, keys: Sequence[bytes]
 ) -> Iterator[Tally]:
-    """
-    The tallies under some keys whose subjects match.
-    """
+    """The tallies under some keys whose subjects match."""
     subjects = list(filter(None, map(subjectIn, keys)))
     chosen = set(search.select(subjects))
     if not chosen and len(subjects) == len(keys):
@@ -345,9 +331,7 @@ def _wanted(
 
 
 def _subjectAt(txn: lmdb.Transaction[bytes], key: bytes) -> bytes:
-    """
-    The subject of a tally; empty if it is not known.
-    """
+    """The subject of a tally; empty if it is not known."""
     subject = subjectIn(key)
     if subject:
         return subject
@@ -387,9 +371,7 @@ def _lastIn(txn: lmdb.Transaction[bytes], codec: PlainCodec, identity: int) -> i
 def lastIn(
     txn: lmdb.Transaction[bytes], identity: int, subject: bytes, codec: PlainCodec = PLAIN
 ) -> int:
-    """
-    The sequence of the last record of a literal subject; 0 if there is none.
-    """
+    """The sequence of the last record of a literal subject; 0 if there is none."""
     key = codec.tallyKey(identity, subject)
     if hot.findLast is not None and not codec.isSealed:
         return int(hot.findLast(txn, key))
@@ -407,9 +389,7 @@ def tallyIn(
     subject: bytes,
     after: bytes = b"",
 ) -> TallyPage:
-    """
-    As L{fetchTallies}, for a literal subject.
-    """
+    """As L{fetchTallies}, for a literal subject."""
     tally = None if subject <= after else _tallyOf(txn, codec, identity, subject)
     return TallyPage([] if tally is None else [tally], b"", _lastIn(txn, codec, identity))
 

@@ -52,9 +52,7 @@ LISTED = 1024
 
 
 class DatabaseBuilder:
-    """
-    Writes a database beside the one that it is to replace.
-    """
+    """Writes a database beside the one that it is to replace."""
 
     def __init__(
         self, path: Path, mark: bytes, base: int, expected: int, codec: PlainCodec
@@ -306,9 +304,7 @@ def _extend(
 def _jump(
     row: LogRow, records: dict[int, RecordPlace], marks: Marks, certain: bool
 ) -> list[tuple[int, int]]:
-    """
-    Go beyond every sequence that may have been used.
-    """
+    """Go beyond every sequence that may have been used."""
     row.last = max(row.last, max(records, default=0))
     mark = marks.logs.get(row.identity)
     if certain or mark is None or mark.reserved <= row.last:

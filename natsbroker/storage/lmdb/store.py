@@ -134,9 +134,7 @@ def _openBlocking(
 
 @implementer(IReportingStore, IMeasuredStore)
 class LMDBStore(ThreadedStore[LMDBLog]):
-    """
-    Logs and state in one LMDB database. Made by L{openLMDB} only.
-    """
+    """Logs and state in one LMDB database. Made by L{openLMDB} only."""
 
     retryFirst = 1.0
     retryMost = 4.0
@@ -282,9 +280,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             known.pop(log.identity, None)
 
     def _notDropped(self, failure: Failure, log: LMDBLog, row: LogRow) -> Failure:
-        """
-        A log is still there, unless a new one of its name is.
-        """
+        """A log is still there, unless a new one of its name is."""
         if log.name not in self._rows:
             log.closed = self._closed
             self._rows[log.name] = row
@@ -371,9 +367,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             self._syncCall = None
 
     def _sync(self) -> None:
-        """
-        Have the database take what is in the journal: it syncs what it takes.
-        """
+        """Have the database take what is in the journal: it syncs what it takes."""
         self._syncCall = None
         self.ask(Job()).addErrback(self._notSynced)
 

@@ -147,9 +147,7 @@ def _look(file: PageFile, entry: Entry, found: Survey) -> None:
 
 
 def _check(key: bytes, raw: bytes, found: Survey) -> None:
-    """
-    See whether a value is whole of which there may be many, and which can be lost by itself.
-    """
+    """See whether a value is whole of which there may be many, and which can be lost by itself."""
     try:
         unwrap(raw, key)
     except Damaged:
@@ -157,9 +155,7 @@ def _check(key: bytes, raw: bytes, found: Survey) -> None:
 
 
 def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterator[tuple[int, int]]:
-    """
-    For each block that is not all alive: how many of its records are gone, and their size.
-    """
+    """For each block that is not all alive: how many of its records are gone, and their size."""
     for entry, head in found.blocks[identity].heads:
         dead = found.dead.get((identity, head.first), NONE)
         if not dead and head.first >= row.first:

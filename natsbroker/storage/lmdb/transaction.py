@@ -91,9 +91,7 @@ class LMDBTransaction(ValueTransaction):
             writer.finish()
 
     def announce(self, names: SubjectNames) -> None:
-        """
-        Tell which subjects are new, before they are committed.
-        """
+        """Tell which subjects are new, before they are committed."""
         if self.codec.isSealed:
             named = {identity: writer.named for identity, writer in self.writers.items()}
             counts = {identity: writer.row.tallies for identity, writer in self.writers.items()}
@@ -117,9 +115,7 @@ class LMDBTransaction(ValueTransaction):
 
 
 def isTallied(indexed: bool, sole: bytes, uniform: bool) -> bool:
-    """
-    Whether a log has tallies after records are appended; C{uniform} if all have C{sole}.
-    """
+    """Whether a log has tallies after records are appended; C{uniform} if all have C{sole}."""
     return indexed or not uniform or not 0 < len(sole) <= LONGEST_SOLE
 
 
@@ -174,9 +170,7 @@ class LMDBAppendJob(AppendJob):
 
 
 def recordsIn(jobs: Sequence[Job]) -> int:
-    """
-    The number of records that jobs append.
-    """
+    """The number of records that jobs append."""
     return sum(len(job.blobs) for job in jobs if isinstance(job, LMDBAppendJob))
 
 
@@ -196,9 +190,7 @@ def free(environment: Environment, jobs: Sequence[Job]) -> bool:
 
 
 def _lengthOf(txn: lmdb.Transaction[bytes], codec: PlainCodec, space: str, name: bytes) -> int:
-    """
-    How long a value of state is; -1 if it is not there.
-    """
+    """How long a value of state is; -1 if it is not there."""
     key = codec.stateKey(space, name)
     raw = txn.get(key)
     try:

@@ -111,9 +111,7 @@ class TrimmedLog:
             return False  # The commit to the database that follows says what is wrong.
 
     def of(self, subject: bytes) -> LivingRecords | None:
-        """
-        What is known of a subject.
-        """
+        """What is known of a subject."""
         return self.subjects.get(subject) or (NOTHING if self.isScanned else None)
 
     def _learnSubjects(
@@ -154,9 +152,7 @@ class TrimmedLog:
         return True
 
     def _blockOf(self, environment: Environment, row: LogRow, sequence: int) -> Block | None:
-        """
-        The block of a record; C{None} if the record is not whole.
-        """
+        """The block of a record; C{None} if the record is not whole."""
         block = self._block
         if block is None or not block.first <= sequence <= block.last:
             raw = fetchBlocks(environment, row.identity, sequence, 1)[:1]
@@ -193,9 +189,7 @@ class TrimmedLog:
         return True
 
     def _note(self, block: Block, indexes: Sequence[int], known: frozenset[bytes]) -> None:
-        """
-        Note records of a block whose subjects were not known before.
-        """
+        """Note records of a block whose subjects were not known before."""
         for index in indexes:
             subject, sequence = block.subject(index), block.sequences[index]
             if subject not in known:
@@ -229,9 +223,7 @@ class TrimmedLog:
         return True
 
     def _scan(self, environment: Environment, row: LogRow) -> None:
-        """
-        Look up everything.
-        """
+        """Look up everything."""
         self.subjects, self.sizes, self.gone = {}, {}, set()
         self._first, self.last = row.first, row.last
         self.heads, self.at, self.isAll = [], 0, not row.count
@@ -293,9 +285,7 @@ class Trimming:
         return True
 
     def _findFirst(self, row: LogRow) -> bool:
-        """
-        Move to the first record that stays.
-        """
+        """Move to the first record that stays."""
         log = self._log
         heads, gone = log.heads, log.gone
         while row.first in self.gone or row.first in gone:
@@ -319,9 +309,7 @@ class Trimming:
 
 
 class TrimJob(LogJob):
-    """
-    Lets go in the database what was let go for the records of the journal.
-    """
+    """Lets go in the database what was let go for the records of the journal."""
 
     def __init__(self, identity: int, gone: Sequence[int]) -> None:
         super().__init__(identity)

@@ -77,9 +77,7 @@ class LMDBLogWriter(LogBlocks):
         self._blobs.extend(blobs)
 
     def _beginIndex(self) -> None:
-        """
-        From now on there is more than one subject: make the tally of the one that there was.
-        """
+        """From now on there is more than one subject: make the tally of the one that there was."""
         row = self.row
         if row.indexed:
             return
@@ -277,9 +275,7 @@ class LMDBLogWriter(LogBlocks):
 
     @property
     def isLimited(self) -> bool:
-        """
-        Whether the log limits the records of a subject.
-        """
+        """Whether the log limits the records of a subject."""
         return bool(self._policy.retention.perSubject)
 
     def trimSubjects(self) -> bool:
@@ -300,9 +296,7 @@ class LMDBLogWriter(LogBlocks):
         return self._policy.sweep is None
 
     def _sweepOn(self, after: bytes, limit: int) -> list[bytes]:
-        """
-        Find some of the subjects that have too many records, and note how far that went.
-        """
+        """Find some of the subjects that have too many records, and note how far that went."""
         prefix = tallyPrefix(self.row.identity)
         found: list[bytes] = []
         seen = 0
@@ -322,9 +316,7 @@ class LMDBLogWriter(LogBlocks):
         return found
 
     def lookAt(self, subjects: Collection[bytes]) -> None:
-        """
-        Apply the limit per subject to some subjects.
-        """
+        """Apply the limit per subject to some subjects."""
         self._counted += subjects
 
     def _excess(self, subjects: Iterable[bytes], limit: int) -> list[int]:

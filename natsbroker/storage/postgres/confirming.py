@@ -117,9 +117,7 @@ def _send(connection: Connection, statement: bytes) -> None:
 
 
 def _answer(connection: Connection, seconds: float) -> pq.abc.PGresult | None:
-    """
-    The answer to a statement; C{None} if there is none for some seconds.
-    """
+    """The answer to a statement; C{None} if there is none for some seconds."""
     pgconn = connection.pgconn
     while pgconn.is_busy():
         if not _isReady(pgconn, select.POLLIN, seconds):

@@ -84,9 +84,7 @@ class Database:
         return self.primaries.connect(self._servers(who))
 
     def compare(self, who: str) -> None:
-        """
-        Find out which server is the primary, so that connections to others are used no more.
-        """
+        """Find out which server is the primary, so that connections to others are used no more."""
         self.primaries.compare(self._servers(who)).close()
 
     def _servers(self, who: str) -> list[Callable[[], PrimaryConnection]]:
@@ -191,9 +189,7 @@ class Readers:
         connection.close()
 
     def close(self) -> None:
-        """
-        Close all, also those that are in use when their call is over.
-        """
+        """Close all, also those that are in use when their call is over."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

@@ -16,9 +16,7 @@ COUNTED = 1_000_000
 
 
 def isMiscounted(connection: Connection, identity: int) -> bool:
-    """
-    Whether a log has not as many records as its row says.
-    """
+    """Whether a log has not as many records as its row says."""
     row = connection.execute(
         "SELECT count <> (SELECT count(*) FROM record WHERE record.log = log.id) FROM log"
         " WHERE id = %s AND count <= %s",
@@ -36,9 +34,7 @@ def readDamaged(connection: Connection, identity: int, first: int) -> list[int]:
 
 
 def moveDamaged(connection: Connection, identity: int, sequences: Sequence[int]) -> None:
-    """
-    Move records out of the way, as far as they are damaged indeed.
-    """
+    """Move records out of the way, as far as they are damaged indeed."""
     found = connection.execute(
         "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])",
         (identity, sequences),
@@ -53,9 +49,7 @@ def moveDamaged(connection: Connection, identity: int, sequences: Sequence[int])
 
 
 def countAgain(connection: Connection, row: PostgresLogRow) -> None:
-    """
-    Change a row to what the log has.
-    """
+    """Change a row to what the log has."""
     row.count, size, first = connection.execute(
         "SELECT count(*), coalesce(sum(octet_length(data)), 0)::bigint, min(sequence)"
         " FROM record WHERE log = %s",

@@ -273,9 +273,7 @@ def held(
 
 
 def abandoned(connection: Connection, holder: int) -> list[PostgresLogRow]:
-    """
-    Take the logs that were dropped, and of whose records something is left.
-    """
+    """Take the logs that were dropped, and of whose records something is left."""
     rows = connection.execute(
         f"SELECT {_LOG_COLUMNS} FROM log WHERE name IS NULL FOR UPDATE SKIP LOCKED"
     ).fetchall()

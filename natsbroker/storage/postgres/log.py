@@ -66,9 +66,7 @@ class PostgresLog(OwnedLog):
         self._notice(LARGEST)
 
     def _notice(self, last: int) -> None:
-        """
-        Go on with the reads whose records the reactor's thread knows of now.
-        """
+        """Go on with the reads whose records the reactor's thread knows of now."""
         waiting, self._unnoticed = self._unnoticed, []
         self._unnoticed = [each for each in waiting if each[0] > last]
         for sequence, reading in waiting:
@@ -107,9 +105,7 @@ class PostgresLog(OwnedLog):
         return Span(self.identity, max(sequence, self._bounds.first), last)
 
     def lost(self, sequences: Sequence[int]) -> None:
-        """
-        Damaged records are not counted any more.
-        """
+        """Damaged records are not counted any more."""
         self._lost.update(sequences)
         self._report(sequences)
 
@@ -218,9 +214,7 @@ class PostgresLog(OwnedLog):
 
     @inlineCallbacks
     def verifyCount(self) -> Generator[Deferred[Any], Any, None]:
-        """
-        Count the records, and count them right if some of them are gone.
-        """
+        """Count the records, and count them right if some of them are gone."""
         try:
             if (yield self._owner.fetch(isMiscounted, self.identity)):
                 before = self._bounds.count

@@ -43,15 +43,11 @@ class Timeline(NamedTuple):
 
 
 class Superseded(psycopg.OperationalError):
-    """
-    The server is on a timeline that another one has left behind.
-    """
+    """The server is on a timeline that another one has left behind."""
 
 
 def timelineOf(connection: psycopg.Connection[Any]) -> Timeline:
-    """
-    The timeline of a server, or nothing of one that does not say, as some services do.
-    """
+    """The timeline of a server, or nothing of one that does not say, as some services do."""
     try:
         row = connection.execute(
             "SELECT system_identifier, substring(pg_walfile_name(pg_current_wal_lsn()) FOR 8)"
@@ -85,9 +81,7 @@ Open = Callable[[], PrimaryConnection]
 
 
 class Primaries:
-    """
-    The servers of one connection string.
-    """
+    """The servers of one connection string."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -97,18 +91,14 @@ class Primaries:
         self._left: set[Timeline] = set()
 
     def isCurrent(self, connection: psycopg.Connection[Any]) -> bool:
-        """
-        Whether no connection of a later timeline was made since.
-        """
+        """Whether no connection of a later timeline was made since."""
         found, known = getattr(connection, "timeline", Timeline()), self._known
         if not found.number or not known.number:
             return True
         return bool(found.system == known.system and found.number >= known.number)
 
     def doubt(self) -> None:
-        """
-        A connection was lost: compare the servers before the next one is made.
-        """
+        """A connection was lost: compare the servers before the next one is made."""
         self._compared = float("-inf")
 
     def connect(self, servers: Sequence[Open]) -> PrimaryConnection:
@@ -128,9 +118,7 @@ class Primaries:
             return self.compare(servers)
 
     def compare(self, servers: Sequence[Open]) -> PrimaryConnection:
-        """
-        Ask all servers, and connect to the one with the latest timeline.
-        """
+        """Ask all servers, and connect to the one with the latest timeline."""
         if len(servers) == 1:
             return self._admit(0, servers[0]())
         found = _connectAll(servers)

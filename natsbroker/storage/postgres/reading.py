@@ -59,9 +59,7 @@ class Span(NamedTuple):
 
 @contextmanager
 def snapshot(connection: Connection) -> Iterator[None]:
-    """
-    Have several statements see the same moment.
-    """
+    """Have several statements see the same moment."""
     connection.isolation_level = IsolationLevel.REPEATABLE_READ
     with connection.transaction():
         yield
@@ -73,9 +71,7 @@ def _lastIn(connection: Connection, identity: int) -> int:
 
 
 def wholeRecord(identity: int, sequence: int, data: bytes) -> Record | None:
-    """
-    A record that is stored under a sequence; C{None} if it is damaged.
-    """
+    """A record that is stored under a sequence; C{None} if it is damaged."""
     try:
         record = decode(data, 0, len(data), identity)
     except Damaged:
@@ -215,9 +211,7 @@ def _fetchMatching(
 def distinctSubjects(
     connection: Connection, identity: int, start: bytes, limit: int
 ) -> list[bytes]:
-    """
-    The subjects of a log as they are indexed, in the order of their bytes.
-    """
+    """The subjects of a log as they are indexed, in the order of their bytes."""
     rows = connection.execute(
         "WITH RECURSIVE found (subject) AS ("
         " (SELECT subject FROM record WHERE log = %(log)s AND subject >= %(start)s"
@@ -324,9 +318,7 @@ def _fetchTallies(
 
 
 def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[bytes, bytes, int]]:
-    """
-    In the order of the keys, with checksums.
-    """
+    """In the order of the keys, with checksums."""
     border = prefix.rstrip(b"\xff")
     condition, arguments = "", [space, prefix]
     if border:
@@ -342,9 +334,7 @@ def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[
 
 
 def fetchSpaces(connection: Connection, prefix: str, keys: bytes) -> dict[str, dict[bytes, bytes]]:
-    """
-    The state of several spaces, also of those that others hold; damaged values are left out.
-    """
+    """The state of several spaces, also of those that others hold; damaged values are left out."""
     start = prefix.encode()
     found: dict[str, dict[bytes, bytes]] = {}
     for identity, name, key, value, expected in connection.execute(

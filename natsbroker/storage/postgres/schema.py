@@ -163,9 +163,7 @@ def _verify(connection: Connection, schema: str) -> None:
 
 
 def subjectKey(subject: bytes) -> bytes:
-    """
-    All of a subject, or of a long one its beginning and a hash. No two have the same.
-    """
+    """All of a subject, or of a long one its beginning and a hash. No two have the same."""
     if len(subject) < LONGEST_KEY:
         return subject
     digest = sha256(subject).digest()

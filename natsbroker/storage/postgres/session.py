@@ -33,9 +33,7 @@ LOCK_WAIT = 2000
 
 
 class Forgotten(StoreFailed):
-    """
-    The database has no count of this broker's commits.
-    """
+    """The database has no count of this broker's commits."""
 
 
 class Session:
@@ -73,9 +71,7 @@ class Session:
         connection = self._database.connect(self.who("write"))
 
         def ask() -> None:
-            """
-            Find out whether the server answers anybody.
-            """
+            """Find out whether the server answers anybody."""
             try:
                 self.leases.call(awaitsStandby, connection.info.backend_pid)
             except StoreFailed:
@@ -90,9 +86,7 @@ class Session:
 
     @contextmanager
     def _confirmed(self, connection: Connection) -> Iterator[None]:
-        """
-        Do something in a transaction.
-        """
+        """Do something in a transaction."""
         connection.execute("BEGIN")
         try:
             yield
@@ -162,15 +156,11 @@ class Session:
         self._number = commits
 
     def hasCommitted(self) -> bool:
-        """
-        Whether the transaction whose connection was lost is durable; after L{connect}.
-        """
+        """Whether the transaction whose connection was lost is durable; after L{connect}."""
         return self._isCommitted
 
     def _commits(self, connection: Connection) -> int:
-        """
-        Wait until the lost connection's transaction has ended, and see how many there were.
-        """
+        """Wait until the lost connection's transaction has ended, and see how many there were."""
         # The server may not have noticed yet that the lost connection is lost.
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -113,9 +113,7 @@ class TransactionJob(Job):
 
 @implementer(IViewableStore, IMeasuredStore)
 class PostgresStore(ThreadedStore[PostgresLog]):
-    """
-    Logs and state in a PostgreSQL database. Made by L{openPostgres} only.
-    """
+    """Logs and state in a PostgreSQL database. Made by L{openPostgres} only."""
 
     retryFirst = 0.5
     retryMost = 5.0

@@ -35,9 +35,7 @@ def fetchRow(connection: Connection, name: str) -> PostgresLogRow:
 
 @implementer(ISubjectIndexedLog)
 class PostgresView:
-    """
-    A log that is only read.
-    """
+    """A log that is only read."""
 
     def __init__(self, owner: ThreadedStore[Any], row: PostgresLogRow) -> None:
         log = PostgresLog(owner, row, Policy())

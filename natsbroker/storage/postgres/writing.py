@@ -126,9 +126,7 @@ class PostgresLogWriter:
             self.policy.sweep = b""
 
     def drop(self) -> None:
-        """
-        Take away its name; its records go bit by bit.
-        """
+        """Take away its name; its records go bit by bit."""
         self._connection.execute("UPDATE log SET name = NULL WHERE id = %s", (self.row.identity,))
         self.row.dropped = True
 
@@ -197,9 +195,7 @@ class PostgresLogWriter:
         return swept and self.trimmed
 
     def _wanted(self) -> int:
-        """
-        About how many records have to go, as far as the row says.
-        """
+        """About how many records have to go, as far as the row says."""
         row, retention = self.row, self.policy.retention
         floor = self.policy.floor
         if not row.count or (floor is not None and row.first >= floor):
@@ -335,9 +331,7 @@ class PostgresTransaction:
         self._policies = policies
 
     def lock(self, identities: Iterable[int], spaces: Iterable[str]) -> None:
-        """
-        Lock the logs and spaces that will be written to, and find out which others hold.
-        """
+        """Lock the logs and spaces that will be written to, and find out which others hold."""
         tokens = {each: self.held.rows[each].token for each in identities if each in self.held.rows}
         held = stillHeld(self.connection, "log", self._holder, tokens) if tokens else ()
         for identity in tokens.keys() - set(held):
@@ -368,9 +362,7 @@ class PostgresTransaction:
     def openWhole(
         self, name: str, create: bool
     ) -> tuple[PostgresLogRow, dict[str, int], list[int]]:
-        """
-        Open a log, with its holds and the sequences of its damaged records.
-        """
+        """Open a log, with its holds and the sequences of its damaged records."""
         row = self.open(name, create)
         damaged = readDamaged(self.connection, row.identity, row.first)
         return row, readHolds(self.connection, row.identity), damaged
@@ -381,9 +373,7 @@ class PostgresTransaction:
         return identity
 
     def _write(self, row: PostgresLogRow) -> PostgresLogWriter:
-        """
-        Begin to write to a log whose row is locked, unless that was begun before.
-        """
+        """Begin to write to a log whose row is locked, unless that was begun before."""
         writer = self.writers.get(row.identity)
         if writer is None:
             row = self.held.rows[row.identity] = replace(row)

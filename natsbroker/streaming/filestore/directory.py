@@ -69,9 +69,7 @@ class SourceChannel:
                 report.damage(f"{self.name}: message {message.sequence} is damaged ({error})")
 
     def subscriptions(self, report: Report) -> list[SourceSubscription]:
-        """
-        The subscriptions, those that are offline included; none if their file is damaged.
-        """
+        """The subscriptions, those that are offline included; none if their file is damaged."""
         path = self._directory / _SUBSCRIPTIONS
         name = f"{self.name}/{_SUBSCRIPTIONS}"
         if not path.exists():
@@ -133,9 +131,7 @@ class SourceDirectory:
         return found
 
     def clients(self, report: Report) -> dict[str, Any]:
-        """
-        The C{ClientInfo} of each connected client, by its id; none if their file is damaged.
-        """
+        """The C{ClientInfo} of each connected client, by its id; none if their file is damaged."""
         path = self.path / _CLIENTS
         if not path.exists():
             return {}

@@ -18,15 +18,11 @@ _OVERHEAD = 29
 
 
 class DecryptionError(Exception):
-    """
-    The key is wrong, or the data was changed.
-    """
+    """The key is wrong, or the data was changed."""
 
 
 def looksEncrypted(data: bytes, sequence: int) -> bool:
-    """
-    Whether the data of a message has the form that the server gives to encrypted data.
-    """
+    """Whether the data of a message has the form that the server gives to encrypted data."""
     if len(data) <= _OVERHEAD or data[0] not in (_AES, _CHACHA):
         return False
     return 1 <= int.from_bytes(data[_COUNT], "big") <= sequence

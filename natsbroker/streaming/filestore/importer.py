@@ -53,15 +53,11 @@ _NANOSECONDS = 1_000_000_000
 
 
 class ImportRefused(Exception):
-    """
-    The store has something else already. The text is shown to the operator.
-    """
+    """The store has something else already. The text is shown to the operator."""
 
 
 class ImportInterrupted(Exception):
-    """
-    The operator stopped the import; it can be run again.
-    """
+    """The operator stopped the import; it can be run again."""
 
 
 @dataclass(slots=True)
@@ -160,9 +156,7 @@ def _planChannel(
 
 
 def _firstKept(sizes: array[int], timestamps: array[int], limits: ChannelLimits, now: int) -> int:
-    """
-    How many messages the limits drop from the front: nats-streaming-server's rules.
-    """
+    """How many messages the limits drop from the front: nats-streaming-server's rules."""
     start = max(len(sizes) - limits.max_msgs, 0) if limits.max_msgs else 0
     if limits.max_bytes:
         total = sum(sizes[start:]) + OVERHEAD * (len(sizes) - start)

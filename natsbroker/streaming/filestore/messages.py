@@ -64,9 +64,7 @@ class _IndexEntry(NamedTuple):
 
 
 class _Mismatch(Exception):
-    """
-    A record differs from its index entry, or its checksum does not match.
-    """
+    """A record differs from its index entry, or its checksum does not match."""
 
 
 class ChannelMessages:
@@ -246,9 +244,7 @@ class ChannelMessages:
 
 
 def _beginningOf(channel: bytes) -> re.Pattern[bytes]:
-    """
-    How a payload of this channel begins: the sequence, then the channel as the subject.
-    """
+    """How a payload of this channel begins: the sequence, then the channel as the subject."""
     size = len(channel)
     prefix = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
     varint = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
@@ -258,9 +254,7 @@ def _beginningOf(channel: bytes) -> re.Pattern[bytes]:
 def _tell(
     report: Report, place: str, file: BinaryIO, offset: int, following: int | None, length: int
 ) -> None:
-    """
-    Report what a scan could not read, unless it is zeros up to the end.
-    """
+    """Report what a scan could not read, unless it is zeros up to the end."""
     end = length if following is None else following
     isZero = _isZero(file, offset, end)
     size = end - offset

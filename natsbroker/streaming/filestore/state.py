@@ -45,9 +45,7 @@ class SourceSubscription:
 
 
 def replayClients(name: str, records: Iterable[TypedRecord]) -> dict[str, Any]:
-    """
-    The C{ClientInfo} of each client that was connected, by its id.
-    """
+    """The C{ClientInfo} of each client that was connected, by its id."""
     clients: dict[str, Any] = {}
     for record in records:
         if record.kind == _ADD_CLIENT:

@@ -73,9 +73,7 @@ class Dispatcher:
         ]
 
     def stop(self) -> None:
-        """
-        End these subscriptions; what is still delivered is ignored.
-        """
+        """End these subscriptions; what is still delivered is ignored."""
         subscriptions, self._subscriptions = self._subscriptions, []
         for each in subscriptions:
             each.cancel()
@@ -104,9 +102,7 @@ class Dispatcher:
         self._flush()
 
     def _answerable(self, run: Run) -> Run:
-        """
-        The run, without its reply subject if the requester may not subscribe to that.
-        """
+        """The run, without its reply subject if the requester may not subscribe to that."""
         grant = getattr(run.origin, "grant", None)
         if run.origin is not self._origin or grant is not self._grant:
             self._requester = requesterOf(run.origin)
@@ -124,9 +120,7 @@ class Dispatcher:
             _log.failure("What clients sent failed")
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Acknowledgements end with their L{ChannelSubscription}.
-        """
+        """Acknowledgements end with their L{ChannelSubscription}."""
 
 
 def _serve(serve: Callable[[Message], object], requests: Run) -> None:

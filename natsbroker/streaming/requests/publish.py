@@ -82,9 +82,7 @@ class PublishHandler:
         self._batches: dict[Channel, _Batch] = {}
 
     def take(self, run: Run, requester: Requester) -> None:
-        """
-        Take messages; they are stored with others when L{flush} is called.
-        """
+        """Take messages; they are stored with others when L{flush} is called."""
         if run.origin is not self._origin:
             self._origin = run.origin
             self._requester = requester
@@ -119,9 +117,7 @@ class PublishHandler:
         return count
 
     def _fitting(self, data: list[bytes]) -> int:
-        """
-        How many messages, from the first on, are taken before too much waits.
-        """
+        """How many messages, from the first on, are taken before too much waits."""
         sizes = accumulate(map(len, data), initial=self.waiting)
         return next((place for place, each in enumerate(sizes) if each > MOST_WAITING), len(data))
 
@@ -191,9 +187,7 @@ class PublishHandler:
         return batch
 
     def _checkSubject(self, subject: bytes, name: str) -> None:
-        """
-        See that a message that a peer let in is for the channel that the peer let it in for.
-        """
+        """See that a message that a peer let in is for the channel that the peer let it in for."""
         if subject != b"%b.%b" % (self._subject, name.encode()):
             raise Refused(errors.NOT_AUTHORIZED)
 

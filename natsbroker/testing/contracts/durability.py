@@ -17,9 +17,7 @@ __all__ = ["DurableContract", "HistoryContract"]
 
 
 class DurableContract(StoreHarness):
-    """
-    A durable store: needs C{reopen}, and logs that provide L{IRetainedLog}.
-    """
+    """A durable store: needs C{reopen}, and logs that provide L{IRetainedLog}."""
 
     def test_recordsSurvive(self) -> None:
         """Records, bounds and the next sequence are there after opening again."""

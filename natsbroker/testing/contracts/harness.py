@@ -52,15 +52,11 @@ class StoreHarness(_Base):
         return self.time
 
     def makeStore(self) -> Any:
-        """
-        Make an empty store, with L{now} as its clock. It is closed by the contract.
-        """
+        """Make an empty store, with L{now} as its clock. It is closed by the contract."""
         raise NotImplementedError
 
     def reopen(self, store: Any) -> Any:
-        """
-        Close a store and open it again.
-        """
+        """Close a store and open it again."""
         raise SkipTest("this store does not survive")
 
     def wait(self, deferred: Deferred[T]) -> T:
@@ -73,9 +69,7 @@ class StoreHarness(_Base):
         return cast(T, results[0])
 
     def advance(self, seconds: float) -> None:
-        """
-        Let time pass: L{time} and the reactor's.
-        """
+        """Let time pass: L{time} and the reactor's."""
         self.time += int(seconds * SECOND)
 
     def failsWith(self, error: type[Exception], deferred: Deferred[Any]) -> Exception:

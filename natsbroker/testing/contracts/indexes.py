@@ -19,9 +19,7 @@ __all__ = ["ExportContract", "SubjectContract"]
 
 
 class SubjectContract(StoreHarness):
-    """
-    L{ISubjectIndexedLog}, of a log that is an L{IRetainedLog} as well.
-    """
+    """L{ISubjectIndexedLog}, of a log that is an L{IRetainedLog} as well."""
 
     def tallies(self, log: Any, pattern: bytes = b">") -> dict[bytes, tuple[int, int, int]]:
         found = self.wait(log.subjects(pattern))
@@ -207,9 +205,7 @@ class SubjectContract(StoreHarness):
 
 
 class ExportContract(StoreHarness):
-    """
-    L{IExportableLog}, of a log that is an L{IRetainedLog} as well.
-    """
+    """L{IExportableLog}, of a log that is an L{IRetainedLog} as well."""
 
     def rows(self, columns: Columns) -> list[Record]:
         rows = []

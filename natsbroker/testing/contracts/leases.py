@@ -28,9 +28,7 @@ class LossWatcher:
         self.lost: list[str] = []
 
     def _ignore(self, *details: object) -> None:
-        """
-        Of no interest.
-        """
+        """Of no interest."""
 
     recordsDamaged = stateDamaged = logQuarantined = writesStopped = writesResumed = _ignore
 
@@ -40,9 +38,7 @@ class LossWatcher:
 
 class LeasedContract(StoreHarness):
     def share(self, store: Any) -> Any:
-        """
-        Open the same store as another broker would. It is closed by the contract.
-        """
+        """Open the same store as another broker would. It is closed by the contract."""
         raise NotImplementedError
 
     def expire(self) -> None:

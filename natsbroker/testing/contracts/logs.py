@@ -26,9 +26,7 @@ __all__ = ["LogContract", "StateContract"]
 
 
 class LogContract(StoreHarness):
-    """
-    L{IStreamStore} and L{IStreamLog}.
-    """
+    """L{IStreamStore} and L{IStreamLog}."""
 
     def test_providesTheInterfaces(self) -> None:
         """A store and its logs provide what they say."""

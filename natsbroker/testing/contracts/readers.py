@@ -57,9 +57,7 @@ class ReadersContract(StoreHarness):
         self.assertEqual(log.bounds().count, len(SUBJECTS))
 
     def _newEnough(self, records: list[Record], known: int) -> None:
-        """
-        Each subject has a record, and none is older than what was acknowledged.
-        """
+        """Each subject has a record, and none is older than what was acknowledged."""
         self.assertEqual({each.subject for each in records}, set(SUBJECTS))
         for each in records:
             self.assertGreater(each.sequence, known - len(SUBJECTS))

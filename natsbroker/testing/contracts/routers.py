@@ -55,9 +55,7 @@ MATCHES: Sequence[tuple[bytes, bytes, bool]] = (
 
 
 class _EqualEntry:
-    """
-    An entry that is equal to all others: a router distinguishes entries by identity.
-    """
+    """An entry that is equal to all others: a router distinguishes entries by identity."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _EqualEntry)

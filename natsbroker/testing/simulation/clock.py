@@ -25,9 +25,7 @@ _PATIENCE = 200_000
 
 
 class RunawayError(AssertionError):
-    """
-    Events cause each other without any time passing, or more of them than there may be.
-    """
+    """Events cause each other without any time passing, or more of them than there may be."""
 
 
 @implementer(IReactorTime)
@@ -57,9 +55,7 @@ class SimulatedClock:
         return call
 
     def schedule(self, when: float, call: Callable[[], object]) -> None:
-        """
-        Call something at a time, or now if that is past. Unlike L{callLater} it costs little.
-        """
+        """Call something at a time, or now if that is past. Unlike L{callLater} it costs little."""
         heapq.heappush(self._heap, (max(when, self._now), next(self._numbers), call))
 
     def _push(self, call: DelayedCall) -> None:
@@ -106,6 +102,4 @@ class SimulatedClock:
 
 
 def _nothing(call: DelayedCall) -> None:
-    """
-    A call that was cancelled stays in the heap until its time.
-    """
+    """A call that was cancelled stays in the heap until its time."""

@@ -202,14 +202,10 @@ class End(TransportEnd):
         self._back.carryOn()
 
     def setTcpNoDelay(self, enabled: bool) -> None:
-        """
-        There is no delay but the network's.
-        """
+        """There is no delay but the network's."""
 
     def setTcpKeepAlive(self, enabled: bool) -> None:
-        """
-        The network asks nobody whether he is there.
-        """
+        """The network asks nobody whether he is there."""
 
 
 class Connection:

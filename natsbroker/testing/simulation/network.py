@@ -33,9 +33,7 @@ class _Port:
         self.factory = factory
 
     def startListening(self) -> None:
-        """
-        Nothing to do: the port listens from its creation.
-        """
+        """Nothing to do: the port listens from its creation."""
 
     def stopListening(self) -> None:
         if self.host.ports.pop(self.port, None) is not None:
@@ -88,9 +86,7 @@ class Host(Machine):
         return self._nextPort
 
     def die(self) -> None:
-        """
-        Stop everything that runs here at once; peers learn it from the network.
-        """
+        """Stop everything that runs here at once; peers learn it from the network."""
         self.isAlive = False
         for port in self.ports.values():
             port.factory.doStop()
@@ -207,9 +203,7 @@ class Network(Medium):
                 yield connection
 
     def hold(self, source: str, target: str) -> None:
-        """
-        Carry nothing from one host to another until L{release}; nothing is lost.
-        """
+        """Carry nothing from one host to another until L{release}; nothing is lost."""
         self._held.add((source, target))
 
     def release(self, source: str, target: str) -> None:
@@ -223,8 +217,6 @@ class Network(Medium):
             self.release(source, target)
 
     def reset(self, one: str, other: str = "") -> None:
-        """
-        Reset the connections between two hosts, or all of one; what is on its way is lost.
-        """
+        """Reset the connections between two hosts, or all of one; what is on its way is lost."""
         for connection in self.between(one, other):
             connection.reset()

@@ -45,9 +45,7 @@ BARE_OPERATIONS: Mapping[bytes, int] = {b"PING": ops.PING, b"PONG": ops.PONG, b"
 
 
 def splitBlanks(line: bytes) -> list[bytes]:
-    """
-    Cut a line at runs of blanks and tabs, and at nothing else. No argument is empty.
-    """
+    """Cut a line at runs of blanks and tabs, and at nothing else. No argument is empty."""
     arguments = line.split(b" ")
     if b"\t" in line:
         arguments = line.replace(b"\t", b" ").split(b" ")

@@ -85,9 +85,7 @@ def sidFor(number: int, member: int, queue: bytes) -> bytes:
 
 
 def numberOf(sid: bytes) -> int:
-    """
-    The number of the interest in a sid that L{sidFor} made for a group; -1 for any other.
-    """
+    """The number of the interest in a sid that L{sidFor} made for a group; -1 for any other."""
     parts = sid.split(b":")
     if len(parts) != 3 or parts[0] != _DIRECTED:
         return -1
@@ -97,9 +95,7 @@ def numberOf(sid: bytes) -> int:
 
 
 def subscriptionLine(pattern: bytes, queue: bytes, sid: bytes) -> bytes:
-    """
-    With two blanks where there is no queue group, as gnatsd has it.
-    """
+    """With two blanks where there is no queue group, as gnatsd has it."""
     return b"SUB %b %b %b\r\n" % (pattern, queue, sid)
 
 
@@ -108,9 +104,7 @@ def unsubscriptionLine(sid: bytes) -> bytes:
 
 
 def messageFrame(message: Message, sid: bytes) -> bytes:
-    """
-    Without headers.
-    """
+    """Without headers."""
     names = b"%b %b" % (message.subject, sid)
     if message.reply:
         names = b"%b %b" % (names, message.reply)

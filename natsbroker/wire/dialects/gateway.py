@@ -49,9 +49,7 @@ def accountLine(account: bytes, isWanted: bool) -> bytes:
 
 
 def commandLine(gateway: str, command: GatewayCommand, account: bytes) -> bytes:
-    """
-    The INFO in front of all interest of an account, or behind it.
-    """
+    """The INFO in front of all interest of an account, or behind it."""
     document = dict(_NOBODY)
     document["gateway"] = gateway
     document["gateway_cmd"] = int(command)

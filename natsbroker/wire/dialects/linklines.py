@@ -47,9 +47,7 @@ _HEAVIEST = (1 << 31) - 1
 
 
 def parseWeight(text: bytes) -> int:
-    """
-    At least 1; negative if the text is no weight.
-    """
+    """At least 1; negative if the text is no weight."""
     weight = parseSize(text)
     return weight if weight < 0 else min(max(weight, 1), _HEAVIEST)
 

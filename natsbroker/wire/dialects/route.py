@@ -156,18 +156,14 @@ def interestLine(
 
 
 def lostLine(account: bytes, pattern: bytes, queue: bytes, origin: bytes = b"") -> bytes:
-    """
-    As L{interestLine}.
-    """
+    """As L{interestLine}."""
     names = _named(account, pattern)
     start = b"LS- %b %b" % (origin, names) if origin else b"RS- " + names
     return b"%b %b\r\n" % (start, queue) if queue else start + b"\r\n"
 
 
 def unnamedLostLine(account: bytes, pattern: bytes, queue: bytes) -> bytes:
-    """
-    An LS- line for peers that do not name the origin there.
-    """
+    """An LS- line for peers that do not name the origin there."""
     line = lostLine(account, pattern, queue)
     return b"L" + line[1:]
 

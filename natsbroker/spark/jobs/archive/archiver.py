@@ -67,9 +67,7 @@ class LogOrigin:
         )
 
     def now(self) -> LogOrigin:
-        """
-        The same with what came since it was made.
-        """
+        """The same with what came since it was made."""
         return self
 
 

@@ -99,9 +99,7 @@ def _neededFrom(
 
 
 def _newest(root: Location, file: File) -> float:
-    """
-    When the newest message of a file was stored, in seconds since 1970.
-    """
+    """When the newest message of a file was stored, in seconds since 1970."""
     times = parquetFile(root / file.path).read(columns=["time"])["time"]
     return float(pc.max(times).as_py().timestamp())
 
@@ -173,9 +171,7 @@ class Housekeeper:
 
 
 def bytesOf(text: str) -> int:
-    """
-    A size: C{1000}, C{64K}, C{512M}, C{2G}, with or without C{B} behind it.
-    """
+    """A size: C{1000}, C{64K}, C{512M}, C{2G}, with or without C{B} behind it."""
     found = re.fullmatch(r"(\d+)([KMG]?)B?", text)
     if found is None or not int(found[1]):
         raise argparse.ArgumentTypeError(f"not a size: {text!r}")

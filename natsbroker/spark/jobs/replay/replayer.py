@@ -128,9 +128,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class ReplayTask(ReplayOptions):
-    """
-    What one task does; passes to workers as it is.
-    """
+    """What one task does; passes to workers as it is."""
 
     plan: str = ""
     origin: str = ""

@@ -64,9 +64,7 @@ class ArchiveSource(StoredSource):
         super().__init__(found.state(), f"archive {found.snapshot.table}", found.batches)
 
     def frame(self, spark: Any, start: int) -> Any:
-        """
-        A DataFrame of at least the rows from a sequence on.
-        """
+        """A DataFrame of at least the rows from a sequence on."""
         return frameOf(spark, self._archive.root, self._archive.snapshot, COLUMNS)
 
 
@@ -188,9 +186,7 @@ _GOOD = {
 
 
 def shaped(frame: Any, origin: str, start: int, where: str) -> Any:
-    """
-    The rows of a DataFrame, in the columns of L{Row}.
-    """
+    """The rows of a DataFrame, in the columns of L{Row}."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 

@@ -54,15 +54,11 @@ class PlainCodec:
         return stateKey(space, key)
 
     def order(self, subject: bytes) -> bytes:
-        """
-        Where a subject stands among those of a log when they are listed.
-        """
+        """Where a subject stands among those of a log when they are listed."""
         return subjectOrder(subject)
 
     def nameIn(self, key: bytes) -> tuple[str, bytes]:
-        """
-        The space of a value of state, and its key in it: empty if that cannot be known.
-        """
+        """The space of a value of state, and its key in it: empty if that cannot be known."""
         return spaceAndKey(key)
 
     # Values
@@ -125,9 +121,7 @@ class PlainCodec:
         return VERSION, value
 
     def _keyed(self, key: bytes, value: bytes) -> bytes:
-        """
-        The value of a key that cannot be read from the database's.
-        """
+        """The value of a key that cannot be read from the database's."""
         return value
 
     # Records
@@ -142,15 +136,11 @@ class PlainCodec:
         return blob
 
     def openBlock(self, raw: bytes, identity: int) -> bytes:
-        """
-        The same block with plain records. Those that are not whole stay so.
-        """
+        """The same block with plain records. Those that are not whole stay so."""
         return raw
 
     def closeBlock(self, raw: bytes, identity: int) -> bytes:
-        """
-        As L{openBlock}, the other way.
-        """
+        """As L{openBlock}, the other way."""
         return raw
 
     def block(self, mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:

@@ -68,9 +68,7 @@ class Keyring:
         return SealedCodec(self.keys, self.hashKey)
 
     def finish(self) -> None:
-        """
-        Note that the database is encrypted.
-        """
+        """Note that the database is encrypted."""
         self.isConverting = False
         self.write()
 
@@ -100,9 +98,7 @@ def _cipherOf(secret: str, salt: bytes) -> ChaCha20Poly1305:
 
 @dataclass(frozen=True)
 class _Sealed:
-    """
-    A file of keys that is whole.
-    """
+    """A file of keys that is whole."""
 
     generation: int
     salt: bytes

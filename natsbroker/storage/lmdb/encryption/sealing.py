@@ -193,9 +193,7 @@ class SealedCodec(PlainCodec):
         return _CRC.pack(crc32c(body)) + body
 
     def _openOrBreak(self, blob: bytes) -> bytes:
-        """
-        A record; of one that is damaged a part, as long as the record was.
-        """
+        """A record; of one that is damaged a part, as long as the record was."""
         try:
             return self.openRecord(blob)
         except Damaged:
