@@ -23,8 +23,14 @@ LOOP_SUBJECT = b"$LDS."
 #: Interest in these is always sent: without it, loops would not be detected and answers lost.
 _ALWAYS_TOLD = (LOOP_SUBJECT, b"_GR_.", b"$GR.")
 
-#: Answers, which always pass.
-_ANSWERS = (b"_R_.", b"$JS.ACK.")
+#: Answers to services, which always pass: their subjects cannot be guessed.
+_RESPONSES = b"_R_."
+
+#: Acknowledgements, whose subjects can be guessed.
+ACKNOWLEDGEMENTS = b"$JS.ACK."
+
+#: The request for a consumer's next message, here and in any domain.
+_NEXT = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.*.API.CONSUMER.MSG.NEXT.")
 
 #: Subjects of JetStream's clients, which stay on their side of a leafnode connection: requests for
 #: the other side name its domain. In the system account the subjects of its servers stay, too.
@@ -128,7 +134,20 @@ class LeafRules:
         return self.outgoing.verdict(pattern, queue)
 
     def mayCome(self, subject: bytes) -> bool:
-        return self.incoming.mayDeliver(subject) or subject.startswith(_ANSWERS)
+        if self.incoming.mayDeliver(subject) or subject.startswith(_RESPONSES):
+            return True
+        return subject.startswith(ACKNOWLEDGEMENTS) and self._mayAsk(subject)
+
+    def _mayAsk(self, acknowledgement: bytes) -> bool:
+        """
+        Whether the consumer of an acknowledgement may be asked for messages: nobody else settles
+        them, or has the next one sent with C{+NXT}.
+        """
+        tokens = acknowledgement.split(b".")
+        # The longer form has a domain and an account first.
+        place = 2 if len(tokens) < 11 else 4
+        consumer = b".".join(tokens[place : place + 2])
+        return any(self.incoming.verdict(each + consumer) is not Verdict.DENIED for each in _NEXT)
 
 
 def domainDenials(

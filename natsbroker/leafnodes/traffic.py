@@ -19,7 +19,7 @@ from natsbroker.accounts.account import Bus
 from natsbroker.accounts.tracing import FOREIGN, TracePeer
 from natsbroker.clients.publishing import ReplyTracker
 from natsbroker.interfaces import ILinkSubscriber, IOutboxLink, IPeerOrigin
-from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules
+from natsbroker.leafnodes.rules import ACKNOWLEDGEMENTS, LOOP_SUBJECT, LeafRules
 from natsbroker.links.link import Handler, Link
 from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.subjects.grammar import hasWildcard
@@ -213,7 +213,9 @@ class LeafTraffic:
         came, queues = LinkMessage(*frame[:-1]), frame[-1]
         subject = came.subject
         if not self._rules.mayCome(subject) and not self._isAnswer(subject):
-            self._refuse(subject)
+            # A spoke passes on what its clients acknowledge: that is no reason to close the link.
+            if not subject.startswith(ACKNOWLEDGEMENTS):
+                self._refuse(subject)
             return
         if came.headerLength and self._traces(came._replace(queues=queues)):
             return

@@ -304,6 +304,18 @@ class TestPermissions:
         assert len(other.got) == 2
         assert len(events.got) == (4 if isTraced else 0)
 
+    def test_acknowledgements(self) -> None:
+        """It settles no messages of consumers that it may not ask for any; the link stands."""
+        broker = Broker()
+        heard = Recorder()
+        broker.bus("A").serve(b"$JS.ACK.S.c.>", heard)
+        for grant, count in ((self.grant(), 0), (Grant("A", "u"), 1)):
+            broker.decider.answer = grant
+            wire = broker.spoke()
+            wire.send(b"LMSG $JS.ACK.S.c.1.1.1.1.0 _INBOX.r 4\r\n+NXT\r\n")
+            broker.settle()
+            assert (len(heard.got), wire.isOpen()) == (count, True)
+
     def test_denyPub(self) -> None:
         """A spoke can refuse messages."""
         broker = Broker()

@@ -5,6 +5,7 @@ What may pass between a hub and a spoke.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -117,10 +118,31 @@ class TestRules:
         rules = LeafRules(Gate(()), Gate(()))
         assert rules.mayTell(subject) and rules.takes(subject) is Verdict.ALLOWED
 
-    @pytest.mark.parametrize("subject", [b"_R_.x.y", b"$JS.ACK.x"])
-    def test_answers(self, subject: bytes) -> None:
-        """So do answers."""
-        assert LeafRules(Gate(()), Gate(())).mayCome(subject)
+    def test_responses(self) -> None:
+        """So do responses of services."""
+        assert LeafRules(Gate(()), Gate(())).mayCome(b"_R_.x.y")
+
+    @pytest.mark.parametrize(
+        "subject", [b"$JS.ACK.S.c.1.2.3.4.5", b"$JS.ACK._.HASH.S.c.1.2.3.4.5", b"$JS.ACK.S.c"]
+    )
+    @pytest.mark.parametrize(
+        ("allow", "deny", "isAllowed"),
+        [
+            (None, (), True),
+            ((), (), False),
+            (None, (b">",), False),
+            ((b"$JS.ACK.>",), (), True),
+            ((b"$JS.API.CONSUMER.MSG.NEXT.S.c",), (), True),
+            ((b"$JS.hub.API.>",), (), True),
+            ((b"$JS.API.CONSUMER.MSG.NEXT.S.other",), (), False),
+            ((b"$JS.API.CONSUMER.INFO.>",), (), False),
+        ],
+    )
+    def test_acknowledgements(
+        self, allow: Any, deny: tuple[bytes, ...], isAllowed: bool, subject: bytes
+    ) -> None:
+        """Only who may ask a consumer for messages, or is permitted by name, settles them."""
+        assert LeafRules(Gate(allow, deny), Gate(())).mayCome(subject) is isAllowed
 
     def test_told(self) -> None:
         """A spoke reads the permissions that a hub writes."""
