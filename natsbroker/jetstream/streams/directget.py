@@ -385,15 +385,21 @@ class LastOfEach(NamedTuple):
     messages: list[tuple[int, Record | None]]
 
 
-async def _talliesOf(stream: DirectStream, filters: tuple[bytes, ...], end: int) -> SubjectTallies:
+async def _talliesOf(
+    stream: DirectStream, filters: tuple[bytes, ...], end: int | None
+) -> SubjectTallies:
     """
     The tallies of matching subjects that have a message at or before a sequence; of too many
     subjects some more than L{MOST_SUBJECTS}.
+
+    @param end: C{None} for the tallies of every matching subject.
     """
     found: SubjectTallies = {}
 
     def note(tallies: SubjectTallies) -> bool:
-        found.update({key: each for key, each in tallies.items() if each.first <= end})
+        found.update(
+            {key: each for key, each in tallies.items() if end is None or each.first <= end}
+        )
         return len(found) > MOST_SUBJECTS
 
     await stream.eachTally(filters, note)
@@ -409,7 +415,8 @@ async def _lastOfEach(
     @param maxBytes: read no further messages after the one that reaches this size.
     """
     end = stream.last
-    tallies = await _talliesOf(stream, filters, end)
+    # Of every sequence: all messages of a subject may have been replaced behind C{end}.
+    tallies = await _talliesOf(stream, filters, None)
     if len(tallies) > MOST_SUBJECTS:
         return None
     found: dict[bytes, tuple[int, Record | None]] = {}

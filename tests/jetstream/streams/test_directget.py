@@ -530,3 +530,27 @@ def test_replaced(body: Any, times: int, storage: StorageType) -> None:
         assert sorted(each[0] for each in subjects[:-1]) == [b"s.a", b"s.b", b"s.c"]
         last = max(_number(b"Nats-Sequence", each) for each in answers[:-1])
         assert _number(b"Nats-UpTo-Sequence", answers[-1]) == last
+
+
+class StandingLog:
+    """A log whose bounds stand still, as those of another broker's stream do."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._bounds = log.bounds()
+
+    def bounds(self) -> Any:
+        return self._bounds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def test_replacedElsewhere() -> None:
+    """Messages that another broker replaced since the last sequence known here are found."""
+    stage = DirectStage(max_msgs_per_subject=1)
+    log = stage.made.log
+    stage.made.log = StandingLog(log)
+    log.append([(each, b"", b"new", 0) for each in (b"s.a", b"s.b", b"s.c")])
+    assert stage.made.last == 6
+    assert [payload for _, payload in stage.ask({"multi_last": ["s.*"]})] == [b"new"] * 3 + [b""]
