@@ -11,7 +11,7 @@ from typing import Any
 
 from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES, ConfigError
+from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings, TLSSettings
 from natsbroker.links.kinds import KINDS
 from natsbroker.links.settings import advertiseProblems
@@ -159,13 +159,6 @@ def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics)
             "under it, has for that"
         )
         findings.errorAt(block, "encryption_key", problem)
-    if block.text("unique_tag"):
-        message = (
-            "unique_tag has no effect: brokers do not place replicas of streams, and on a store "
-            "that they share each stream has one broker at a time"
-        )
-        place = block.place("unique_tag")
-        findings.warnings.append(ConfigError(message, block.pathTo("unique_tag"), place))
     for name, domain in said.default_domains.items():
         for problem in _problems(settings, name, domain):
             message = f"default_js_domain {problem}"

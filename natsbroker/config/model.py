@@ -175,6 +175,7 @@ class JetStream:
     @ivar default_domains: by account: the domain behind a leafnode that answers requests without
         one; an empty one takes the barrier between the two away.
     @ivar encryption_key: empty for streams in files that are not encrypted.
+    @ivar unique_tag: has no effect: brokers place no replicas.
     """
 
     enabled: bool = False
@@ -187,6 +188,7 @@ class JetStream:
     encryption_key: str = field(default="", repr=False)
     prev_encryption_key: str = field(default="", repr=False)
     cipher: str = "chacha"
+    unique_tag: str = ""
     strict: bool = True
     max_ack_pending: int = 0
     max_request_batch: int = 0

@@ -48,6 +48,11 @@ NO_PROFILES = (
     "runtime; py-spy looks into a running broker"
 )
 
+NO_PLACEMENT = (
+    "unique_tag has no effect: brokers do not place replicas of streams, and on a store that they "
+    "share each stream has one broker at a time"
+)
+
 NOBODY_MAPPED = (
     'verify_and_map lets nobody in without a user in "authorization" for certificates to name'
 )
@@ -89,6 +94,8 @@ def risksIn(settings: Settings) -> Found:
     yield from _portRisks(settings)
     if settings.jetstream.isTemporary:
         yield "jetstream", TEMPORARY_STREAMS
+    if settings.jetstream.unique_tag:
+        yield "jetstream.unique_tag", NO_PLACEMENT
     if hasSeparateStreams(settings):
         yield "jetstream", SEPARATE_STREAMS
     if settings.max_payload > _LARGE_PAYLOAD:

@@ -148,14 +148,6 @@ def test_encryptedElsewhere(backend: str) -> None:
     settingsOf(f"jetstream {{ backend: {backend}, cipher: aes }}")
 
 
-def test_uniqueTag() -> None:
-    """A tag that replicas should differ in is taken, with a warning that says what it does."""
-    [warning] = built("jetstream { unique_tag: 'az:' }").warnings
-    assert (warning.path, str(warning.position.line)) == ("jetstream.unique_tag", "1")
-    assert "unique_tag has no effect: brokers do not place replicas" in str(warning)
-    assert built("jetstream { unique_tag: '' }").warnings == ()
-
-
 @pytest.mark.parametrize(
     ("text", "isOn"),
     [

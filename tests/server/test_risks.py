@@ -16,6 +16,7 @@ from natsbroker.links.settings import UNGUARDED
 from natsbroker.server.risks import (
     HASH_UNSAID,
     NO_LEAF_CERTIFICATE,
+    NO_PLACEMENT,
     NO_PROFILES,
     NOBODY_MAPPED,
     ONLY_SYSTEM_USERS,
@@ -77,6 +78,8 @@ class TestRisks:
             ),
             ("leafnodes { remotes: [{url: 'nats://h:70000'}, {url: 'nats://h'}] }", [NO_PORT]),
             ("prof_port: 6060, prof_block_rate: 1", [f"[WRN] {NO_PROFILES}"]),
+            ("jetstream { store_dir: x, unique_tag: 'az:' }", [f"[WRN] {NO_PLACEMENT}"]),
+            ("jetstream { store_dir: x, unique_tag: '' }", []),
             (
                 "feature_flags { js_ack_fc_v2: true, b: false }",
                 ["[WRN] feature_flags have no effect here: b, js_ack_fc_v2"],
