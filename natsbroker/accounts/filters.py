@@ -9,6 +9,7 @@ from typing import Any
 
 from natsbroker import hot
 from natsbroker.interfaces import IPublishFilter
+from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.values import Kind, Message
 
 #: The types of answers that come later.
@@ -55,6 +56,8 @@ class PublishFilters:
                     return None
                 if not isinstance(found, Message):
                     raise TypeError(_explained(each, found))
+                if found is not message:
+                    _check(each, found, message)
             except BaseException:
                 text = "A publish filter failed, and what it was asked about is dropped"
                 self._failed("filter", text)
@@ -62,6 +65,32 @@ class PublishFilters:
             found.trace = message.trace
             message = found
         return message
+
+
+def _check(publishFilter: IPublishFilter, returned: Message, published: Message) -> None:
+    """
+    See that receivers can be sent what a filter made: no parser has seen it.
+
+    @raise TypeError: if the subject, the reply subject or the body is not bytes.
+    @raise ValueError: if nobody can publish to the subject or the reply subject, or the header
+        block is longer than the body.
+    """
+    name = f"{type(publishFilter).__name__}.filterMessage returned a Message"
+    for each in ("subject", "reply", "body"):
+        value = getattr(returned, each)
+        if not isinstance(value, bytes):
+            raise TypeError(f"{name} whose {each} is {type(value).__name__}, not bytes")
+    for each in ("subject", "reply"):
+        value = getattr(returned, each)
+        # What the publisher wrote stays as it was read, like all that clients publish.
+        isNew = value != getattr(published, each)
+        if isNew and not isValidLiteral(value) and (value or each == "subject"):
+            raise ValueError(f"{name} whose {each} cannot be published to: {value!r}")
+    if not 0 <= returned.headerLength <= len(returned.body):
+        raise ValueError(
+            f"{name} with {returned.headerLength} bytes of headers in a body of "
+            f"{len(returned.body)}"
+        )
 
 
 def _explained(publishFilter: IPublishFilter, returned: object) -> str:

@@ -400,5 +400,7 @@ class IPublishFilter(Interface):
 
         @param message: the published message.
         @param kind: the L{natsbroker.wire.values.Kind} of its origin.
-        @return: the message to deliver, the same or another one; C{None} to drop it.
+        @return: the message to deliver, the same or another one; C{None} to drop it. Another one
+            is dropped, and the error logged, if its subject or reply is not one to publish to, or
+            its header block is longer than its body.
         """

@@ -33,6 +33,7 @@ class BrokerProcess:
         self._process = process
         self._log = log
         self._folder = folder
+        self._ended = ""
         self.port = 0
         self.pid = process.pid
 
@@ -42,7 +43,8 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        return self._log.read_text("utf-8", "replace")
+        """All that it has logged so far, after its end too."""
+        return self._log.read_text("utf-8", "replace") if self._log.exists() else self._ended
 
     def stop(self, patience: float = 10.0) -> int:
         if self._process.poll() is None:
@@ -53,6 +55,8 @@ class BrokerProcess:
             self._process.kill()
             return self._process.wait()
         finally:
+            if self._log.exists():
+                self._ended = self.log
             self._log.unlink(missing_ok=True)
             self._folder.cleanup()
 
@@ -91,11 +95,15 @@ def startBroker(
     broker = BrokerProcess(process, log, folder)
     decided = Event()
     Thread(target=_copy, args=(broker, process.stderr, decided), daemon=True).start()
-    decided.wait(patience)
+    try:
+        decided.wait(patience)
+    finally:
+        # Also of an interrupted wait: nobody else knows the process.
+        if not broker.port:
+            broker.stop()
     if not broker.port:
-        text = broker.log
-        broker.stop()
-        raise DidNotStart(text)
+        silent = f"no line of the log within {patience:g} s; it must log to its standard error"
+        raise DidNotStart(broker.log or silent)
     return broker
 
 

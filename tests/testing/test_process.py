@@ -8,7 +8,9 @@ import json
 import os
 import re
 import socket
+import subprocess
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -25,12 +27,36 @@ def test_serves() -> None:
         assert "Server is ready" in broker.log
     with pytest.raises(ProcessLookupError):
         os.kill(broker.pid, 0)
+    assert "Server is ready" in broker.log
 
 
 def test_doesNotStart() -> None:
     """One that cannot start says why."""
     with pytest.raises(DidNotStart, match="no-such-file"):
         startBroker("-c", "no-such-file.conf")
+
+
+def test_logsElsewhere(tmp_path: Path) -> None:
+    """One whose log cannot be read says so."""
+    with pytest.raises(DidNotStart, match="no line of the log within 1 s"):
+        startBroker("-l", str(tmp_path / "own.log"), patience=1)
+
+
+def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait that ends with an error leaves no process behind."""
+    started: list[subprocess.Popen[str]] = []
+    start = subprocess.Popen
+
+    def noted(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+        started.append(start(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    patience: Any = "3"
+    with pytest.raises(TypeError):
+        startBroker(patience=patience)
+    [process] = started
+    assert process.returncode is not None
 
 
 def stored(broker: BrokerProcess) -> Path:
