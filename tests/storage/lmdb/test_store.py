@@ -22,60 +22,16 @@ from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.lmdb.store import openLMDB, refuseForeign
 from natsbroker.storage.records import crc32c
-from natsbroker.testing.contracts.stores import (
-    DurableContract,
-    ExportContract,
-    HeldContract,
-    HistoryContract,
-    LogContract,
-    ReadersContract,
-    RetainedContract,
-    StateContract,
-    SubjectContract,
-)
+from natsbroker.testing.contracts.stores import ReadersContract
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.history import Recorder
+from tests.storage.lmdb.support import LMDBContracts
 from tests.streaming.filestore.writer import StoreWriter
 from tests.support import COMPILED, PURE, using
 
 
-class LMDBStoreTests(
-    LogContract,
-    StateContract,
-    ReadersContract,
-    RetainedContract,
-    HeldContract,
-    SubjectContract,
-    ExportContract,
-    DurableContract,
-    HistoryContract,
-    SynchronousTestCase,
-):
+class LMDBStoreTests(LMDBContracts, SynchronousTestCase):
     """L{natsbroker.storage.lmdb.store.LMDBStore}."""
-
-    def setUp(self) -> None:
-        """Make a directory and a reactor."""
-        self.directory = Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.reactor = PumpedReactor()
-
-    def wait(self, deferred: Any) -> Any:
-        """Turn the reactor until it has fired."""
-        return self.reactor.wait(deferred)
-
-    def makeStore(self) -> Any:
-        """An empty store, or the one of this test again."""
-        return self.wait(openLMDB(self.reactor, self.directory / "store", now=self.now))
-
-    def reopen(self, store: Any) -> Any:
-        """Close and open."""
-        self.wait(store.close())
-        return self.store()
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        super().advance(seconds)
-        self.reactor.advance(seconds)
 
     def test_exportsAlike(self) -> None:
         """An export is the same, whether a thread makes it of blocks or it is made of records."""

@@ -5,8 +5,6 @@ subject, is in their files.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,60 +18,16 @@ from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.encryption.sealing import AES, CHACHA, SEGMENT, SealedCodec, StoreKey
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import Damaged, decode, encodeBatch
-from natsbroker.testing.contracts.stores import (
-    DurableContract,
-    ExportContract,
-    HeldContract,
-    HistoryContract,
-    LogContract,
-    RetainedContract,
-    StateContract,
-    SubjectContract,
-)
 from natsbroker.testing.pumped import PumpedReactor
+from tests.storage.lmdb.support import LMDBContracts
 
 MARK = b"the mark"
 
 
-class EncryptedStoreTests(
-    LogContract,
-    StateContract,
-    RetainedContract,
-    HeldContract,
-    SubjectContract,
-    ExportContract,
-    DurableContract,
-    HistoryContract,
-    SynchronousTestCase,
-):
+class EncryptedStoreTests(LMDBContracts, SynchronousTestCase):
     """L{natsbroker.storage.lmdb.store.LMDBStore}, with a key."""
 
-    def setUp(self) -> None:
-        """Make a directory and a reactor."""
-        self.directory = Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.reactor = PumpedReactor()
-
-    def wait(self, deferred: Any) -> Any:
-        """Turn the reactor until it has fired."""
-        return self.reactor.wait(deferred)
-
-    def makeStore(self) -> Any:
-        """An empty store, or the one of this test again."""
-        opening = openLMDB(
-            self.reactor, self.directory / "store", now=self.now, encryption=Encryption("key")
-        )
-        return self.wait(opening)
-
-    def reopen(self, store: Any) -> Any:
-        """Close and open."""
-        self.wait(store.close())
-        return self.store()
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        super().advance(seconds)
-        self.reactor.advance(seconds)
+    encryption = Encryption("key")
 
 
 def codec(*keys: StoreKey) -> SealedCodec:
