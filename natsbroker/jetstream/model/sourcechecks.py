@@ -120,16 +120,28 @@ def _checkMirrorTransforms(transforms: Sequence[SubjectTransformConfig]) -> Step
     colliding = yield from _firstColliding([each.src for each in transforms])
     for some in pieces(list(enumerate(transforms))):
         for place, each in some:
-            if each.src and not isValidSubjectText(each.src):
-                raise errors.MIRROR_INVALID_SUBJECT_FILTER(err=f"invalid subject {each.src}")
-            try:
-                checkTransform(each.src, each.dest)
-            except InvalidMapping as error:
-                text = mappingText(error)
-                raise errors.MIRROR_INVALID_TRANSFORM_DESTINATION(err=text) from error
+            _checkSides(
+                each,
+                errors.MIRROR_INVALID_SUBJECT_FILTER,
+                errors.MIRROR_INVALID_TRANSFORM_DESTINATION,
+            )
             if place == colliding:
                 raise errors.MIRROR_OVERLAPPING_SUBJECT_FILTERS()
         yield
+
+
+def _checkSides(
+    transform: SubjectTransformConfig,
+    badFilter: Callable[..., JetStreamError],
+    badDestination: Callable[..., JetStreamError],
+) -> None:
+    """Check a transform of a mirror or a source, each of which has errors of its own."""
+    if transform.src and not isValidSubjectText(transform.src):
+        raise badFilter(err=f"invalid subject {transform.src}")
+    try:
+        checkTransform(transform.src, transform.dest)
+    except InvalidMapping as error:
+        raise badDestination(err=mappingText(error)) from error
 
 
 def _firstColliding(filters: Sequence[str]) -> Steps[int | None]:
@@ -193,13 +205,11 @@ def checkSources(
 def _checkSourceTransforms(transforms: Sequence[SubjectTransformConfig]) -> Steps[None]:
     for some in pieces(transforms):
         for each in some:
-            if each.src and not isValidSubjectText(each.src):
-                raise errors.SOURCE_INVALID_SUBJECT_FILTER(err=f"invalid subject {each.src}")
-            try:
-                checkTransform(each.src, each.dest)
-            except InvalidMapping as error:
-                text = mappingText(error)
-                raise errors.SOURCE_INVALID_TRANSFORM_DESTINATION(err=text) from error
+            _checkSides(
+                each,
+                errors.SOURCE_INVALID_SUBJECT_FILTER,
+                errors.SOURCE_INVALID_TRANSFORM_DESTINATION,
+            )
         yield
     # An empty filter lies within ">" only.
     filters = [each.src for each in transforms]
