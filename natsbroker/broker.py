@@ -222,7 +222,7 @@ class Broker(MultiService):
 
     @property
     def readers(self) -> Any:
-        """What watches descriptors: what polls the clients, since answers are sent at once then."""
+        """The poller of the clients, so that answers are sent at once; without one the reactor."""
         return self._parts.poller or self.reactor
 
     def whenReady(self) -> Deferred[None]:

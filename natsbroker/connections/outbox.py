@@ -300,13 +300,13 @@ class Outbox:
 
 class _ClosedOwner:
     def outboxOverflowed(self) -> None:
-        """What is closed cannot overflow."""
+        """Do nothing: a closed connection cannot overflow."""
 
     def outboxFailed(self) -> None:
-        """What is closed has nothing to send."""
+        """Do nothing: a closed connection has nothing to send."""
 
     def write(self, data: bytes) -> None:
-        """What is closed has nothing to write."""
+        """Do nothing: a closed connection has nothing to write."""
 
 
 _CLOSED = _ClosedOwner()

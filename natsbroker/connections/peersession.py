@@ -122,7 +122,7 @@ class PeerSession(ABC):
         """The transport is gone, and the outbox still open. Called exactly once."""
 
     def received(self, data: bytes) -> None:
-        """What comes after the connection was closed is thrown away."""
+        """Drop bytes that arrive after the connection was closed."""
         if not self.reason:
             self.decoder.append(data)
             self.proceed()

@@ -18,7 +18,7 @@ from natsbroker import hot
 
 
 class PolledSession(Protocol):
-    """What is spoken over a connection: see L{natsbroker.connections.peersession.PeerSession}."""
+    """The protocol of a connection: see L{natsbroker.connections.peersession.PeerSession}."""
 
     decoder: hot.Decoder
     outbox: hot.Outbox

@@ -63,7 +63,7 @@ class _Relay:
 
 
 def _nowhere(data: bytes) -> None:
-    """What is written after the end of a connection."""
+    """Drop bytes that are written after the end of a connection."""
 
 
 class PolledTransport:

@@ -117,7 +117,7 @@ class StreamProtocol(Protocol):
 
     @property
     def _layer(self) -> Any:
-        """What does TLS, once that has begun."""
+        """The TLS layer, once TLS has begun."""
         return self._stream if isinstance(self._stream, PolledTLS) else self._stream.protocol
 
     def _late(self) -> None:

@@ -211,7 +211,7 @@ class TLSClientProtocol(ClientProtocol):
         return self.session is None or bool(self.session.reason)
 
     def _startTLS(self) -> None:
-        """What is in the outbox goes out in the clear before it."""
+        """Flush the outbox in the clear, then start TLS."""
         session = self.session
         if session is None:
             return

@@ -36,7 +36,7 @@ LONGEST = 0.003
 """Seconds of the processor after which the slices of one turn end."""
 
 SLICE = SHARE // 8
-"""What a slice counts in the flush batch: less than a millisecond in most cases."""
+"""The cost of a slice in the flush batch: less than a millisecond in most cases."""
 
 LEVEL = 64
 """Slices after which a task steps back behind those of its connection that had fewer."""
@@ -109,7 +109,7 @@ class Turns:
         return AccountTurns(self, account)
 
     def count(self, account: str) -> int:
-        """How many wait."""
+        """The number of tasks that wait."""
         return self._counts[account]
 
     def begin(self, work: Coroutine[Any, Any, Any], origin: object = None) -> Deferred[Any]:
@@ -270,7 +270,7 @@ def _giveUp(turn: Deferred[None] | Callable[[], object]) -> None:
 
 
 _BACKGROUND = Task(0, None, None)
-"""What no task asks for: the broker's own work."""
+"""The broker's own work, which no task asks for."""
 
 
 @implementer(ITurns)

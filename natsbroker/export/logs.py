@@ -30,7 +30,7 @@ class ILogDirectory(Interface):
         """A log, or C{None} if it does not exist or cannot be read now."""
 
     def headerPrefix(name: str) -> int:
-        """How many bytes before each header block in a log are the service's own."""
+        """The number of the service's own bytes before each header block in a log."""
 
     def readSubjects(name: str) -> tuple[bytes, ...]:
         """

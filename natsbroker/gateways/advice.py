@@ -111,7 +111,7 @@ class AdvisedPolicy:
 
 @dataclass(eq=False)
 class GatewayAdvice:
-    """What is advised holds for the connections that there are at once, and for new ones."""
+    """Advice for the connections that there are at once, and for new ones."""
 
     policy: AdvisedPolicy
     gateways: GatewayRegistry

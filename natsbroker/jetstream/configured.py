@@ -194,7 +194,7 @@ def isSized(block: JetStream) -> bool:
 
 
 def encryptionOf(jetstream: JetStream) -> Encryption | None:
-    """How streams in files are encrypted; C{None} if they are not."""
+    """The encryption of streams in files; C{None} without it."""
     if not jetstream.encryption_key:
         return None
     previous = jetstream.prev_encryption_key

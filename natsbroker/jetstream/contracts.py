@@ -228,7 +228,7 @@ class ExpiringStream(DirectStream, Protocol):
 
     @property
     def upkeep(self) -> Any:
-        """What is done again if it fails."""
+        """The work that is done again if it fails."""
 
     def discardBefore(self, sequence: int) -> Deferred[None]:
         """Remove the messages below a sequence."""
@@ -315,11 +315,11 @@ class PublishedStream(Protocol):
 
     @property
     def sources(self) -> Any:
-        """How far its sources were read."""
+        """The positions up to which its sources were read."""
 
     @property
     def upkeep(self) -> Any:
-        """What is done again if it fails."""
+        """The work that is done again if it fails."""
 
     def written(self) -> Deferred[Any]:
         """Wait until what was given to the log is durable, or could not be stored."""

@@ -203,7 +203,7 @@ class LeafLink(Link):
         )
 
     def listed(self) -> Iterator[tuple[bytes, SubscriptionFacts]]:
-        """What the peer is subscribed to, by nats-server's sids: subject and queue group."""
+        """The peer's subscriptions by nats-server's sids: subject and queue group."""
         traffic = self.traffic
         for each, delivered in () if traffic is None else traffic.interest.counted():
             sid = b" ".join(filter(None, (each.pattern, each.queue)))

@@ -83,7 +83,7 @@ class RemoteLeaf:
 
     @property
     def name(self) -> str:
-        """What tells remotes apart: where they lead, with which account and credentials."""
+        """The identity of a remote: where it leads, with which account and credentials."""
         places = ",".join(sorted(self.urls))
         return "|".join((places, self.account, self.credentials, self.nkey))
 

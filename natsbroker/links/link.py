@@ -128,7 +128,7 @@ class Link(PeerSession):
 
     @property
     def remote(self) -> str:
-        """What the peer calls itself; empty while it has not said."""
+        """The peer's name for itself; empty while it has not said."""
         return ""
 
     @property
@@ -137,7 +137,7 @@ class Link(PeerSession):
 
     @property
     def timeoutError(self) -> errors.WireError:
-        """How a peer is refused that took too long to say who it is."""
+        """The refusal of a peer that took too long to identify itself."""
         return errors.AUTH_TIMEOUT
 
     def opened(self) -> None:
@@ -364,7 +364,7 @@ def _unproven(failure: Failure) -> bool:
 
 
 def _nothing(*_: object) -> None:
-    """What needs no answer."""
+    """Handle a message that needs no answer."""
 
 
 _traceLog = Logger(namespace="natsbroker.trace")

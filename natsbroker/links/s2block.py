@@ -92,7 +92,7 @@ def _literal(data: bytes, length: int, place: int, stop: int) -> tuple[int, int]
 
 
 def _copy(plain: bytearray, offset: int, length: int) -> bytes:
-    """What stands so far before the end, repeated where there is not enough of it."""
+    """The bytes at an offset before the end, repeated where there are too few."""
     begin = len(plain) - offset
     pattern = bytes(plain[begin : begin + length])
     times, rest = divmod(length, len(pattern))

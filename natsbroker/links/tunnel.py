@@ -34,7 +34,7 @@ class TunnelRefused(ConnectError):
 
 @implementer(IStreamClientEndpoint)
 class TunnelEndpoint:
-    """What connects to a peer through a proxy. The peer's name is resolved there."""
+    """An endpoint that connects to a peer through a proxy. The peer's name is resolved there."""
 
     def __init__(
         self,

@@ -241,7 +241,7 @@ class ModernTraffic:
             bus.publishOver(message, self._link.later, target.peer)
 
     def wayTo(self, account: str) -> RouteAccount:
-        """What is sent to the peer for an account, whatever it is interested in."""
+        """The way to the peer for an account, whatever the peer is interested in."""
         return self._target(account.encode("utf-8", "surrogateescape"), b"")
 
     def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, Bus] | None:

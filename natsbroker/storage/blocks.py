@@ -260,7 +260,7 @@ class Block:
         return first, maxBytes
 
     def fault(self, index: int) -> str:
-        """What is wrong with a record; empty if it is whole."""
+        """The fault of a record; empty if it is whole."""
         try:
             self.record(index)
         except Damaged as failure:
@@ -362,7 +362,7 @@ def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
 
 
 def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int]) -> Block | None:
-    """What can be found in a damaged block; C{head} if that is whole."""
+    """The records that can be found in a damaged block. C{head} is C{None} if that is damaged."""
     found = {sequence: raw[start:end] for sequence, start, end in walk(raw, 0, identity)}
     if not found:
         return None

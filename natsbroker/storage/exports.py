@@ -36,7 +36,7 @@ class Page(NamedTuple):
 
 
 def beginning(pattern: bytes) -> bytes:
-    """How all subjects begin that a pattern matches."""
+    """The common beginning of all subjects that a pattern matches."""
     tokens: list[bytes] = []
     for token in pattern.split(b"."):
         if hasWildcard(token):

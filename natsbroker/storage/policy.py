@@ -31,7 +31,7 @@ class Policy:
 
     @property
     def floor(self) -> int | None:
-        """What must not go by rule, and all after it."""
+        """The lowest sequence that must not go by rule; C{None} if all may."""
         return min(self.holds.values(), default=None)
 
     def isExceeded(self, count: int, size: int) -> bool:

@@ -107,7 +107,7 @@ def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
 
 
 def lengthAt(blob: bytes, start: int) -> int:
-    """How long the record at C{start} says that it is, with its head; 0 without room for a head."""
+    """The length with head that the record at C{start} says; 0 without room for a head."""
     if len(blob) - start < HEAD_SIZE:
         return 0
     _, subjectLength, _, headersLength, payloadLength, _, _, _ = HEAD.unpack_from(blob, start)

@@ -158,7 +158,7 @@ def _syncInterval(section: Mapping[str, Any]) -> float:
 
 
 def _readers(connections: object) -> int:
-    """How many connections read: one of the others writes, one renews leases."""
+    """The number of connections that read: one of the others writes, one renews leases."""
     if connections == 0:
         return 2
     if isinstance(connections, bool) or not isinstance(connections, int) or connections < 3:

@@ -74,7 +74,7 @@ class ThreadedStore(Generic[Log]):
         return StoreFigures(*counts, health.damagedRecords, health.damagedValues, self._scrubbed())
 
     def _scrubbed(self) -> ScrubFigures | None:
-        """How far the store has looked for damage; to be overridden by one that does."""
+        """The progress of the search for damage; to be overridden by a store that searches."""
         return None
 
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:

@@ -59,7 +59,7 @@ def ledgerSpace(clusterId: str) -> str:
 
 
 class Remembered(NamedTuple):
-    """What was found: C{ClientState}s, and C{SubscriptionState}s in the order of their numbers."""
+    """The findings: C{ClientState}s, and C{SubscriptionState}s in the order of their numbers."""
 
     clients: list[Any]
     subscriptions: list[Any]

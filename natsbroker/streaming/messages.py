@@ -21,7 +21,7 @@ _REPLY = "Stan-Reply"
 
 
 class Published(NamedTuple):
-    """What one client published to one channel, without reply subjects."""
+    """Messages that one client published to one channel, without reply subjects."""
 
     clientID: str
     channel: str

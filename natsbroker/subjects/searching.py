@@ -18,7 +18,7 @@ NEAR = 16
 there is nothing to pass over, it is twice as many each time."""
 
 _BEHIND_STOP = b"/"
-"""What follows the full stop: no subject that begins with some tokens is behind them and this."""
+"""The byte after the full stop: no subject that begins with some tokens is behind them and it."""
 
 
 #: This many patterns with the same first tokens are searched for together.

@@ -273,11 +273,11 @@ class ApiDispatcher:
 
 
 async def _nothing() -> None:
-    """What is done by a request that only waits for those before it."""
+    """The work of a request that only waits for those before it."""
 
 
 def clientOf(message: Message) -> dict[str, Any]:
-    """Who sent a request, as advisories show it."""
+    """The sender of a request, as advisories show it."""
     origin = message.origin
     if not IOrigin.providedBy(origin):
         return {}

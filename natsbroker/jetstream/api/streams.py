@@ -56,7 +56,7 @@ COUNTED = 64
 """The streams whose use is counted in one turn."""
 
 _ATTEMPTS = 3
-"""How often a configuration is checked in several turns."""
+"""The number of checks of a configuration in several turns, before one without a pause."""
 
 _SUCCESS = {"success": True}
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}
@@ -312,7 +312,7 @@ def _missingMessage(stream: Stream, sequence: int) -> errors.JetStreamError:
 
 
 async def usageOf(account: JetStreamAccount) -> dict[str, Any]:
-    """What the streams of an account use that this broker serves."""
+    """The usage of an account's streams that this broker serves."""
     usage, consumers = dict.fromkeys(StorageType, 0), 0
     async for stream in inTurns(account, list(account.streams.values()), COUNTED):
         await stream.settle()

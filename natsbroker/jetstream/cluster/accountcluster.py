@@ -33,7 +33,7 @@ Shown = dict[str, Any]
 
 
 class BrokerLeases(Protocol):
-    """What an account needs of the leases of its broker."""
+    """The part of the broker's leases that an account needs."""
 
     @property
     def store(self) -> ILeasedStore:
@@ -342,11 +342,11 @@ class AccountCluster:
         ]
 
     async def usage(self) -> Shown:
-        """What the account uses in this broker."""
+        """The account's usage in this broker."""
         return await self.count()
 
     async def usages(self) -> list[Shown]:
-        """What the account uses in each broker that answers."""
+        """The account's usage in each broker that answers."""
         members = self._leases.members
         others = [each for each in members.alive if each != members.own]
         asked = [

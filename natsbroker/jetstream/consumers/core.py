@@ -132,7 +132,7 @@ class ConsumerCore:
         return 0 < self.maxPending <= len(self.pending.entries)
 
     def passOver(self) -> None:
-        """What was not settled up to here was not all delivered."""
+        """Count what is unsettled up to here as passed over: not all of it was delivered."""
         last = max(self.pending.deliveredStream, self.cursor.position - 1)
         self.passedOver = max(self.passedOver, last)
 

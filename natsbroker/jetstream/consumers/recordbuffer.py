@@ -74,7 +74,7 @@ class RecordBuffer:
             self._dropped -= len(self._parts.popleft())
 
     def countBefore(self, sequence: int) -> int:
-        """How many of the records have a lower sequence."""
+        """The number of records with a lower sequence."""
         return sum(1 for _ in takewhile(lambda each: each.sequence < sequence, self))
 
     def keep(self, isWanted: Callable[[Record], bool]) -> None:

@@ -197,7 +197,7 @@ class ConsumerTable(Mapping[str, "Consumer"]):
                 self._holding.pop(consumer.name, None)
 
     def _shares(self, records: Sequence[Record]) -> dict[FilterGroup, list[Record]]:
-        """What the filters of groups match. Groups may share a list."""
+        """The records that the filters of groups match. Groups may share a list."""
         alike: dict[int, tuple[tuple[FilterGroup, ...], list[Record]]] = {}
         for record in records:
             wanting = self._wanting(record.subject)

@@ -168,7 +168,7 @@ class JetStreamPeers:
         return [_replica(each) for each in sorted(others[: count - 1], key=lambda each: each.name)]
 
     def metaCluster(self) -> dict[str, Any]:
-        """What C{/jsz} has of the cluster. One broker is enough: the quorum is the database's."""
+        """The cluster in C{/jsz}. One broker is enough: the quorum is the database's."""
         leader = {"leader": self.meta, "peer": peerId(self.meta)} if self.meta else {}
         return {
             "name": self.cluster,
@@ -230,7 +230,7 @@ class SharedAccount(Protocol):
         """
 
     async def usages(self) -> list[dict[str, Any]]:
-        """What the account uses in each broker."""
+        """The account's usage in each broker."""
 
     async def stepDown(self, stream: Any, placement: Placement | None) -> None:
         """Have another broker lead a stream."""

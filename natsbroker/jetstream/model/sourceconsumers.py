@@ -88,7 +88,7 @@ def filtersOfSource(source: StreamSource) -> list[str]:
 
 
 def transformsOf(source: StreamSource) -> TransformList:
-    """What changes the subjects of messages. A transform without a destination only selects."""
+    """The transforms of subjects. One without a destination only selects."""
     return TransformList(
         ((each.src or ">").encode(), each.dest.encode())
         for each in source.subject_transforms
@@ -161,7 +161,7 @@ def sourcingConsumer(
 
 
 def sinceReset(messages: list[Message]) -> list[Message]:
-    """What a consumer has delivered since its deliveries were numbered from 1."""
+    """The deliveries of a consumer since they were numbered from 1."""
     for place in reversed(range(len(messages))):
         delivery = deliveryOf(messages[place].reply)
         if delivery is not None and delivery.number == 1:

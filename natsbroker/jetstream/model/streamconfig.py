@@ -16,7 +16,7 @@ from natsbroker.jetstream.model.timestamps import Timestamp
 
 
 class RetentionPolicy(str, Enum):
-    """What keeps a message in the stream."""
+    """The rule by which a message stays in the stream."""
 
     LIMITS = "limits"
     INTEREST = "interest"
@@ -24,7 +24,7 @@ class RetentionPolicy(str, Enum):
 
 
 class DiscardPolicy(str, Enum):
-    """What a full stream drops: its oldest message or the one that arrives."""
+    """The message that a full stream drops: its oldest or the one that arrives."""
 
     OLD = "old"
     NEW = "new"
@@ -38,7 +38,7 @@ class StorageType(str, Enum):
 
 
 class StoreCompression(str, Enum):
-    """How a file stream is compressed on disk."""
+    """The compression of a file stream on disk."""
 
     NONE = "none"
     S2 = "s2"

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"\+?[0-9]{1,18}")
 
 
 class _Field(NamedTuple):
-    """What a field may hold."""
+    """The values that a field may hold."""
 
     least: int
     most: int

@@ -65,9 +65,9 @@ class StreamIntake:
                 each.stop()
 
     def mirrorInfo(self) -> dict[str, Any] | None:
-        """What infos show of the mirror; C{None} without one."""
+        """The mirror in infos; C{None} without one."""
         return None if self._mirror is None else self._mirror.info()
 
     def sourceInfos(self) -> list[dict[str, Any]]:
-        """What infos show of the sources, in the order of the configuration."""
+        """The sources in infos, in the order of the configuration."""
         return [each.info() for each in self._sources.values()]

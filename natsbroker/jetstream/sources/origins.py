@@ -130,7 +130,7 @@ class OriginReader:
         """The header block of the answer to it."""
 
     def hash(self) -> str:
-        """What the name of the consumer ends with: always the same."""
+        """The end of the consumer's name: always the same."""
         account = self.stream.account
         return mirrorHash(self.stream.name, account.name, account.domain)
 
@@ -168,7 +168,7 @@ class OriginReader:
             self.stream.account.send(subject.encode(), reply=_newReply(), origin=self)
 
     def info(self) -> dict[str, Any]:
-        """What stream infos show."""
+        """The fields of stream infos."""
         active = -1 if self._seen is None else max(self.stream.account.now() - self._seen, 0)
         return sourceInfo(self.source, lag=self.lag, active=active, error=self._error)
 
@@ -296,7 +296,7 @@ class OriginReader:
 
     @property
     def _api(self) -> str:
-        """What subjects of requests to the origin begin with."""
+        """The prefix of the subjects of requests to the origin."""
         external = self.source.external
         return (external.api if external else "") or "$JS.API"
 

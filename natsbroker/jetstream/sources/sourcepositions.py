@@ -62,7 +62,7 @@ class SourcePosition(NamedTuple):
 
 
 def positionKey(source: StreamSource) -> str:
-    """What tells a source from the others of a stream, and from those that it had before."""
+    """The identity of a source among the others of a stream, and those that it had before."""
     return " ".join(sourceWords(source))
 
 

@@ -277,7 +277,7 @@ class StreamBatch:
         self.size = 0
 
     def passedBy(self, origin: ReadMessage | None) -> None:
-        """What was read from another stream was taken without an entry."""
+        """Note that a message read from another stream was taken without an entry."""
         if origin is not None:
             self.origins.append(origin)
 

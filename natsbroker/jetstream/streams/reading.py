@@ -27,10 +27,10 @@ SLICE = 1024
 walk keeps nobody waiting."""
 
 RECORD = 8
-"""What a record that is looked at costs, in the units of L{natsbroker.connections.backlog}."""
+"""The cost of looking at a record, in the units of L{natsbroker.connections.backlog}."""
 
 SEARCH = 300
-"""What it costs to ask a log once."""
+"""The cost of asking a log once."""
 
 MOST_LOOKED = 4096
 """The records that one read is taken to have looked at, at most: an index skips others."""
@@ -48,7 +48,7 @@ SUBJECTS = 500
 
 
 TALLY = 16
-"""What the tally of a subject costs."""
+"""The cost of the tally of a subject."""
 
 
 class SortedRuns:

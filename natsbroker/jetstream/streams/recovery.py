@@ -120,7 +120,7 @@ async def activateStream(
 
 
 def consumerValue(consumer: Consumer) -> bytes:
-    """What the account's state has of a consumer."""
+    """A consumer in the account's state."""
     value = {
         "stream": consumer.stream.name,
         "name": consumer.name,

@@ -34,7 +34,7 @@ nothing fills a gigabyte in a second."""
 
 
 def retentionOf(config: StreamConfig) -> Retention:
-    """What a stream's log lets go by itself when more is appended."""
+    """The limits by which a stream's log lets messages go by itself when more is appended."""
     isNew = config.discard is DiscardPolicy.NEW
     return Retention(
         count=0 if isNew else max(config.max_msgs, 0),

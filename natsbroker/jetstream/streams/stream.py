@@ -209,7 +209,7 @@ class Stream(StreamRecords):
         return keyOf(b"stream", self.name)
 
     def stateValue(self, config: StreamConfig | None = None) -> bytes:
-        """What the account's state has of the stream."""
+        """The stream in the account's state."""
         shown = streamConfigJSON(config or self.config)
         return json.dumps({"created": self.created, "config": shown}).encode()
 

@@ -117,7 +117,7 @@ class Grid(ScrollView):
 
     @property
     def texts(self) -> list[str]:
-        """What stands in the lines, those that are not seen too."""
+        """The text of the lines, those that are not seen too."""
         return [self._textOf(each).strip() for each in (self._titles, *self._rows)]
 
     def render_line(self, y: int) -> Strip:

@@ -26,7 +26,7 @@ Value = str | float | None
 
 
 class Unit(Enum):
-    """How the values of a column are shown."""
+    """The display of a column's values."""
 
     TEXT = "text"
     COUNT = "count"

@@ -50,7 +50,7 @@ class RangePartition(InputPartition):
 
 
 class RangedReader:
-    """What batches and streaming queries have in common. It passes to workers as it is."""
+    """The common part of batches and streaming queries. It passes to workers as it is."""
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
         self._columns = columns

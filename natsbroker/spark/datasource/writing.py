@@ -74,7 +74,7 @@ class Written(WriterCommitMessage):
 
 
 class _Writer:
-    """What both writers do. It passes to workers as it is: it holds no socket."""
+    """The common part of both writers. It passes to workers as it is: it holds no socket."""
 
     def __init__(self, schema: Any, options: dict[str, Any]) -> None:
         given = options["msgId"]

@@ -149,7 +149,7 @@ class ArchiveTable(ABC):
 
     @abstractmethod
     def _tokens(self, table: Any, version: int) -> list[str | None]:
-        """What commits behind a version say as C{natsbroker.commit}."""
+        """The values of C{natsbroker.commit} in the commits behind a version."""
 
     def _committed(self, commit: Callable[[], object]) -> bool:
         """

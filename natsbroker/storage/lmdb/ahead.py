@@ -151,7 +151,7 @@ class RecordsAhead:
 _NONE: frozenset[int] = frozenset()
 
 TALLIES = 4096
-"""How many subjects are looked at in one go."""
+"""The number of subjects that are looked at in one go."""
 
 AHEAD = 1 << 18
 """How many bytes of blocks are fetched at a time."""

@@ -116,7 +116,7 @@ class Backlog:
 
     @property
     def jobs(self) -> list[Job]:
-        """What is in the journal, in order, and then what limits per subject let go for it."""
+        """The entries of the journal, and then those that limits per subject let go for it."""
         return self._jobs + [TrimJob(identity, gone) for identity, gone in self._gone.items()]
 
     def after(

@@ -381,7 +381,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return outcome
 
     def _stillKnown(self, transaction: LMDBTransaction) -> dict[int, TrimmedLog]:
-        """What is known of logs to which a transaction did only what the journal had for them."""
+        """The facts of logs to which a transaction did only what the journal had for them."""
         found = {}
         known = 0
         for identity, log in self._trimmed.items():

@@ -27,7 +27,7 @@ RESERVED = 16384
 
 
 def contentsOf(path: Path) -> bytes | None:
-    """What is in a file, or C{None} if it is not there or the disk cannot read it any more."""
+    """The content of a file, or C{None} if it is not there or the disk cannot read it any more."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -293,7 +293,7 @@ class Finder:
             found = raw.find(needle, found + max(length, 1), stop)
 
     def _wholeAt(self, position: int, identity: int) -> int:
-        """How long the record is that begins at a position; 0 if there is none."""
+        """The length of the record that begins at a position; 0 if there is none."""
         raw = self._raw
         length = lengthAt(raw[position : position + HEAD_SIZE], 0) if position >= 0 else 0
         if not length or position + length > len(raw):

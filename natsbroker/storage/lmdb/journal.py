@@ -200,7 +200,7 @@ def _openDirect(path: Path) -> int:
 
 
 WIDEST = _roundedUp(2 * (_HEAD_SIZE + 2 * LARGEST_FRAME))
-"""How long both copies of the largest frame are, even if its records are small and encrypted."""
+"""The length of both copies of the largest frame, even if its records are small and encrypted."""
 
 
 class Journal:

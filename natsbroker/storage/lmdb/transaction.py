@@ -190,7 +190,7 @@ def free(environment: Environment, jobs: Sequence[Job]) -> bool:
 
 
 def _lengthOf(txn: lmdb.Transaction[bytes], codec: PlainCodec, space: str, name: bytes) -> int:
-    """How long a value of state is; -1 if it is not there."""
+    """The length of a value of state; -1 if it is not there."""
     key = codec.stateKey(space, name)
     raw = txn.get(key)
     try:

@@ -111,7 +111,7 @@ class TrimmedLog:
             return False  # The commit to the database that follows says what is wrong.
 
     def of(self, subject: bytes) -> LivingRecords | None:
-        """What is known of a subject."""
+        """The facts of a subject."""
         return self.subjects.get(subject) or (NOTHING if self.isScanned else None)
 
     def _learnSubjects(

@@ -12,7 +12,7 @@ from natsbroker.storage.postgres.schema import Connection, PostgresLogRow
 from natsbroker.storage.records import HEAD_SIZE
 
 COUNTED = 1_000_000
-"""How many records a log may have to be counted whenever it is opened."""
+"""The number of records up to which a log is counted whenever it is opened."""
 
 
 def isMiscounted(connection: Connection, identity: int) -> bool:

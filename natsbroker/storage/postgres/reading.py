@@ -30,7 +30,7 @@ from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
 from natsbroker.subjects.searching import NEAR, PatternSearch
 
 LOOKED_AT = 8192
-"""How many records, or subjects, one call looks at in search of subjects."""
+"""The number of records, or subjects, that one call looks at in search of subjects."""
 
 MOST_AT_ONCE = 4096
 """How many records one statement gives."""

@@ -156,7 +156,7 @@ def _planChannel(
 
 
 def _firstKept(sizes: array[int], timestamps: array[int], limits: ChannelLimits, now: int) -> int:
-    """How many messages the limits drop from the front: nats-streaming-server's rules."""
+    """The number of messages that the limits drop from the front: nats-streaming-server's rules."""
     start = max(len(sizes) - limits.max_msgs, 0) if limits.max_msgs else 0
     if limits.max_bytes:
         total = sum(sizes[start:]) + OVERHEAD * (len(sizes) - start)

@@ -244,7 +244,7 @@ class ChannelMessages:
 
 
 def _beginningOf(channel: bytes) -> re.Pattern[bytes]:
-    """How a payload of this channel begins: the sequence, then the channel as the subject."""
+    """The beginning of a payload of this channel: the sequence, then the channel as the subject."""
     size = len(channel)
     prefix = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
     varint = rb"[\x80-\xff]{0,9}[\x00-\x7f]"

@@ -117,7 +117,7 @@ class PublishHandler:
         return count
 
     def _fitting(self, data: list[bytes]) -> int:
-        """How many messages, from the first on, are taken before too much waits."""
+        """The number of messages, from the first on, that are taken before too much waits."""
         sizes = accumulate(map(len, data), initial=self.waiting)
         return next((place for place, each in enumerate(sizes) if each > MOST_WAITING), len(data))
 

@@ -16,12 +16,12 @@ from natsbroker.testing.contracts.harness import StoreHarness, entry
 __all__ = ["ReadersContract"]
 
 ROUNDS = 500
-"""How often each subject is replaced while it is read."""
+"""The number of times that each subject is replaced while it is read."""
 
 SUBJECTS = [b"kv.%d" % each for each in range(3)]
 
 WRITERS = 4
-"""How many appends are under way at any time."""
+"""The number of appends under way at any time."""
 
 
 class ReadersContract(StoreHarness):

@@ -333,5 +333,5 @@ def cellsIn(value: Any, shape: Any) -> int:
 
 
 def _width(kind: Any) -> int:
-    """How many columns there are beneath an item, without those of arrays in it."""
+    """The number of columns beneath an item, without those of arrays in it."""
     return 1 + sum(_width(each.type) for each in kind) if pa.types.is_struct(kind) else 1

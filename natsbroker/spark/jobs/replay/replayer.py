@@ -128,7 +128,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class ReplayTask(ReplayOptions):
-    """What one task does; passes to workers as it is."""
+    """The work of one task; passes to workers as it is."""
 
     plan: str = ""
     origin: str = ""

@@ -31,16 +31,16 @@ CIPHERS = {"chacha": CHACHA, "aes": AES}
 """The ciphers, by the names that nats-server gives them."""
 
 SEGMENT = 1 << 24
-"""How many sequences, or generations, have the same key."""
+"""The number of sequences, or generations, with the same key."""
 
 KEY_SIZE = 32
 NONCE_SIZE = 12
 TAG_SIZE = 16
 DIGEST_SIZE = 16
-"""How many bytes of a keyed hash stand in the database for a subject, or for the key of a value."""
+"""The size in bytes of the keyed hash that stands for a subject, or for the key of a value."""
 
 MOST_CIPHERS = 1024
-"""How many derived keys are kept at hand."""
+"""The number of derived keys that are kept at hand."""
 
 _LENGTHS = Struct("<HI")
 _BODY = Struct("<HHII")

@@ -16,10 +16,10 @@ from natsbroker.storage.sortedsubjects import SortedSubjects
 from natsbroker.subjects.searching import PatternSearch
 
 LOOKED_AT = 4096
-"""How many subjects are looked at while the thread that writes may have to wait."""
+"""The number of subjects that are looked at while the thread that writes may have to wait."""
 
 STALE = 10_000
-"""How many subjects there may be beside twice as many as the database has."""
+"""The number of subjects that there may be beside twice as many as the database has."""
 
 
 class _Names:
