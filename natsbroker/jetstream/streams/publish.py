@@ -142,10 +142,12 @@ class StreamPublisher:
         read. What a publisher sent and still waits for a look-up comes later.
         """
         if self._judging.isOwnWaiting:
-            return self._judging.whenOwnJudged().addCallback(lambda _: self.barrier())
-        if not self._appends.count:
-            return succeed(None)
-        return self._stream.written()
+            # Not again by way of the barrier: two of them would wait for each other without end.
+            return self._judging.whenOwnJudged().addCallback(lambda _: self._appended())
+        return self._appended()
+
+    def _appended(self) -> Deferred[Any]:
+        return self._stream.written() if self._appends.count else succeed(None)
 
     def deliver(self, message: Message, tag: Any) -> None:
         content = message.headers, message.payload

@@ -282,7 +282,7 @@ def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages of the broker behind one that waits are stored after it; a barrier waits for all."""
+    """Messages of the broker behind one that waits are stored after it; each barrier waits for all."""
     stage = Stage()
     stream = stage.stream()
     stage.publish(b"s.a")
@@ -296,12 +296,13 @@ def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
         stage.bus.publish(Message(b"s.a", block + b"1", b"_INBOX.all", len(block)))
         stage.bus.publish(Message(b"s.b", b"2", b"_INBOX.all"))
         stage.settle()
-        stream.publisher.barrier().addCallback(lambda _: passed.append(stream.messages))
+        for _ in range(3):
+            stream.publisher.barrier().addCallback(lambda _: passed.append(stream.messages))
         assert (inbox.got, passed) == ([], [])
         gate.callback(None)
         stage.settle()
     assert [json.loads(each)["seq"] for each in inbox.payloads] == [2, 3]
-    assert passed == [3]
+    assert passed == [3, 3, 3]
     assert [each[2] for each in stage.stored(stream)] == [b"", b"1", b"2"]
 
 
