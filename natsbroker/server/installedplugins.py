@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from twisted.plugin import IPlugin, getPlugins
 from twisted.python.modules import getModule
 from zope.interface.interface import InterfaceClass
@@ -47,6 +48,8 @@ class InstalledPlugins:
     def __call__(self, interface: InterfaceClass) -> Iterable[Any]:
         if not self._hasLooked:
             self._hasLooked = True
+            # The package itself adds the folders of other distributions to its path.
+            import_module(self._package)
             for each in self._forgotten():
                 self._load(each)
         if not self.broken:
@@ -84,6 +87,7 @@ class InstalledPlugins:
             why = self.broken[module.name] = f"{type(error).__name__}: {error}"
             path = module.filePath.path
             _log.warn("The plugin module {path} cannot be imported: {why}", path=path, why=why)
+            _log.failure("The plugin module {path} failed", level=LogLevel.debug, path=path)
 
 
 def _changed(module: Any) -> float:

@@ -85,8 +85,11 @@ class Plugins:
             kind = interface.getName()  # type: ignore[no-untyped-call]
             where = f"{key}: " if key else ""
             broken = getattr(self.find, "broken", {})
-            why = "".join(f"; {each} cannot be imported: {broken[each]}" for each in sorted(broken))
-            raise PluginError(f'{where}there is no {kind} named "{name}" (there is {there}){why}')
+            why = [f"{each} cannot be imported: {broken[each]}" for each in sorted(broken)]
+            nameless = [each for each in self.find(interface) if not _nameIn(each)]
+            why += sorted({_nameless(interface, each) for each in nameless})
+            text = f'{where}there is no {kind} named "{name}" (there is {there})'
+            raise PluginError("; ".join([text, *why]))
         return known[name]
 
     def _kindNames(self, interface: InterfaceClass) -> Iterable[str]:
@@ -171,7 +174,7 @@ class Plugins:
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
         for each in given:
-            if not getattr(each, "name", ""):
+            if not _nameIn(each):
                 raise PluginError(_nameless(IBrokerService, each))
         makers: dict[str, Any] = {service.name: service for service in given}
         for name in sections:
@@ -270,12 +273,17 @@ def optionProblem(
 def _byName(interface: InterfaceClass, plugins: Iterable[Any]) -> dict[str, Any]:
     found = {}
     for each in plugins:
-        name = getattr(each, "name", None)
-        if isinstance(name, str) and name:
+        name = _nameIn(each)
+        if name:
             found[name] = each
         else:
             _log.warn("{text}", text=_nameless(interface, each))
     return found
+
+
+def _nameIn(plugin: object) -> str:
+    name = getattr(plugin, "name", "")
+    return name if isinstance(name, str) else ""
 
 
 def _nameless(interface: InterfaceClass, plugin: object) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from twisted.plugin import getPlugins
@@ -18,6 +19,7 @@ from twisted.plugin import getPlugins
 from natsbroker.interfaces import IBrokerService, IRouterPlugin
 from natsbroker.server.installedplugins import InstalledPlugins
 from natsbroker.server.plugins import PluginError, Plugins
+from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines
 
 PLUGIN = """
@@ -64,17 +66,39 @@ def test_found(make: Make) -> None:
         assert list(found(IRouterPlugin)) == []
 
 
-def test_broken(make: Make) -> None:
+def test_broken(make: Make, flushLoggedErrors: FlushLoggedErrors) -> None:
     """A module that cannot be imported is one warning, and hides no other plugin."""
     found = make(one=PLUGIN, two="import nothing_of_that_name")
-    with logLines() as lines:
+    with logLines(debug=False) as lines:
         for interface in (IBrokerService, IRouterPlugin, IBrokerService):
             names = [each.name for each in found(interface)]
             assert names == (["mine"] if interface is IBrokerService else [])
+    assert len(flushLoggedErrors(ModuleNotFoundError)) == 1
     assert len(lines) == 1
     assert "two.py cannot be imported: ModuleNotFoundError: No module named" in lines[0]
     with pytest.raises(PluginError, match=r"\(there is mine\); .*two cannot be imported: Module"):
         Plugins(found, {}).named(IBrokerService, "other")
+
+
+def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
+    """The folders that a package adds to its path are looked at before Twisted logs what is broken
+    in them as a fatal error."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "broken.py").write_text("import nothing_of_that_name")
+    find = make(__init__=f"__path__.append({str(tmp_path / 'elsewhere')!r})")
+    name = find._package
+    del sys.modules[name]
+    sys.modules.pop(f"{name}.broken", None)
+
+    def getAll(interface: Any) -> Iterator[Any]:
+        return getPlugins(interface, importlib.import_module(name))
+
+    with logLines(debug=True) as lines:
+        assert list(InstalledPlugins(getAll, name)(IBrokerService)) == []
+    assert len(flushLoggedErrors(ModuleNotFoundError)) == 1
+    assert [line[:5] for line in lines if "cannot be imported" in line] == ["[WRN]"]
+    assert not [line for line in lines if "[FTL]" in line or "Unhandled" in line]
+    assert any("Traceback" in line for line in lines)
 
 
 def test_mended(make: Make, tmp_path: Path) -> None:
@@ -98,3 +122,5 @@ def test_nameless(make: Make) -> None:
         assert Plugins(found, {}).named(IBrokerService, "mine").name == "mine"
     assert "two.Service has no name" in lines[0]
     assert 'give it an attribute such as name = "mine"' in lines[0]
+    with pytest.raises(PluginError, match=r"\(there is mine\); the IBrokerService .* has no name"):
+        Plugins(found, {}).named(IBrokerService, "other")
