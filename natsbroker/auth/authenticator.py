@@ -5,6 +5,7 @@ The base class of custom authorizers. A subclass that overrides nothing denies e
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import cached_property
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -13,14 +14,17 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.interfaces import IAuthorizer
+from natsbroker.server.logs import definedAt
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()
 
 
 class Revocations:
-    def __init__(self) -> None:
-        self._watchers: dict[object, Callable[..., None]] = {}
+    @cached_property
+    def _watchers(self) -> dict[object, Callable[..., None]]:
+        # Not made by a constructor, which subclasses may forget to call.
+        return {}
 
     def watchRevocations(self, revoked: Callable[..., None]) -> Callable[[], None]:
         key = object()
@@ -70,6 +74,8 @@ class Authenticator(Revocations):
     deadline: bool = True
     nonce: bool = False
 
+    _explained: frozenset[str] = frozenset()
+
     def authenticate(self, request: ConnectRequest) -> Any:
         """
         Identify a connection.
@@ -90,7 +96,27 @@ class Authenticator(Revocations):
             return avatar
         if isinstance(avatar, str) and avatar:
             return Grant(user=avatar)
+        self._explain(avatar)
         raise errors.Unauthorized("nobody said who this is")
+
+    def _explain(self, avatar: Any) -> None:
+        """Tell the author of a subclass, once for each kind of avatar, why nobody gets in."""
+        kind = type(avatar).__name__
+        if kind in self._explained:
+            return
+        self._explained |= {kind}
+        name, method = type(self).__name__, type(self).authenticate
+        if method is Authenticator.authenticate:
+            _log.warn("{name} overrides neither authenticate nor grant: nobody gets in", name=name)
+            return
+        _log.warn(
+            "{name}.authenticate ({place}) returned {avatar}, which names nobody: denied. To let"
+            " somebody in, return the user's name or a Grant, or override grant; to deny, raise"
+            " natsbroker.errors.Unauthorized with the reason",
+            name=name,
+            place=definedAt(method),
+            avatar=repr(avatar) if avatar in (None, True, False, "") else kind,
+        )
 
     def grantFor(self, request: ConnectRequest) -> Grant | Deferred[Grant]:
         avatar = _awaited(self.authenticate(request))

@@ -1,12 +1,12 @@
 """
 The login of a connection. Whatever an authorizer does, the outcome is a grant or a denial: one that
-raises, hangs or answers nonsense lets nobody in, and what it did is logged. Of an exception the
-type and the place are logged, its text (which may hold what the client sent) only for debugging.
+raises, hangs or answers nonsense lets nobody in, and what it did is logged: of an exception the
+type, the place and the text. A text that holds what the client sent is logged only for debugging.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -18,11 +18,29 @@ from twisted.python.failure import Failure
 from natsbroker import errors
 from natsbroker.auth.proxies import TrustedProxies
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.server.logs import raisedAt
+from natsbroker.server.logs import definedAt, raisedAt
 from natsbroker.server.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()
+
+_PUBLIC = frozenset({"user", "name", "lang", "version"})
+"""What clients say that may be in the log."""
+
+_LONGEST = 200
+"""As much of an exception's text is logged."""
+
+_QUOTED = 4
+"""So many characters in a row of what a client sent, and not fewer, give it away."""
+
+_ASYNCIO = (
+    "; await Deferreds here: for asyncio, await Deferred.fromFuture(asyncio.ensure_future(...)) and"
+    " start with Twisted's asyncio reactor: twistd -r asyncio natsbroker"
+)
+
+_FUTURES = ("Future", "Task")
+_NO_LOOP = ("event loop", "used with future")
+"""The answers and texts of asyncio without its loop."""
 
 
 class Login:
@@ -32,6 +50,7 @@ class Login:
     """
 
     __slots__ = (
+        "_asked",
         "_began",
         "_calls",
         "_deferred",
@@ -58,6 +77,7 @@ class Login:
         self._calls = calls
         self._proxies = proxies
         self._proxy = ""
+        self._asked: tuple[IAuthorizer, ConnectRequest] | None = None
         self._began = 0.0
         self._done: Callable[[Grant | None], None] | None = done
         self._deferred: Deferred[Any] | None = None
@@ -68,6 +88,7 @@ class Login:
     def ask(self, authorizer: IAuthorizer, request: ConnectRequest) -> None:
         self._calls.number += 1
         self._began = perf_counter()
+        self._asked = authorizer, request
         try:
             if self._proxies is not None:
                 request = self._proxies.seen(request)
@@ -88,14 +109,14 @@ class Login:
             self._answered(answer)
 
     def cancel(self) -> None:
-        self._done = None
+        self._done = self._asked = None
         self.waiting = False
         deferred, self._deferred = self._deferred, None
         if deferred is not None:
             try:
                 deferred.cancel()
             except BaseException:
-                _logBroken("An authorizer's canceller failed", Failure())
+                _logBroken("An authorizer's canceller failed", Failure(), "")
 
     def giveUp(self) -> None:
         _log.error("The authorizer did not answer in time: denied")
@@ -105,8 +126,11 @@ class Login:
         if isinstance(answer, Grant):
             self._finish(replace(answer, proxy=self._proxy) if self._proxy else answer)
         else:
+            kind = type(answer).__name__
             _log.error(
-                "The authorizer's answer is no grant but {kind}: denied", kind=type(answer).__name__
+                "The authorizer's answer is no grant but {kind}: denied{cure}",
+                kind=kind,
+                cure=_ASYNCIO if kind in _FUTURES else self._place(),
             )
             self._calls.failures += 1
             self._finish(None)
@@ -126,19 +150,49 @@ class Login:
         self._finish(None)
 
     def _broken(self, failure: Failure) -> None:
-        _logBroken("The authorizer failed: denied", failure)
+        request = ConnectRequest() if self._asked is None else self._asked[1]
+        text = _textOf(failure, request)
+        _logBroken("The authorizer failed: denied", failure, f": {text}" if text else "")
         self._calls.failures += 1
         self._finish(None)
+
+    def _place(self) -> str:
+        """The place of the method that answered, and what it has to return."""
+        if self._asked is None:
+            return ""
+        authorizer: Any = self._asked[0]
+        place = definedAt(getattr(authorizer, "grant", authorizer.grantFor))
+        return f"; {type(authorizer).__name__} ({place}) has to return a Grant"
 
     def _finish(self, grant: Grant | None) -> None:
         self._calls.seconds += perf_counter() - self._began
         self.waiting = False
-        self._deferred = None
+        self._deferred = self._asked = None
         done, self._done = self._done, None
         if done is not None:
             done(grant)
 
 
-def _logBroken(what: str, failure: Failure) -> None:
-    _log.error("{what}: {raised}", what=what, raised=raisedAt(failure))
+def _logBroken(what: str, failure: Failure, text: str) -> None:
+    _log.error("{what}: {raised}{text}", what=what, raised=raisedAt(failure), text=text)
     _log.failure("{what}", failure, LogLevel.debug, what=what)
+
+
+def _textOf(failure: Failure, request: ConnectRequest) -> str:
+    text = " ".join(failure.getErrorMessage().split())[:_LONGEST]
+    if any(_isQuoted(each, text) for each in _secrets(request)):
+        text = "(its text may quote what the client sent: it is in the debug log)"
+    isAsyncio = isinstance(failure.value, RuntimeError) and any(each in text for each in _NO_LOOP)
+    return text + _ASYNCIO if isAsyncio else text
+
+
+def _secrets(request: ConnectRequest) -> Iterator[str]:
+    """The texts that the client sent, as they are and as Python shows them."""
+    for name, value in request.options.items():
+        if isinstance(value, str) and value and name not in _PUBLIC:
+            yield from (value, ascii(value)[1:-1], repr(value.encode())[2:-1])
+
+
+def _isQuoted(secret: str, text: str) -> bool:
+    length = min(_QUOTED, len(secret))
+    return any(text[at : at + length] in secret for at in range(len(text) - length + 1))

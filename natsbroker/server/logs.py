@@ -17,12 +17,20 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+import natsbroker
+import twisted
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Logging, Settings
 from natsbroker.errors import printableASCII
 from natsbroker.server.logfile import LogOutput
 from natsbroker.server.reload import Step
 from natsbroker.server.syslog import SyslogError
+
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+_LIBRARIES = (
+    os.path.dirname(natsbroker.__file__) + os.sep,
+    os.path.dirname(twisted.__file__) + os.sep,
+)
 
 _LABELS = {
     LogLevel.debug: "DBG",
@@ -169,12 +177,35 @@ def _traceback(event: LogEvent) -> list[str]:
 
 
 def raisedAt(failure: Failure) -> str:
-    """Name an exception and its place, for a log that must not have its text."""
+    """
+    Name an exception and its place, for a log that must not have its text. The place is in the
+    module of a plugin's author if one is on the way.
+    """
     kind = type(failure.value).__name__
     if not failure.frames:
         return kind
-    function, path, line, *_ = failure.frames[-1]
+    theirs = [frame for frame in failure.frames if not _isLibrary(frame[1])]
+    if theirs:
+        folder = os.path.dirname(theirs[0][1]) + os.sep
+        theirs = [
+            frame
+            for frame in theirs
+            if frame[1].startswith(folder) and "-packages" not in frame[1].removeprefix(folder)
+        ]
+    function, path, line, *_ = (theirs or failure.frames)[-1]
     return f"{kind} at {path}:{line} in {function}"
+
+
+def _isLibrary(path: str) -> bool:
+    """Whether a file is one of this package, of Twisted or of Python itself."""
+    inPython = path.startswith(_PYTHON) and "-packages" not in path
+    return inPython or path.startswith("<frozen ") or path.startswith(_LIBRARIES)
+
+
+def definedAt(call: Any) -> str:
+    """The place of a function or method; empty if it is not written in Python."""
+    code = getattr(call, "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 class ProcessLog:

@@ -131,6 +131,53 @@ class TestDefaults:
             Strange().grantFor(HELLO)
 
 
+class TestExplanations:
+    """Mistakes in subclasses."""
+
+    @pytest.mark.parametrize(
+        ("avatar", "shown"),
+        [(None, "None"), (True, "True"), ("", "''"), (b"anna", "bytes"), (object(), "object")],
+    )
+    def test_names(self, avatar: object, shown: str) -> None:
+        """An avatar that names nobody is a warning with the place, once."""
+
+        class Strange(Authenticator):
+            def authenticate(self, request: ConnectRequest) -> Any:
+                return avatar
+
+        place = f"{__file__}:{Strange.authenticate.__code__.co_firstlineno}"
+        strange = Strange()
+        with logLines() as lines:
+            for _ in range(2):
+                with pytest.raises(errors.Unauthorized):
+                    strange.grantFor(HELLO)
+        [line] = lines
+        assert f"Strange.authenticate ({place}) returned {shown}, which names nobody" in line
+        assert "return the user's name or a Grant" in line
+
+    def test_overridesNothing(self) -> None:
+        """One that overrides nothing is told so."""
+
+        class Misspelt(Authenticator):
+            def authentificate(self, request: ConnectRequest) -> Any:
+                """Not the name of a method that is called."""
+
+        with logLines() as lines, pytest.raises(errors.Unauthorized):
+            Misspelt().grantFor(HELLO)
+        assert "Misspelt overrides neither authenticate nor grant: nobody gets in" in lines[0]
+
+    def test_ownConstructor(self) -> None:
+        """A subclass need not call the constructor."""
+
+        class Own(Named):
+            def __init__(self) -> None:
+                """Forget the base class."""
+
+        with MemoryBroker(authorizer=Own()) as memory:
+            client = memory.connect({"user": "anna", "verbose": False})
+            assert client.request(b"PING\r\n") == b"PONG\r\n"
+
+
 class TestOverriding:
     """Subclasses."""
 

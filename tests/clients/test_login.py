@@ -4,12 +4,15 @@ Letting a connection in: whatever an authorizer does, the outcome is a grant or 
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
+from natsbroker.auth.authenticator import Authenticator
 from natsbroker.clients.login import Login
 from natsbroker.errors import AUTH_REVOKED, Unauthorized
 from natsbroker.server.observers import PluginCalls
@@ -115,14 +118,85 @@ class TestAnswers:
             assert len(flushLoggedErrors(error)) == 1
 
     def test_whatIsLogged(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """An exception's type and place are logged, its text only for debugging."""
+        """An exception's type, place and text are logged, without what the client sent."""
         for debug in (False, True):
             with logLines(debug) as lines:
-                ask(raises(ValueError("the password is hunter2")))
+                ask(raises(ValueError("no table\nof users")))
             assert len(flushLoggedErrors(ValueError)) == 1
             assert lines[0].startswith("[ERR] The authorizer failed: denied: ValueError at ")
-            assert lines[0].endswith(" in answer")
-            assert any("hunter2" in line for line in lines) == debug
+            assert lines[0].endswith(" in answer: no table of users")
+            assert any("Traceback" in line for line in lines) == debug
+
+    @pytest.mark.parametrize(
+        ("options", "text", "isQuoted"),
+        [
+            ({"pass": "hunter2"}, "hunter2", True),
+            ({"pass": "hunter2"}, "invalid literal: 'ter2'", True),
+            ({"pass": "h\xfcnter"}, r"b'h\xc3\xbcnter'", True),
+            ({"pass": "h\xfc"}, r"'h\xfc'", True),
+            ({"auth_token": "x"}, "'x'", True),
+            ({"user": "anna", "badge": "hunter2"}, "anna hunter2", True),
+            ({"user": "anna", "pass": "hunter2"}, "no row for anna", False),
+            ({"pass": ""}, "no password", False),
+            ({"pass": 5}, "no text", False),
+        ],
+    )
+    def test_quotes(
+        self,
+        options: dict[str, Any],
+        text: str,
+        isQuoted: bool,
+        flushLoggedErrors: FlushLoggedErrors,
+    ) -> None:
+        """A text that quotes some of what the client sent is logged for debugging only."""
+        with logLines() as lines:
+            login = Login(lambda grant: None, PluginCalls())
+            login.ask(Doorkeeper(raises(ValueError(text))), ConnectRequest(options=options))
+        assert len(flushLoggedErrors(ValueError)) == 1
+        assert ("in the debug log" in lines[0], text in lines[0]) == (isQuoted, not isQuoted)
+        assert any(text in line for line in lines[1:])
+
+    def test_placeOfTheAuthor(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """The place is that of the author's line, also if the broker or Python raises."""
+        for mistake in (lambda hello: Grant(user=1), lambda hello: json.loads("?")):
+            with logLines() as lines:
+                ask(mistake)
+            assert len(flushLoggedErrors(TypeError, ValueError)) == 1
+            line = mistake.__code__.co_firstlineno
+            assert f" at {__file__}:{line} in <lambda>: " in lines[0]
+
+    def test_asyncio(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """One that awaits what only asyncio can do is told how it can be done."""
+
+        async def sleeps() -> Grant:
+            await asyncio.sleep(1)
+            return GRANT
+
+        async def waits(future: asyncio.Future[Grant]) -> Grant:
+            return await future
+
+        loop = asyncio.new_event_loop()
+        future: asyncio.Future[Grant] = loop.create_future()
+        for answer in (lambda: sleeps(), lambda: waits(future), lambda: future):
+            with logLines() as lines:
+                _, outcomes = ask(lambda hello, answer=answer: answer())  # type: ignore[misc]
+            assert outcomes == [None]
+            flushLoggedErrors(RuntimeError)
+            assert "await Deferred.fromFuture(asyncio.ensure_future(...))" in lines[0]
+            assert "twistd -r asyncio natsbroker" in lines[0]
+        loop.close()
+
+    def test_noGrant(self) -> None:
+        """An answer that is no grant is logged with the place of what gave it."""
+
+        class Yes(Authenticator):
+            def grant(self, avatar: Any, request: ConnectRequest) -> Any:
+                return True
+
+        with logLines() as lines:
+            Login(lambda grant: None, PluginCalls()).ask(Yes(), ConnectRequest())
+        place = f"{__file__}:{Yes.grant.__code__.co_firstlineno}"
+        assert lines[0].endswith(f"no grant but bool: denied; Yes ({place}) has to return a Grant")
 
     @pytest.mark.parametrize("value", [None, True, "$G", {"account": "$G"}, Grant, 1, [GRANT]])
     def test_garbage(self, value: object) -> None:
