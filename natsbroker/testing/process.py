@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from threading import Event, Thread
 
@@ -68,21 +69,31 @@ class BrokerProcess:
 
 
 def startBroker(
-    *arguments: str, environment: dict[str, str] | None = None, patience: float = PATIENCE
+    *arguments: str | int | PathLike[str],
+    environment: Mapping[str, str] | None = None,
+    patience: float = PATIENCE,
+    **others: object,
 ) -> BrokerProcess:
     """
     Start a broker. Its folder for temporary files, where JetStream stores without C{store_dir}, is
     its own and goes with it.
 
+    @param arguments: of the C{natsbroker} command, an option and its value as two.
     @param environment: what to change in the environment.
     @param patience: how long it may take to be ready, in seconds.
     @raise DidNotStart: if it is not ready then.
+    @raise TypeError: for what is no argument of the command.
+    @raise ValueError: for several arguments in one text.
     """
+    for name in others:
+        text = "options are texts, as the natsbroker command takes them"
+        raise TypeError(f'there is no argument {name}: {text}, such as "-js" or "--port", "4222"')
+    given = list(map(_argument, arguments))
     number, name = tempfile.mkstemp(prefix="natsbroker-", suffix=".log")
     os.close(number)
     log = Path(name)
     folder = tempfile.TemporaryDirectory(prefix="natsbroker-", ignore_cleanup_errors=True)
-    command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1", *arguments]
+    command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1", *given]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -105,6 +116,22 @@ def startBroker(
         silent = f"no line of the log within {patience:g} s; it must log to its standard error"
         raise DidNotStart(broker.log or silent)
     return broker
+
+
+def _argument(given: object) -> str:
+    """
+    @raise TypeError: for what is no argument of a command.
+    @raise ValueError: for several of them in one text.
+    """
+    if isinstance(given, (list, tuple)):
+        raise TypeError(f"each argument stands by itself: write *{given!r}, not {given!r}")
+    if isinstance(given, bool) or not isinstance(given, (str, int, PathLike)):
+        raise TypeError(f'an argument is a text, such as "-js", not {given!r}')
+    text = str(given)
+    words = text.split()
+    if text.startswith("-") and len(words) > 1 and "=" not in words[0]:
+        raise ValueError(f"several arguments in one text: write {', '.join(map(repr, words))}")
+    return text
 
 
 def _copy(broker: BrokerProcess, stream: Iterable[str] | None, decided: Event) -> None:

@@ -6,7 +6,7 @@ imported before a test asks for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,16 +28,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def natsbrokerFactory(pytestconfig: pytest.Config) -> Iterator[Callable[..., BrokerProcess]]:
     """
-    Starts brokers; its arguments are those of the C{natsbroker} command, and C{patience}, the
-    seconds that one may take to be ready. They end with the test.
+    Starts brokers, with the arguments of L{natsbroker.testing.process.startBroker}: those of the
+    C{natsbroker} command, C{environment} and C{patience}. They end with the test.
     """
     from natsbroker.testing.process import PATIENCE, startBroker
 
     configured = float(pytestconfig.getini(_START_TIMEOUT) or PATIENCE)
     started: list[BrokerProcess] = []
 
-    def start(*arguments: str, patience: float = configured) -> BrokerProcess:
-        started.append(startBroker(*arguments, patience=patience))
+    def start(*arguments: Any, patience: float = configured, **others: Any) -> BrokerProcess:
+        started.append(startBroker(*arguments, patience=patience, **others))
         return started[-1]
 
     yield start

@@ -59,6 +59,43 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process.returncode is not None
 
 
+def test_environment(tmp_path: Path) -> None:
+    """Numbers and paths are arguments too, and the configuration reads the given variables."""
+    (tmp_path / "mine.conf").write_text("server_name: $NAME")
+    given: tuple[Any, ...] = ("-c", tmp_path / "mine.conf", "-m", -1)
+    with startBroker(*given, environment={"NAME": "mine"}) as broker:
+        assert "Name:     mine" in broker.log
+        assert "http monitor on" in broker.log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((["-js"],), r"each argument stands by itself: write \*\['-js'\], not \['-js'\]"),
+        ((True,), 'an argument is a text, such as "-js", not True'),
+        ((None,), "not None"),
+        (("-js -D",), "several arguments in one text: write '-js', '-D'"),
+        (("--user me",), "write '--user', 'me'"),
+    ],
+)
+def test_mistakes(arguments: Any, text: str) -> None:
+    """What the command cannot take is refused with the right spelling, and starts nothing."""
+    with pytest.raises((TypeError, ValueError), match=text):
+        startBroker(*arguments)
+
+
+def test_unknownArgument() -> None:
+    """An option as an argument of Python is refused with the right spelling."""
+    with pytest.raises(TypeError, match=r'no argument jetstream: .*, such as "-js"'):
+        startBroker(jetstream=True)
+
+
+def test_spaces(tmp_path: Path) -> None:
+    """Spaces in a value are no mistake."""
+    (tmp_path / "my own.conf").write_text("port: -1")
+    startBroker(f"--config={tmp_path / 'my own.conf'}", "--user", "my own", "--pass", "x").stop()
+
+
 def stored(broker: BrokerProcess) -> Path:
     """The folder in which the streams of a broker are."""
     [place] = re.findall(r"http monitor on (\S+)", broker.log)

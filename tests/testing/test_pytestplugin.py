@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import nats
 import pytest
@@ -43,6 +44,16 @@ def test_factory(natsbrokerFactory: Callable[..., BrokerProcess]) -> None:
         return False
 
     assert asyncio.run(refused())
+
+
+def test_environment(natsbrokerFactory: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    """The factory sets variables of the environment, and refuses what is no argument."""
+    config = tmp_path / "mine.conf"
+    config.write_text("server_name: $NAME")
+    broker = natsbrokerFactory("-c", config, environment={"NAME": "mine"})
+    assert "Name:     mine" in broker.log
+    with pytest.raises(TypeError, match="no argument jetstream"):
+        natsbrokerFactory(jetstream=True)
 
 
 def test_memoryBroker(memoryBroker: MemoryBroker) -> None:
