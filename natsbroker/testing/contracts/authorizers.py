@@ -42,6 +42,12 @@ def _onlyDenied(failure: Failure) -> None:
     failure.trap(Unauthorized)
 
 
+def _requireRequest(name: str, given: object) -> None:
+    if not isinstance(given, ConnectRequest):
+        cure = f"ConnectRequest(options={given!r})" if isinstance(given, dict) else "one"
+        raise TypeError(f"{name} is {type(given).__name__}, not ConnectRequest: write {cure}")
+
+
 def authorizerTests(
     factory: Callable[[], Any],
     goodHello: ConnectRequest,
@@ -66,7 +72,15 @@ def authorizerTests(
     @param revoke: makes an authorizer announce a revocation; C{None} if it never does.
     @param settle: lets happen what answers wait for; by default nothing.
     @param close: called with each authorizer at the end of its test, to end its threads.
+    @raise TypeError: for an authorizer in place of what makes one, or for something else than a
+        L{ConnectRequest}.
     """
+    made: Any = factory
+    if not callable(made):
+        kind = type(factory).__name__
+        raise TypeError(f"the factory makes an authorizer for each test: write lambda: {kind}(...)")
+    _requireRequest("goodHello", goodHello)
+    _requireRequest("badHello", badHello)
 
     class AuthorizerTests(Contract):
         def make(self) -> Any:

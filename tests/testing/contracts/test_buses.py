@@ -151,6 +151,25 @@ TestBuiltInRouter = subjectRouterTests(lambda: BuiltInRouter(1024))
 TestListRouter = subjectRouterTests(ListRouter)
 TestGatekeeper = authorizerTests(Gatekeeper, GOOD, BAD, lambda keeper: keeper.revoke())
 TestLateGatekeeper = authorizerTests(LateGatekeeper, GOOD, BAD, lambda keeper: keeper.revoke())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            (Gatekeeper, {"user": "a"}, BAD),
+            r"goodHello is dict, not ConnectRequest: write ConnectRequest\(options={'user': 'a'}\)",
+        ),
+        ((Gatekeeper, GOOD, None), "badHello is NoneType, not ConnectRequest"),
+        ((Gatekeeper(), GOOD, BAD), r"makes an authorizer .*: write lambda: Gatekeeper\(...\)"),
+    ],
+)
+def test_mistakes(arguments: Any, text: str) -> None:
+    """What cannot be tested is refused with the right spelling."""
+    with pytest.raises(TypeError, match=text):
+        authorizerTests(*arguments)
+
+
 TestSettingsAuthorizer = authorizerTests(settingsAuthorizer, GOOD, BAD)
 TestDatabaseAuthorizer = authorizerTests(
     DatabaseAuthenticator,
