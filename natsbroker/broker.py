@@ -27,6 +27,7 @@ from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.connections.turns import Turns
 from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
+from natsbroker.interfaces.providers import requireSeveral
 from natsbroker.links.services import Links
 from natsbroker.server.composition import BrokerParts, Replacements, withOperators
 from natsbroker.server.identity import ServerKeys, serverIdentity
@@ -108,11 +109,16 @@ class Broker(MultiService):
         @raise ValueError: if the settings contradict themselves, or a certificate cannot be used.
         """
         super().__init__()  # type: ignore[no-untyped-call]
+        settings = Settings() if settings is None else settings
+        requireSettings(settings)
+        requireSeveral(services=services, observers=observers, connectionKinds=connectionKinds)
+        if endpoints is not None:
+            requireSeveral(endpoints=endpoints)
         self.reactor = reactor if reactor is not None else _globalReactor()
         self._hasResolver = accountResolver is not None
         self._ocsp: OCSPDesk | None = None
         self.gaveUp: Callable[[], object] = self.stopService
-        self.settings = self._withOCSP(withOperators(settings or Settings(), self._hasResolver))
+        self.settings = self._withOCSP(withOperators(settings, self._hasResolver))
         self.keys = keys or ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
@@ -350,6 +356,19 @@ class Broker(MultiService):
             self._parts.poller.close()
             self._parts.poller = None
         _log.info("Server Exiting..")
+
+
+def requireSettings(given: object) -> None:
+    """
+    @raise TypeError: for something else than settings.
+    """
+    if not isinstance(given, Settings):
+        kind = type(given).__name__
+        raise TypeError(
+            f"the settings are of type {kind}, not natsbroker.config.model.Settings: of a file,"
+            " natsbroker.config.build.buildFile(path, os.environ).settings; of a text,"
+            " buildText(text, os.environ).settings"
+        )
 
 
 def _globalReactor() -> Any:

@@ -16,7 +16,6 @@ from twisted.application.service import IService, Service
 from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from zope.interface import implementer
-from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
@@ -205,9 +204,17 @@ class TestChoices:
         with pytest.raises(PluginError, match="IAuthorizerPlugin"):
             Host("authorization { plugin: mine }", plugins=Plugins(lambda interface: []))
 
+    def test_noSettings(self) -> None:
+        """Something else than settings is refused with the functions that make them."""
+        settings: Any
+        for settings in ("port: 1", {"port": 1}):
+            text = r"of type (str|dict), not .*buildFile\(path, os.environ"
+            with pytest.raises(TypeError, match=text):
+                Broker(settings)
+
     def test_noAuthorizer(self) -> None:
         """What is no authorizer is refused."""
-        with pytest.raises(Invalid):
+        with pytest.raises(TypeError, match=r"object of object provides no I"):
             Host(authorizer=object())
 
     def test_settings(self) -> None:

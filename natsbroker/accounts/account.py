@@ -33,7 +33,8 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
-from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.interfaces.providers import require
+from natsbroker.subjects.grammar import isValidSubject, notBytes
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from natsbroker.wire.values import Kind, Message
@@ -75,6 +76,10 @@ class Account(AccountCore):
         weight: int = 1,
         make: type[hot.Subscription] = hot.Subscription,
     ) -> hot.Subscription:
+        if not isinstance(pattern, bytes):
+            raise TypeError(f"the pattern of a subscription is {notBytes(pattern)}")
+        if not isinstance(queue, bytes):
+            raise TypeError(f"the queue of a subscription is {notBytes(queue)}")
         if not isValidSubject(pattern):
             raise ValueError(f"not a valid subject: {pattern!r}")
         outbox = None
@@ -85,6 +90,8 @@ class Account(AccountCore):
             outbox = None if isAsked else outbox
         elif IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber):
             subscriber = self._batcherFor(subscriber)
+        elif kind < FIRST_LINK_KIND:
+            require(ISubscriber, subscriber, "deliver")
         subscription = make(self, pattern, queue, int(kind), subscriber, tag, outbox, weight=weight)
         self._batch.work += SUBSCRIPTION
         self._router.insert(pattern, subscription)
@@ -220,7 +227,11 @@ class Bus:
         self._account.refresh()
 
     def publish(self, message: Message, later: Later | None = None) -> int:
-        return self._delivery.publish(self.kind, message, later=later)
+        try:
+            return self._delivery.publish(self.kind, message, later=later)
+        except (AttributeError, TypeError):
+            _check(message)
+            raise
 
     def publishInternal(self, subject: bytes, payload: bytes) -> int:
         return self._delivery.publishInternal(self.kind, subject, payload)
@@ -240,8 +251,6 @@ class Bus:
         queue: bytes = b"",
         weight: int = 1,
     ) -> ISubscription:
-        if not isinstance(pattern, bytes):
-            raise TypeError(f"a pattern is bytes: write b'a.>' for 'a.>', not {pattern!r}")
         return cast(
             ISubscription,
             self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
@@ -270,6 +279,18 @@ class Bus:
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
         return self._account.interest.watch(watcher, interestFilter, isPatient, whenTold)
+
+
+def _check(message: object) -> None:
+    """
+    @raise TypeError: if it cannot be published.
+    """
+    if not isinstance(message, Message):
+        raise TypeError(
+            f"publish takes a Message, not {type(message).__name__}: write"
+            " publish(Message(b'a', b'hello')), or publishInternal(b'a', b'hello')"
+        ) from None
+    message.check()
 
 
 class GatewayBus(Bus):

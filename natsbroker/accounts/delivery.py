@@ -317,6 +317,7 @@ class Delivery:
         try:
             subscriber.deliver(message, subscription.tag)
         except BaseException:
+            message.check()  # It may be the publisher's mistake.
             self._failed("subscriber", f"The subscriber to {subscription.pattern!r} failed")
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self._finished(subscription)

@@ -9,6 +9,7 @@ from typing import Any
 
 from natsbroker import hot
 from natsbroker.interfaces import IPublishFilter
+from natsbroker.interfaces.providers import require
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.values import Kind, Message
 
@@ -34,11 +35,7 @@ class PublishFilters:
         @return: removes the filter.
         @raise TypeError: for an object that is no filter.
         """
-        if not callable(getattr(publishFilter, "filterMessage", None)):
-            raise TypeError(
-                "a publish filter is an object with filterMessage(message, kind), which returns the"
-                f" message to deliver, or None to drop it; not {publishFilter!r}"
-            )
+        require(IPublishFilter, publishFilter, "filterMessage")
         self._filters.append(publishFilter)
         self._matcher.needsSlowPath = True
 
@@ -76,10 +73,7 @@ def _check(publishFilter: IPublishFilter, returned: Message, published: Message)
         block is longer than the body.
     """
     name = f"{type(publishFilter).__name__}.filterMessage returned a Message"
-    for each in ("subject", "reply", "body"):
-        value = getattr(returned, each)
-        if not isinstance(value, bytes):
-            raise TypeError(f"{name} whose {each} is {type(value).__name__}, not bytes")
+    returned.check(name)
     for each in ("subject", "reply"):
         value = getattr(returned, each)
         # What the publisher wrote stays as it was read, like all that clients publish.

@@ -26,6 +26,9 @@ from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")
 
+#: The most names of accounts that an error lists.
+_SHOWN = 10
+
 _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 
@@ -69,9 +72,21 @@ def _clusterOf(settings: Settings) -> bytes:
     return bytesOf((gateway and gateway.name) or (cluster and cluster.name) or "")
 
 
+class UnknownAccount(KeyError):
+    def __str__(self) -> str:
+        name, names = self.args
+        if not isinstance(name, str):
+            return f"the name of an account is a str, not {type(name).__name__}"
+        there = ", ".join(sorted(names)[:_SHOWN])
+        return (
+            f'there is no account "{name}" (there is {there}): the configuration makes one of'
+            f" accounts {{ {name} {{}} }}"
+        )
+
+
 class AccountRegistry:
     """
-    Raises C{KeyError} for an account that does not exist.
+    Raises L{UnknownAccount} for an account that does not exist.
 
     @ivar failures: how often calls raised, by what was called; see L{AccountDependencies}.
     """
@@ -169,7 +184,10 @@ class AccountRegistry:
             place.account.close()
 
     def __getitem__(self, name: str) -> Account:
-        return self._places[name].account
+        try:
+            return self._places[name].account
+        except KeyError:
+            raise UnknownAccount(name, self._places) from None
 
     def __iter__(self) -> Iterator[Account]:
         return iter([place.account for place in self._places.values()])

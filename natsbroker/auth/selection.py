@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from zope.interface.verify import verifyObject
-
 from natsbroker.accounts.registry import AccountRegistry, accountNames
 from natsbroker.auth.configured import authorizerFrom, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings, User
 from natsbroker.interfaces import IAuthorizer
+from natsbroker.interfaces.providers import require
 from natsbroker.server.planners import authorizationPlanner, operatorPlanner
 from natsbroker.server.reload import Planner
 from natsbroker.wire.grants import Grant
@@ -50,7 +49,7 @@ class AuthorizerSelection:
         if given is None and self._operators is not None:
             self.chosen = self._operators.authorizer
         first = self.chosen or self._configured(settings)
-        verifyObject(IAuthorizer, first)
+        require(IAuthorizer, first)
         return first
 
     def made(self, settings: Settings) -> IAuthorizer | None:

@@ -28,10 +28,10 @@ _PUBLIC = frozenset({"user", "name", "lang", "version"})
 """What clients say that may be in the log."""
 
 _LONGEST = 200
-"""As much of an exception's text is logged."""
+"""The most characters of an exception's text that are logged."""
 
 _QUOTED = 4
-"""So many characters in a row of what a client sent, and not fewer, give it away."""
+"""The fewest characters in a row of what a client sent that give it away."""
 
 _ASYNCIO = (
     "; await Deferreds here: for asyncio, await Deferred.fromFuture(asyncio.ensure_future(...)) and"

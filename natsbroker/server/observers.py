@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from twisted.logger import Logger
-from zope.interface.verify import verifyObject
 
 from natsbroker.advisories import Advisory
 from natsbroker.interfaces import IObserver
+from natsbroker.interfaces.providers import require
 
 _log = Logger(namespace="natsbroker")
 
@@ -41,7 +41,7 @@ class Observers:
             self.add(observer)
 
     def add(self, observer: IObserver) -> Callable[[], None]:
-        verifyObject(IObserver, observer)
+        require(IObserver, observer)
         self._observers.append(observer)
 
         def remove() -> None:

@@ -11,9 +11,7 @@ from typing import Any, TypeVar
 
 from twisted.application.service import IService
 from twisted.logger import Logger
-from zope.interface.exceptions import Invalid
 from zope.interface.interface import InterfaceClass
-from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
@@ -29,6 +27,7 @@ from natsbroker.interfaces import (
     IRouterPlugin,
     ISubjectRouter,
 )
+from natsbroker.interfaces.providers import require
 from natsbroker.server.installedplugins import InstalledPlugins
 from natsbroker.server.pluginoptions import PluginOptionError
 
@@ -125,7 +124,7 @@ class Plugins:
         @param given: wins over C{gateway { interest }}; the default is the first built-in policy.
         """
         if given is not None and not IGatewayPolicyPlugin.providedBy(given):
-            verifyObject(IGatewayInterestPolicy, given)
+            require(IGatewayInterestPolicy, given)
             return given
         from natsbroker.gateways.settings import Gateway
 
@@ -155,8 +154,8 @@ class Plugins:
     ) -> list[IConnectionKind]:
         for each in given:
             try:
-                verifyObject(IConnectionKind, each)
-            except Invalid as error:
+                require(IConnectionKind, each)
+            except TypeError as error:
                 raise PluginError(f"not a connection kind: {error}") from error
         names = {*settings.plugins, *settings.services} - {each.name for each in given}
         installed = _byName(IConnectionKind, self.find(IConnectionKind)) if names else {}
@@ -174,6 +173,7 @@ class Plugins:
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
         for each in given:
+            require(IBrokerService, each, "makeService")
             if not _nameIn(each):
                 raise PluginError(_nameless(IBrokerService, each))
         makers: dict[str, Any] = {service.name: service for service in given}
@@ -307,11 +307,8 @@ def _made(
 ) -> _Made:
     try:
         made = make(*arguments)
-        verifyObject(interface, made)
     except ValueError as error:
         raise PluginError(f"{what}: {error}") from error
-    except Invalid as error:
-        raise PluginError(f"{what} makes no {noun}: {error}") from error
     except BrokerError:
         raise
     except Exception as error:
@@ -319,4 +316,8 @@ def _made(
         _log.failure("{what} failed", what=what)
         text = f"{type(error).__name__}: {error}"
         raise PluginError(f"{what} failed to make the {noun}: {text}") from error
+    try:
+        require(interface, made)
+    except TypeError as error:
+        raise PluginError(f"{what} makes no {noun}: {error}") from error
     return made

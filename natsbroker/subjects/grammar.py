@@ -21,6 +21,9 @@ from __future__ import annotations
 # `42 in subject` is many times as fast as `b"*" in subject`.
 _STAR, _STOP, _FULL = b"*.>"
 
+#: A longer text is not repeated in errors.
+_SHOWN = 40
+
 _REFUSED_BYTES = bytes(range(0x21)) + b"\x7f"
 
 
@@ -107,3 +110,11 @@ def overlaps(a: bytes, b: bytes) -> bool:
         if one != other and one != b"*" and other != b"*":
             return False
     return True
+
+
+def notBytes(given: object) -> str:
+    """The end of an error about a value that should be bytes: its type, and how a text is bytes."""
+    if not isinstance(given, str):
+        return f"{type(given).__name__}, not bytes"
+    isShort = given.isascii() and len(given) <= _SHOWN
+    return f"str, not bytes: write {given.encode()!r}" if isShort else "str, not bytes: encode it"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject, overlaps
+from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject, notBytes, overlaps
 from natsbroker.subjects.index import InvalidPattern, SubjectIndex
 
 #: How many answers are remembered; on one more, all are forgotten.
@@ -107,7 +107,7 @@ def _entries(name: str, given: Any) -> frozenset[bytes]:
     entries = frozenset(given)
     for each in entries:
         if not isinstance(each, bytes):
-            raise TypeError(f"{name}: a pattern is bytes: write b'a.>' for 'a.>', not {each!r}")
+            raise TypeError(f"{name}: a pattern is {notBytes(each)}")
     return entries
 
 

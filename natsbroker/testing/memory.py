@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
+from inspect import signature
 from random import Random
 from typing import Any
 
@@ -27,7 +29,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.accounts.account import Bus
-from natsbroker.broker import Broker
+from natsbroker.broker import Broker, requireSettings
 from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
 from natsbroker.testing.transport import MemoryTransport
@@ -157,6 +159,18 @@ class MemoryConnection:
         self._reactor.pass_(0)
 
 
+def _requireKnown(parts: Iterable[str]) -> None:
+    """
+    @raise TypeError: for an argument that L{MemoryBroker} does not have.
+    """
+    known = {*signature(MemoryBroker).parameters, *signature(Broker).parameters}
+    known -= {"parts", "reactor", "endpoints", "random"}
+    for name in parts:
+        if name not in known:
+            near = get_close_matches(name, known, n=1) or sorted(known)
+            raise TypeError(f"MemoryBroker has no argument {name}, but {', '.join(near)}")
+
+
 class MemoryBroker:
     """
     A broker for tests. As a context manager it stops itself::
@@ -186,6 +200,7 @@ class MemoryBroker:
         @param seed: of everything that is left to chance.
         @param environment: the environment variables that C{configText} can refer to.
         @param parts: further arguments of L{Broker}.
+        @raise TypeError: for an argument of another name or type.
         @raise ValueError: if both settings and text are given.
         """
         if configText is not None:
@@ -195,7 +210,9 @@ class MemoryBroker:
             for each in built.warnings:
                 warnings.warn(str(each), stacklevel=2)
             settings = built.settings
-        settings = settings or Settings()
+        settings = Settings() if settings is None else settings
+        requireSettings(settings)
+        _requireKnown(parts)
         if settings.host == _ANYWHERE:
             settings = replace(settings, host="127.0.0.1")
         self.reactor: MemoryReactor = MemoryReactor()  # type: ignore[no-untyped-call]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from natsbroker.subjects.grammar import notBytes
+
 
 class Kind(IntEnum):
     """
@@ -108,6 +110,17 @@ class Message:
         self.via = via
         self.streamSubject = streamSubject
         self.trace: Any = None
+
+    def check(self, given: str = "publish takes no Message") -> None:
+        """
+        See that the fields are bytes. That is done when something has failed, not for each message.
+
+        @raise TypeError: if one is not.
+        """
+        for name in ("subject", "reply", "body"):
+            value = getattr(self, name)
+            if not isinstance(value, bytes):
+                raise TypeError(f"{given} whose {name} is {notBytes(value)}") from None
 
     @property
     def shownSubject(self) -> bytes:

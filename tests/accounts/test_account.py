@@ -181,11 +181,51 @@ class TestPlain:
         assert {id(each) for each in hall.account.subscriptions()} == {id(each) for each in made}
 
 
-def test_textPattern() -> None:
-    """A pattern that is a text is refused with the right spelling."""
-    broker = MemoryBroker()
-    with pytest.raises(TypeError, match=r"a pattern is bytes: write b'a.>' for 'a.>', not 'x'"):
-        broker.bus().subscribe("x", Recorder())  # type: ignore[arg-type]
+class TestMistakes:
+    """Arguments of other types, in programs with a broker inside."""
+
+    @pytest.mark.parametrize(
+        ("pattern", "subscriber", "queue", "text"),
+        [
+            ("x", Recorder(), b"", "the pattern of a subscription is str, not bytes: write b'x'"),
+            (b"x", Recorder(), "q", "the queue of a subscription is str, not bytes: write b'q'"),
+            (b"x", Recorder(), None, "the queue of a subscription is NoneType, not bytes"),
+            (Recorder(), b"x", b"", "the pattern of a subscription is Recorder, not bytes"),
+            (b"x", print, b"", r"print provides no ISubscriber: it has no deliver\(message, tag\)"),
+            (b"x", Recorder, b"", r"Recorder is a class, .* ISubscriber: pass Recorder\(...\)"),
+        ],
+    )
+    def test_subscribe(self, pattern: Any, subscriber: Any, queue: Any, text: str) -> None:
+        """What cannot be a subscription is refused with the right spelling."""
+        bus = MemoryBroker().bus()
+        with pytest.raises(TypeError, match=text):
+            bus.subscribe(pattern, subscriber, queue=queue)
+        with pytest.raises(TypeError, match=text):
+            bus.serve(pattern, subscriber, queue=queue)
+        assert not bus.hasInterest(b"x")
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            (
+                (b"x", b"hello"),
+                r"publish takes a Message, not bytes: write .*publishInternal\(b'a'",
+            ),
+            (("x",), "publish takes a Message, not str"),
+            ((Message("x"),), "no Message whose subject is str, not bytes: write b'x'"),  # type: ignore[arg-type]
+            ((Message(b"x", "hi"),), "no Message whose body is str, not bytes: write b'hi'"),  # type: ignore[arg-type]
+            ((Message(b"x", b"", "r"),), "no Message whose reply is str, not bytes: write b'r'"),  # type: ignore[arg-type]
+            ((Message(b"x", "\xfc"),), "no Message whose body is str, not bytes: encode it"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_publish(self, arguments: Any, text: str) -> None:
+        """What cannot be sent is refused where it is published, and no receiver is blamed."""
+        broker = MemoryBroker()
+        client = broker.connect({"verbose": False})
+        client.request(b"SUB x 1\r\n")
+        with pytest.raises(TypeError, match=text):
+            broker.bus().publish(*arguments)
+        assert client.request(b"PING\r\n") == b"PONG\r\n"
 
 
 @onEach

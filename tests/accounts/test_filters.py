@@ -85,3 +85,17 @@ def test_asPublished() -> None:
     filters = PublishFilters(hot.Matcher(Router()), lambda kind, text: None)
     filters.add(Returning(made(b"a..b", reply=b"r.")))  # type: ignore[arg-type]
     assert filters.filtered(Message(b"a..b", b"x", b"r."), Kind.CLIENT) is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (Renaming, r"Renaming is a class, .* provides IPublishFilter: pass Renaming\(...\)"),
+        (print, r"print provides no IPublishFilter: it has no filterMessage\(message, kind\)"),
+    ],
+)
+def test_noFilter(given: Any, text: str) -> None:
+    """A class, or a function, is no filter."""
+    filters = PublishFilters(hot.Matcher(Router()), lambda kind, text: None)
+    with pytest.raises(TypeError, match=text):
+        filters.add(given)

@@ -4,6 +4,7 @@ Which links take what a queue group here cannot take any more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -50,12 +51,15 @@ def join(account: Account, kind: Kind, subscriber: Any, queue: bytes = b"q") -> 
 class TestDeserted:
     """Whether a group that a sender chose has a member left."""
 
-    @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE])
-    def test_members(self, account: Account, kind: Kind) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "make"),
+        [(Kind.CLIENT, Recorder), (Kind.INTERNAL, Recorder), (Kind.SPOKE, LinkRecorder)],
+    )
+    def test_members(self, account: Account, kind: Kind, make: Callable[[], Any]) -> None:
         """A member that the sender knows counts until it is gone."""
         sender = LinkRecorder()
         join(account, Kind.ROUTE, sender)
-        member = join(account, kind, LinkRecorder())
+        member = join(account, kind, make())
         message = Message(b"foo", origin=sender, queues=(b"q",))
         group = groupOf(account)
         assert not isDeserted(Kind.ROUTE, group, message)

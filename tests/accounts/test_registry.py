@@ -5,6 +5,9 @@ The accounts that there are, and how many connections each has.
 from __future__ import annotations
 
 import gc
+import re
+from random import Random
+from typing import Any
 from weakref import ref
 
 import pytest
@@ -71,6 +74,20 @@ class TestNames:
         """There is no account that nobody named."""
         with pytest.raises(KeyError):
             registry()["A"]
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("A", r'no account "A" \(there is \$G, \$SYS\): .* makes one of accounts { A {} }'),
+            (b"$G", "the name of an account is a str, not bytes"),
+            (Random(), "the name of an account is a str, not Random"),
+        ],
+    )
+    def test_mistakes(self, name: Any, text: str) -> None:
+        """The error says which accounts there are, and what a name is."""
+        with pytest.raises(KeyError) as caught:
+            registry()[name]
+        assert re.search(text, str(caught.value))
 
     def test_accountNames(self) -> None:
         """The names can be had without making accounts."""

@@ -156,7 +156,7 @@ class TestExplanations:
         assert "return the user's name or a Grant" in line
 
     def test_overridesNothing(self) -> None:
-        """One that overrides nothing is told so."""
+        """One that overrides nothing is a warning that says so."""
 
         class Misspelt(Authenticator):
             def authentificate(self, request: ConnectRequest) -> Any:

@@ -158,7 +158,8 @@ class TestAnswers:
 
     def test_placeOfTheAuthor(self, flushLoggedErrors: FlushLoggedErrors) -> None:
         """The place is that of the author's line, also if the broker or Python raises."""
-        for mistake in (lambda hello: Grant(user=1), lambda hello: json.loads("?")):
+        number: Any = 1
+        for mistake in (lambda hello: Grant(user=number), lambda hello: json.loads("?")):
             with logLines() as lines:
                 ask(mistake)
             assert len(flushLoggedErrors(TypeError, ValueError)) == 1
@@ -166,7 +167,7 @@ class TestAnswers:
             assert f" at {__file__}:{line} in <lambda>: " in lines[0]
 
     def test_asyncio(self, flushLoggedErrors: FlushLoggedErrors) -> None:
-        """One that awaits what only asyncio can do is told how it can be done."""
+        """An answer that awaits asyncio is logged with the way to await it."""
 
         async def sleeps() -> Grant:
             await asyncio.sleep(1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -90,7 +90,7 @@ def test_untouched(make: Make, tmp_path: Path, flushLoggedErrors: FlushLoggedErr
     del sys.modules[name]
     sys.modules.pop(f"{name}.broken", None)
 
-    def getAll(interface: Any) -> Iterator[Any]:
+    def getAll(interface: Any) -> Iterable[Any]:
         return getPlugins(interface, importlib.import_module(name))
 
     with logLines(debug=True) as lines:

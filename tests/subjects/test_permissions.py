@@ -104,8 +104,8 @@ class TestPermissionSet:
 @pytest.mark.parametrize(
     ("allow", "deny", "text"),
     [
-        (["a.>"], (), "allow: a pattern is bytes: write b'a.>' for 'a.>', not 'a.>'"),
-        (None, ["a.>"], "deny: a pattern is bytes"),
+        (["a.>"], (), "allow: a pattern is str, not bytes: write b'a.>'"),
+        (None, ["a.>"], "deny: a pattern is str, not bytes"),
         (b"a.>", (), r"allow takes several patterns: write \[b'a.>'\], not b'a.>'"),
         (None, "a.>", "deny takes several patterns"),
     ],

@@ -147,6 +147,26 @@ class TestSettings:
         with pytest.raises(ConfigErrors, match=r"memory\.conf:1:"):
             MemoryBroker(configText="max_payload: what")
 
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("config", "no argument config, but configText"),
+            ("service", "no argument service, but services"),
+            ("endpoints", "no argument endpoints, but .*configText.*settings"),
+        ],
+    )
+    def test_unknown(self, name: str, text: str) -> None:
+        """An argument of another name is refused with those that there are."""
+        arguments: Any = {name: None}
+        with pytest.raises(TypeError, match=f"MemoryBroker has {text}"):
+            MemoryBroker(**arguments)
+
+    def test_noSettings(self) -> None:
+        """A text in place of settings is refused."""
+        settings: Any = "port: 1"
+        with pytest.raises(TypeError, match="the settings are of type str"):
+            MemoryBroker(settings)
+
     def test_parts(self) -> None:
         """Parts of the broker can be replaced."""
         told: list[Any] = []

@@ -1,0 +1,75 @@
+"""
+Tests for L{natsbroker.interfaces.providers}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from zope.interface import implementer
+
+from natsbroker.broker import Broker
+from natsbroker.interfaces import IObserver
+from natsbroker.interfaces.providers import require, requireSeveral
+
+
+@implementer(IObserver)
+class Watching:
+    def observe(self, advisory: object) -> None:
+        """Provide all of the interface."""
+
+
+@implementer(IObserver)
+class Narrow:
+    def observe(self) -> None:  # type: ignore[override]
+        """Take too few arguments."""
+
+
+class Undeclared:
+    def observe(self, advisory: object) -> None:
+        """Provide the interface without saying so."""
+
+
+def function(message: object) -> None:
+    """What subscribers are in other libraries."""
+
+
+@pytest.mark.parametrize(
+    ("given", "methods", "text"),
+    [
+        (None, (), "None is no IObserver: is a return missing?"),
+        (Watching, (), r"Watching is a class, not an object .* IObserver: pass Watching\(...\)"),
+        (function, ("observe",), r"function provides no IObserver: it has no observe\(advisory\)$"),
+        (
+            object(),
+            (),
+            r"object of object provides no IObserver: it has no observe\(advisory\), and",
+        ),
+        (Undeclared(), (), r"IObserver: its class has no @implementer\(IObserver\)"),
+        (Narrow(), (), "doesn't allow enough arguments"),
+    ],
+)
+def test_noProvider(given: object, methods: tuple[str, ...], text: str) -> None:
+    """What cannot be used is refused with what it lacks, and where that is to be written."""
+    with pytest.raises(TypeError, match=text):
+        require(IObserver, given, *methods)
+
+
+def test_taken() -> None:
+    """What can be used is taken; a declaration is not asked for where methods are named."""
+    require(IObserver, Watching())
+    require(IObserver, Undeclared(), "observe")
+    requireSeveral(services=(), observers=[1], others=iter(()))
+
+
+def test_several() -> None:
+    """One object in place of several is refused with the right spelling."""
+    arguments: Any
+    for name in ("services", "observers", "connectionKinds", "endpoints"):
+        for given in (Watching(), "tcp:4222"):
+            arguments = {name: given}
+            kind = type(given).__name__
+            text = rf"{name} takes several: write {name}=\[...\], not {kind}"
+            with pytest.raises(TypeError, match=text):
+                Broker(**arguments)
