@@ -130,11 +130,11 @@ class Broker(MultiService):
             authorizer=authorizer,
             accountResolver=accountResolver,
             routerFactory=routerFactory,
-            services=services,
-            observers=observers,
+            services=tuple(services),
+            observers=tuple(observers),
             endpoints=endpoints,
             gatewayPolicy=gatewayPolicy,
-            connectionKinds=connectionKinds,
+            connectionKinds=tuple(connectionKinds),
             sockets=sockets or {},
         )
         self._parts = BrokerParts(

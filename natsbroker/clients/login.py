@@ -119,7 +119,7 @@ class Login:
                 _logBroken("An authorizer's canceller failed", Failure(), "")
 
     def giveUp(self) -> None:
-        _log.error("The authorizer did not answer in time: denied")
+        _log.error("The authorizer did not answer in time: denied{who}", who=self._who("; it is "))
         self.cancel()
 
     def _answered(self, answer: Any) -> None:
@@ -130,7 +130,7 @@ class Login:
             _log.error(
                 "The authorizer's answer is no grant but {kind}: denied{cure}",
                 kind=kind,
-                cure=_ASYNCIO if kind in _FUTURES else self._place(),
+                cure=_ASYNCIO if kind in _FUTURES else self._who("; a Grant has to come from "),
             )
             self._calls.failures += 1
             self._finish(None)
@@ -156,13 +156,15 @@ class Login:
         self._calls.failures += 1
         self._finish(None)
 
-    def _place(self) -> str:
-        """The place of the method that answered, and what it has to return."""
+    def _who(self, words: str) -> str:
+        """
+        @param words: come before the authorizer and the place of the method that answers.
+        """
         if self._asked is None:
             return ""
         authorizer: Any = self._asked[0]
         place = definedAt(getattr(authorizer, "grant", authorizer.grantFor))
-        return f"; {type(authorizer).__name__} ({place}) has to return a Grant"
+        return f"{words}{type(authorizer).__name__} ({place})"
 
     def _finish(self, grant: Grant | None) -> None:
         self._calls.seconds += perf_counter() - self._began

@@ -37,6 +37,11 @@ from natsbroker.wire.values import ClientInfo
 
 _log = Logger()
 
+_EXPIRED = (
+    "The authorizer's grant has expired already: its expires is in seconds since 1970, such as"
+    " time.time() + 60"
+)
+
 #: How a client learns that a subscription ended.
 _REMOVED = b"-ERR 'Permissions Violation for Subscription to "
 
@@ -224,6 +229,8 @@ class ClientSession(ClientOperations):
         else:
             self._batch.backlog.exhaust(self._permitting(ended))
         self._expires = granted.expires
+        if granted.expires is not None and granted.expires <= self.context.reactor.seconds():
+            _log.warn("{client} - {text}", client=str(self), text=_EXPIRED)
         self._schedule()
         self._configure()
         if ended is None:

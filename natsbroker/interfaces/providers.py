@@ -5,20 +5,28 @@ made when something is passed, never for a message.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from inspect import iscoroutinefunction
 from typing import Any
+from weakref import WeakSet
 
 from zope.interface.exceptions import Invalid
 from zope.interface.interface import Method
 from zope.interface.verify import verifyObject
 
+_KNOWN: defaultdict[tuple[str, ...], WeakSet[type]] = defaultdict(WeakSet)
+"""The classes whose objects have certain methods: requests subscribe often."""
+
 
 def require(interface: Any, given: object, *methods: str) -> None:
     """
-    @param methods: what the object has to have; by default all of the interface, and the
-        declaration that it provides it.
+    @param methods: what the object has to have, as plain functions; by default all of the
+        interface, and the declaration that it provides it.
     @raise TypeError: if it lacks something, or is a class.
     """
+    if type(given) in _KNOWN[methods]:
+        return
     name = interface.getName()
     if given is None:
         raise TypeError(f"None is no {name}: is a return missing?")
@@ -29,6 +37,11 @@ def require(interface: Any, given: object, *methods: str) -> None:
     problems = []
     if lacking:
         problems.append(f"it has no {', '.join(_shown(interface[each]) for each in lacking)}")
+    problems += [
+        f"its {each} is a coroutine function, which nobody awaits"
+        for each in methods
+        if iscoroutinefunction(getattr(given, each, None))
+    ]
     if not methods and not interface.providedBy(given):
         problems.append(f"its class has no @implementer({name})")
     if not methods and not problems:
@@ -39,6 +52,8 @@ def require(interface: Any, given: object, *methods: str) -> None:
     if problems:
         shown = getattr(given, "__qualname__", "") or f"an object of {type(given).__qualname__}"
         raise TypeError(f"{shown} provides no {name}: {', and '.join(problems)}")
+    if methods and all(hasattr(type(given), each) for each in methods):
+        _KNOWN[methods].add(type(given))
 
 
 def _shown(attribute: Any) -> str:

@@ -41,7 +41,7 @@ class Observers:
             self.add(observer)
 
     def add(self, observer: IObserver) -> Callable[[], None]:
-        require(IObserver, observer)
+        require(IObserver, observer, "observe")
         self._observers.append(observer)
 
         def remove() -> None:

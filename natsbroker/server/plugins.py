@@ -177,6 +177,9 @@ class Plugins:
             if not _nameIn(each):
                 raise PluginError(_nameless(IBrokerService, each))
         makers: dict[str, Any] = {service.name: service for service in given}
+        if len(makers) < len(given):
+            names = ", ".join(sorted(each.name for each in given))
+            raise PluginError(f"services need names of their own: {names}")
         for name in sections:
             if name not in makers and name not in kinds:
                 makers[name] = self._servicePlugin(settings, name)

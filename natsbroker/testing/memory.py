@@ -32,6 +32,7 @@ from natsbroker.accounts.account import Bus
 from natsbroker.broker import Broker, requireSettings
 from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
+from natsbroker.subjects.grammar import notBytes
 from natsbroker.testing.transport import MemoryTransport
 
 __all__ = ["MemoryBroker", "MemoryConnection", "MemoryReactor"]
@@ -120,6 +121,8 @@ class MemoryConnection:
     def send(self, *pieces: bytes) -> None:
         """Send bytes, each piece in a packet of its own. What a broker has closed takes nothing."""
         for piece in pieces:
+            if not isinstance(piece, bytes):
+                raise TypeError(f"what a client sends is {notBytes(piece)}")
             self.transport.send(piece)
 
     def receive(self) -> bytes:
@@ -232,7 +235,10 @@ class MemoryBroker:
             nothing, and INFO is the first frame to read.
         @param host: where it seems to come from.
         @raise ConnectionRefusedError: if the broker listens no more.
+        @raise TypeError: for options that are no fields of a CONNECT.
         """
+        if not isinstance(options, (Mapping, type(None))):
+            raise TypeError(f"the options of a CONNECT are a dict, not {type(options).__name__}")
         port = self._endpoint.port
         if port is None or not port.isOpen:
             raise ConnectionRefusedError

@@ -126,7 +126,10 @@ class Grant:
         for name, kinds in _KINDS.items():
             value = getattr(self, name)
             if not isinstance(value, kinds) or isinstance(value, bool):
-                raise TypeError(f"{name} of a grant cannot be {type(value).__name__}")
+                wanted = " or ".join(
+                    "None" if each is _NOTHING else each.__name__ for each in kinds
+                )
+                raise TypeError(f"{name} of a grant is {wanted}, not {type(value).__name__}")
 
     @property
     def publishing(self) -> PermissionSet | None:

@@ -15,6 +15,7 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.clients.login import Login
 from natsbroker.errors import AUTH_REVOKED, Unauthorized
+from natsbroker.server.logs import definedAt
 from natsbroker.server.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.conftest import FlushLoggedErrors
@@ -197,7 +198,9 @@ class TestAnswers:
         with logLines() as lines:
             Login(lambda grant: None, PluginCalls()).ask(Yes(), ConnectRequest())
         place = f"{__file__}:{Yes.grant.__code__.co_firstlineno}"
-        assert lines[0].endswith(f"no grant but bool: denied; Yes ({place}) has to return a Grant")
+        assert lines[0].endswith(
+            f"no grant but bool: denied; a Grant has to come from Yes ({place})"
+        )
 
     @pytest.mark.parametrize("value", [None, True, "$G", {"account": "$G"}, Grant, 1, [GRANT]])
     def test_garbage(self, value: object) -> None:
@@ -278,7 +281,8 @@ class TestCancelling:
         with logLines() as lines:
             login.giveUp()
         assert (answer.called, outcomes, login.waiting) == (True, [], False)
-        assert [line for line in lines if "did not answer in time: denied" in line]
+        [line] = [line for line in lines if "did not answer in time: denied" in line]
+        assert f"; it is Doorkeeper ({definedAt(Doorkeeper.grantFor)})" in line
 
     @pytest.mark.parametrize("late", [GRANT, Unauthorized("no"), ZeroDivisionError(), "garbage"])
     def test_answerAfterwards(self, late: Any) -> None:

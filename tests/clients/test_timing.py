@@ -11,6 +11,7 @@ from natsbroker.clients.limits import ClientLimits
 from natsbroker.connections.peersession import PATIENCE
 from natsbroker.wire.grants import Grant
 from tests.clients.lines import MIB, msg, pub
+from tests.server.support import logLines
 from tests.support import QUIET, Doorkeeper, Wire, World, onEach
 
 pytestmark = pytest.mark.usefixtures("implementation")
@@ -81,7 +82,9 @@ class TestDeadlines:
         world.clock.advance(100)
         wire = world.dial()
         wire.receive()
-        wire.send(QUIET)
+        with logLines() as lines:
+            wire.send(QUIET)
+        assert any("grant has expired already: its expires is in seconds" in line for line in lines)
         world.advance(0.1)
         assert wire.receive() == b"-ERR 'User Authentication Expired'\r\n"
 

@@ -26,6 +26,11 @@ class Narrow:
         """Take too few arguments."""
 
 
+class Late:
+    async def observe(self, advisory: object) -> None:
+        """Wait for something."""
+
+
 class Undeclared:
     def observe(self, advisory: object) -> None:
         """Provide the interface without saying so."""
@@ -47,6 +52,7 @@ def function(message: object) -> None:
             r"object of object provides no IObserver: it has no observe\(advisory\), and",
         ),
         (Undeclared(), (), r"IObserver: its class has no @implementer\(IObserver\)"),
+        (Late(), ("observe",), "its observe is a coroutine function, which nobody awaits"),
         (Narrow(), (), "doesn't allow enough arguments"),
     ],
 )

@@ -334,6 +334,12 @@ class TestMistakes:
             found = plugins(nameless, Maker("mine")).named(IBrokerService, "mine")
         assert (found.name, text in lines[0]) == ("mine", True)
 
+    def test_sameName(self) -> None:
+        """Two services of one name are refused: one would be lost."""
+        text = "services need names of their own: mine, mine"
+        with pytest.raises(PluginError, match=text):
+            plugins().services(HOST, settingsOf("port: 1"), [Maker("mine"), Maker("mine")])
+
     def test_kindsAreListed(self) -> None:
         """A wrong key of C{services} is answered with the names of connection kinds as well."""
         kind: Any = type("Kind", (), {"name": "lines"})()

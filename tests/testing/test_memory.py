@@ -161,6 +161,15 @@ class TestSettings:
         with pytest.raises(TypeError, match=f"MemoryBroker has {text}"):
             MemoryBroker(**arguments)
 
+    def test_talkMistakes(self) -> None:
+        """A text to send, and options that are none, are refused with the right spelling."""
+        wrong: Any = "PING\r\n"
+        with MemoryBroker() as broker:
+            with pytest.raises(TypeError, match="a client sends is str, not bytes: write b'PING"):
+                broker.connect().send(wrong)
+            with pytest.raises(TypeError, match="of a CONNECT are a dict, not str"):
+                broker.connect(wrong)
+
     def test_noSettings(self) -> None:
         """A text in place of settings is refused."""
         settings: Any = "port: 1"
