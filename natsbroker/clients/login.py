@@ -1,12 +1,12 @@
 """
 The login of a connection. Whatever an authorizer does, the outcome is a grant or a denial: one that
-raises, hangs or answers nonsense lets nobody in, and what it did is logged: of an exception the
-type, the place and the text. A text that holds what the client sent is logged only for debugging.
+raises, hangs or answers nonsense lets nobody in, and what it did is logged. Of an exception the
+type and the place are logged, its text (which may hold what the client sent) only for debugging.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -23,15 +23,6 @@ from natsbroker.server.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()
-
-_PUBLIC = frozenset({"user", "name", "lang", "version"})
-"""What clients say that may be in the log."""
-
-_LONGEST = 200
-"""The most characters of an exception's text that are logged."""
-
-_QUOTED = 4
-"""The fewest characters in a row of what a client sent that give it away."""
 
 _ASYNCIO = (
     "; await Deferreds here: for asyncio, await Deferred.fromFuture(asyncio.ensure_future(...)) and"
@@ -77,7 +68,7 @@ class Login:
         self._calls = calls
         self._proxies = proxies
         self._proxy = ""
-        self._asked: tuple[IAuthorizer, ConnectRequest] | None = None
+        self._asked: IAuthorizer | None = None
         self._began = 0.0
         self._done: Callable[[Grant | None], None] | None = done
         self._deferred: Deferred[Any] | None = None
@@ -88,7 +79,7 @@ class Login:
     def ask(self, authorizer: IAuthorizer, request: ConnectRequest) -> None:
         self._calls.number += 1
         self._began = perf_counter()
-        self._asked = authorizer, request
+        self._asked = authorizer
         try:
             if self._proxies is not None:
                 request = self._proxies.seen(request)
@@ -150,9 +141,7 @@ class Login:
         self._finish(None)
 
     def _broken(self, failure: Failure) -> None:
-        request = ConnectRequest() if self._asked is None else self._asked[1]
-        text = _textOf(failure, request)
-        _logBroken("The authorizer failed: denied", failure, f": {text}" if text else "")
+        _logBroken("The authorizer failed: denied", failure, _cureFor(failure))
         self._calls.failures += 1
         self._finish(None)
 
@@ -162,7 +151,7 @@ class Login:
         """
         if self._asked is None:
             return ""
-        authorizer: Any = self._asked[0]
+        authorizer: Any = self._asked
         place = definedAt(getattr(authorizer, "grant", authorizer.grantFor))
         return f"{words}{type(authorizer).__name__} ({place})"
 
@@ -180,21 +169,12 @@ def _logBroken(what: str, failure: Failure, text: str) -> None:
     _log.failure("{what}", failure, LogLevel.debug, what=what)
 
 
-def _textOf(failure: Failure, request: ConnectRequest) -> str:
-    text = " ".join(failure.getErrorMessage().split())[:_LONGEST]
-    if any(_isQuoted(each, text) for each in _secrets(request)):
-        text = "(its text may quote what the client sent: it is in the debug log)"
-    isAsyncio = isinstance(failure.value, RuntimeError) and any(each in text for each in _NO_LOOP)
-    return text + _ASYNCIO if isAsyncio else text
-
-
-def _secrets(request: ConnectRequest) -> Iterator[str]:
-    """The texts that the client sent, as they are and as Python shows them."""
-    for name, value in request.options.items():
-        if isinstance(value, str) and value and name not in _PUBLIC:
-            yield from (value, ascii(value)[1:-1], repr(value.encode())[2:-1])
-
-
-def _isQuoted(secret: str, text: str) -> bool:
-    length = min(_QUOTED, len(secret))
-    return any(text[at : at + length] in secret for at in range(len(text) - length + 1))
+def _cureFor(failure: Failure) -> str:
+    """
+    @return: the end of the line: how to await asyncio, or where the text is, which may quote what
+        the client sent.
+    """
+    text = failure.getErrorMessage()
+    if isinstance(failure.value, RuntimeError) and any(each in text for each in _NO_LOOP):
+        return _ASYNCIO
+    return " (its text is in the debug log: -D)"

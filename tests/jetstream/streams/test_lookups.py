@@ -282,7 +282,7 @@ def test_model(steps: list[tuple[str, bytes, str, int] | None]) -> None:
 
 
 def test_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages of the broker behind one that waits are stored after it; each barrier waits for all."""
+    """Messages of the broker behind one that waits come after it; each barrier waits for all."""
     stage = Stage()
     stream = stage.stream()
     stage.publish(b"s.a")
