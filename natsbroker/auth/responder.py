@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from twisted.internet.defer import maybeDeferred
+from twisted.internet.defer import CancelledError, maybeDeferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
@@ -51,7 +52,7 @@ class RequestResponder:
     def deliver(self, message: Message, tag: Any) -> None:
         answering = maybeDeferred(tag, message)
         answering.addCallback(self._answered, message.reply)
-        answering.addErrback(lambda why: _log.failure("A service of the broker failed", why))
+        answering.addErrback(_failed)
 
     def subscriptionEnded(self, tag: Any) -> None:
         pass
@@ -65,3 +66,9 @@ class RequestResponder:
         if not isinstance(answer, bytes):
             answer = writeJSON(answer)
         self.say(reply, answer)
+
+
+def _failed(why: Failure) -> None:
+    """Log a failure, unless nobody waits for the answer any more."""
+    if not why.check(CancelledError):
+        _log.failure("A service of the broker failed", why)

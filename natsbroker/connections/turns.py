@@ -112,9 +112,14 @@ class Turns:
         """The number of tasks that wait."""
         return self._counts[account]
 
-    def begin(self, work: Coroutine[Any, Any, Any], origin: object = None) -> Deferred[Any]:
+    def begin(
+        self,
+        work: Coroutine[Any, Any, Any],
+        origin: object = None,
+        isWanted: Callable[[], bool] | None = None,
+    ) -> Deferred[Any]:
         """Run a coroutine, and what it awaits, as a task."""
-        token = _TASK.set(self._newTask(origin, None))
+        token = _TASK.set(self._newTask(origin, isWanted))
         try:
             return ensureDeferred(work)
         finally:
@@ -249,8 +254,9 @@ class Turns:
         task.slices += 1
         # What an earlier slice has filled is not this one's concern.
         batch.congested = None
-        self.spend(waiter.cost)
         isWanted = task.isWanted is None or task.isWanted()
+        if isWanted:
+            self.spend(waiter.cost)
         if isinstance(turn, Deferred):
             if isWanted:
                 turn.callback(None)
@@ -286,8 +292,13 @@ class AccountTurns:
     def waiting(self) -> int:
         return self._turns.count(self._account)
 
-    def begin(self, work: Coroutine[Any, Any, Any], origin: object = None) -> Deferred[Any]:
-        return self._turns.begin(work, origin)
+    def begin(
+        self,
+        work: Coroutine[Any, Any, Any],
+        origin: object = None,
+        isWanted: Callable[[], bool] | None = None,
+    ) -> Deferred[Any]:
+        return self._turns.begin(work, origin, isWanted)
 
     def queue(
         self,

@@ -143,6 +143,10 @@ class ApiRequest:
             return self._grant is not None
         return self._may(Verb.SUBSCRIBE, self._reply)
 
+    def isHeard(self) -> bool:
+        """Whether an answer would have a receiver."""
+        return self._bus.hasInterest(self._reply, isRequest=False)
+
     def mayPublishAny(self, subjects: Sequence[bytes]) -> bool:
         """
         Whether the publisher may publish to one of the subjects, or there is none. Of the users of

@@ -239,7 +239,7 @@ class ExportService:
         return asked.log, name
 
     def _run(self, coroutine: Coroutine[Any, Any, None], request: ApiRequest) -> None:
-        running = self._turns.begin(coroutine, request.origin)
+        running = self._turns.begin(coroutine, request.origin, request.isHeard)
         self._running.add(running)
         running.addBoth(self._ran, running, request)
 

@@ -78,12 +78,13 @@ class ITurns(Interface):
     isSpent = Attribute("Whether a slice would have to wait.")
     waiting = Attribute("How many tasks of the account wait.")
 
-    def begin(work: Any, origin: Any = None) -> Deferred[Any]:
+    def begin(work: Any, origin: Any = None, isWanted: Any = None) -> Deferred[Any]:
         """
         Run a coroutine, and what it awaits, as a task.
 
         @param origin: of the request, as in L{natsbroker.wire.values.Message}; C{None} for the
             broker's own work.
+        @param isWanted: called before each slice; see L{queue}.
         """
 
     def queue(begin: Any, origin: Any = None, isWanted: Any = None, cost: int = 4096) -> None:

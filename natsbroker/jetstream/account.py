@@ -245,7 +245,8 @@ class JetStreamAccount:
         @param cost: of its beginning, in the units of L{natsbroker.connections.backlog}.
         """
         if self._mayAsk():
-            isWanted = partial(self.bus.hasInterest, message.reply) if isRead else None
+            isHeard = partial(self.bus.hasInterest, message.reply, isRequest=False)
+            isWanted = isHeard if isRead else None
             begin = partial(self._begin, serve, message, tag)
             # To read the body of a request takes about two tenths of a microsecond for each byte.
             cost += 2 * len(message.body)

@@ -186,6 +186,10 @@ class DirectStream(ConsumerStream, Protocol):
     """The stream that direct get reads."""
 
     @property
+    def isDeleted(self) -> bool:
+        """Whether the stream is being deleted."""
+
+    @property
     def isInFile(self) -> bool:
         """Whether header blocks follow their length in the log."""
 

@@ -4,41 +4,65 @@ Long answers, made in slices of time: clients are served in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator
+from copy import copy
+from typing import Any, TypeVar
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.task import Cooperator
 
 from natsbroker.monitoring.answers import Pause, Steps, collected
 
+T = TypeVar("T")
+
 #: Seconds of work on answers before the reactor runs.
 SLICE = 0.002
 
 
 class Slices:
+    """
+    @ivar isWanted: asked before each piece: answers for nobody end.
+    """
+
     def __init__(self, clock: Any) -> None:
         """
         @param clock: the reactor.
         """
+        self.isWanted: Callable[[], bool] = lambda: True
         self._cooperator = Cooperator(
             terminationPredicateFactory=lambda: _sliceEnd(clock.seconds),
             scheduler=lambda call: clock.callLater(0, call),
         )
 
+    def whileWanted(self, isWanted: Callable[[], bool]) -> Slices:
+        """Slices of the same turns, for one answer."""
+        slices = copy(self)
+        slices.isWanted = isWanted
+        return slices
+
     async def made(self, pieces: Iterable[Any]) -> list[bytes]:
         """
         @param pieces: of a body, some of them Deferreds.
         @return: the others.
+        @raise CancelledError: if the answer is not wanted any more.
         """
         made: list[bytes] = []
-        task = self._cooperator.cooperate(collected(pieces, made))
+        task = self._cooperator.cooperate(self._wanted(collected(pieces, made)))
         try:
             await task.whenDone()
         except CancelledError:
             task.stop()
             raise
+        if not self.isWanted():
+            raise CancelledError
         return made
+
+    def _wanted(self, pieces: Iterator[T]) -> Iterator[T]:
+        while self.isWanted():
+            try:
+                yield next(pieces)
+            except StopIteration:
+                return
 
     async def result(self, steps: Steps) -> Any:
         results: list[Any] = []

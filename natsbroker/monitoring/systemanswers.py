@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +70,15 @@ class SystemAnswers:
         self._slices = Slices(clock)
         self._actions = actions
         self._random = random
+
+    def whileWanted(self, isWanted: Callable[[], bool]) -> SystemAnswers:
+        """
+        @param isWanted: asked while an answer is made. When it returns false, that fails with
+            C{CancelledError}.
+        """
+        answers = copy(self)
+        answers._slices = self._slices.whileWanted(isWanted)
+        return answers
 
     def ofServer(self, kind: str, body: bytes) -> Deferred[Any]:
         """

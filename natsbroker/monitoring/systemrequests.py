@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -72,14 +73,14 @@ class SystemRequests:
         self._makeAnswers = makeAnswers
         self._answers: SystemAnswers | None = None
         responder = RequestResponder(bus)
-        responder.on(b"$SYS.REQ.SERVER.PING", self._asked("STATSZ"))
+        responder.on(b"$SYS.REQ.SERVER.PING", self._asked(bus, "STATSZ"))
         for server in ("PING", serverId):
             for kind in SERVER_REQUESTS:
-                responder.on(f"$SYS.REQ.SERVER.{server}.{kind}".encode(), self._asked(kind))
+                responder.on(f"$SYS.REQ.SERVER.{server}.{kind}".encode(), self._asked(bus, kind))
         for kind in ACTIONS:
             responder.on(f"$SYS.REQ.SERVER.{serverId}.{kind}".encode(), self._ordered(kind))
         for kind in ACCOUNT_REQUESTS:
-            responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(kind))
+            responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(bus, kind))
         responder.on(
             b"$SYS.REQ.ACCOUNT.NSUBS", lambda message: self.answers.ofSubscribers(message.payload)
         )
@@ -93,21 +94,28 @@ class SystemRequests:
 
     def serve(self, account: Account) -> None:
         """Answer the users of an account about it."""
-        responder = RequestResponder(account.busFor(Kind.LOCAL))
-        name = account.name
+        bus, name = account.busFor(Kind.LOCAL), account.name
+        responder = RequestResponder(bus)
         for subject in ("ACCOUNT.PING.CONNZ", "SERVER.PING.CONNZ"):
-            responder.on(f"$SYS.REQ.{subject}".encode(), self._askedOf("CONNZ", name))
-        responder.on(b"$SYS.REQ.ACCOUNT.PING.STATZ", self._askedOf("STATZ", name))
+            responder.on(f"$SYS.REQ.{subject}".encode(), self._askedOf(bus, "CONNZ", name))
+        responder.on(b"$SYS.REQ.ACCOUNT.PING.STATZ", self._askedOf(bus, "STATZ", name))
 
-    def _asked(self, kind: str) -> Callable[[Message], Any]:
-        return lambda message: _encoded(kind, message, self.answers.ofServer(kind, message.payload))
+    def _asked(self, bus: IMessageBus, kind: str) -> Callable[[Message], Any]:
+        return lambda message: _encoded(
+            kind, message, self._wanted(bus, message).ofServer(kind, message.payload)
+        )
 
-    def _askedOf(self, kind: str, account: str = "") -> Callable[[Message], Any]:
+    def _askedOf(self, bus: IMessageBus, kind: str, account: str = "") -> Callable[[Message], Any]:
         return lambda message: _encoded(
             kind,
             message,
-            self.answers.ofAccount(kind, account or _named(message), message.payload),
+            self._wanted(bus, message).ofAccount(kind, account or _named(message), message.payload),
         )
+
+    def _wanted(self, bus: IMessageBus, message: Message) -> SystemAnswers:
+        """Answers that end when the one to a request has no receiver."""
+        isWanted = partial(bus.hasInterest, message.reply, isRequest=False)
+        return self.answers.whileWanted(isWanted)
 
     def _ordered(self, kind: str) -> Callable[[Message], Any]:
         return lambda message: self.answers.ofAction(kind, message.payload)

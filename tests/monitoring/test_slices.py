@@ -81,6 +81,21 @@ def test_cancelled() -> None:
     assert seen == []
 
 
+def test_unwanted() -> None:
+    """An answer ends at the piece before which it is not wanted any more; others go on."""
+    clock = Clock()
+    slices = Slices(clock)
+    seen: list[int] = []
+    failures: list[Any] = []
+    unwanted = slices.whileWanted(lambda: len(seen) < 2)
+    ensureDeferred(unwanted.made(counted(clock, seen, 5))).addErrback(failures.append)
+    results: list[Any] = []
+    ensureDeferred(slices.made([b"a"])).addCallback(results.append)
+    clock.pump([0] * 9)
+    assert failures[0].check(CancelledError) is not None
+    assert (seen, results) == ([0, 1], [[b"a"]])
+
+
 def test_failure() -> None:
     """A failure ends the answer."""
 

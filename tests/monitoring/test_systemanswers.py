@@ -107,6 +107,10 @@ class TestServers:
         assert asker.ask("SERVER.PING.VARZ", server_name="other") is None
         assert asker.ask("SERVER.PING.VARZ", tags=["eu"]) is not None
 
+    def test_unwanted(self, asker: Asker) -> None:
+        """Nothing is made for an inbox without a subscription, and that is no failure."""
+        asker.host.client().ask(b"PUB $SYS.REQ.SERVER.PING.CONNZ _INBOX.none 0\r\n\r\n")
+
     def test_refusal(self, asker: Asker) -> None:
         """What a page refuses is an error with its text."""
         answer = asker.ask("SERVER.PING.CONNZ", sort="bogus")

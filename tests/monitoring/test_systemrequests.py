@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,6 +39,10 @@ class Answers:
 
     def __call__(self) -> Any:
         self.made += 1
+        return self
+
+    def whileWanted(self, isWanted: Callable[[], bool]) -> Any:
+        self.isWanted = isWanted
         return self
 
     def ofServer(self, kind: str, body: bytes) -> Any:
@@ -208,6 +213,22 @@ def test_debugSubscribersImported() -> None:
         assert stage.answers.counted is not None
         found.append(stage.answers.counted[0])
     assert found == ["A", "B", "$SYS", "$SYS"]
+
+
+@pytest.mark.parametrize(
+    ("account", "kind"),
+    [("$SYS", "SERVER.PING.VARZ"), ("$SYS", "ACCOUNT.A.CONNZ"), ("A", "ACCOUNT.PING.STATZ")],
+)
+def test_wanted(account: str, kind: str) -> None:
+    """An answer is wanted as long as its inbox has a subscription."""
+    stage = Stage()
+    bus = stage.world.accounts[account].busFor(Kind.CLIENT)
+    inbox = bus.subscribe(b"_INBOX.one", Recorder())
+    bus.publish(Message(f"$SYS.REQ.{kind}".encode(), b"", b"_INBOX.one", origin=object()))
+    stage.world.settle()
+    assert stage.answers.isWanted()
+    inbox.cancel()
+    assert not stage.answers.isWanted()
 
 
 @pytest.mark.parametrize("kind", ACTIONS)

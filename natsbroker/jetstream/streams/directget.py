@@ -170,6 +170,8 @@ class DirectGetResponder:
         try:
             if needsNewerApi(message.headers):
                 raise StatusRefusal("412 Required Api Level")
+            if self._stream.isDeleted:
+                raise StatusRefusal(_NOT_FOUND)
             if skip:
                 subject = message.subject[skip:].decode("utf-8", "surrogateescape")
                 parsing = parseDirectLast(message.payload, subject)

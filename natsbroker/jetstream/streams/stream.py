@@ -220,8 +220,9 @@ class Stream(StreamRecords):
         self.intake.close()
 
     def close(self) -> None:
-        """Take no more messages, and set no more timers."""
+        """Take no more messages, set no more timers, and have nothing at hand."""
         self.retire()
+        self._tail.clear()
         for each in (self._expiry, self._scheduler):
             if each is not None:
                 each.close()

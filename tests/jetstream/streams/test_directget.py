@@ -379,6 +379,7 @@ class RecalledStream:
 
     name = "S"
     isSettled = True
+    isDeleted = False
 
     def __init__(self, records: list[Record], damaged: set[int], isInFile: bool) -> None:
         self.isInFile = isInFile
