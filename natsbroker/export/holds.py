@@ -78,19 +78,29 @@ class HoldTable:
         try:
             await log.hold(name, floor)
         except (StoreError, ValueError):
-            if name not in log.holds() and self._ends.pop(key, None) is not None:
-                await self._states.delete(key)
+            if name not in log.holds():
+                await self._forget(key)
             raise
-        if not seconds and self._ends.pop(key, None) is not None:
-            await self._states.delete(key)
+        if not seconds:
+            await self._forget(key)
         self._plan()
 
     async def release(self, log: IHeldLog, name: str) -> None:
         await log.release(name)
-        key = _keyOf(log, name)
-        if self._ends.pop(key, None) is not None:
-            await self._states.delete(key)
+        await self._forget(_keyOf(log, name))
         self._plan()
+
+    async def _forget(self, *keys: bytes) -> None:
+        """Delete ends. Those that cannot be deleted now would end later holds of their names."""
+        ends = {key: self._ends.pop(key) for key in keys if key in self._ends}
+        if not ends:
+            return
+        try:
+            await self._states.change(dict.fromkeys(ends))
+        except StoreError:
+            self._ends = {**ends, **self._ends}
+            self._plan()
+            raise
 
     def rows(self, log: IHeldLog) -> list[dict[str, Any]]:
         return [self.row(log, name, floor) for name, floor in sorted(log.holds().items())]
@@ -119,7 +129,7 @@ class HoldTable:
         isStopped, self._ending = self._ending is None, None
         if isStopped:
             return
-        if isinstance(result, Failure):
+        if isinstance(result, Failure) and not result.check(StoreError):
             _log.failure("Ending holds failed", result)
         self._plan()
 
@@ -135,11 +145,7 @@ class HoldTable:
                 held.add(key)
                 if end is not None and end <= self._now():
                     await self._endOne(log, channel, name)
-        gone = [key for key in self._ends if key not in held]
-        for key in gone:
-            del self._ends[key]
-        if gone:
-            await self._states.change(dict.fromkeys(gone))
+        await self._forget(*(key for key in self._ends if key not in held))
 
     async def _endOne(self, log: Any, channel: str, name: str) -> None:
         try:

@@ -131,6 +131,23 @@ class TestEnd:
         stage.settle(10)
         assert (holds(stage), states(stage)) == ([], {})
 
+    @pytest.mark.parametrize("isReleased", [True, False])
+    def test_endIsKept(self, stage: Stage, isReleased: bool) -> None:
+        """An end that cannot be deleted with its hold is deleted later, and ends no later hold."""
+        stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 10})
+        kept = stage.shelf.states()
+        change, kept.change = kept.change, lambda changes: fail(StoreFull("full"))
+        call, body = (RELEASE, {"name": "a"}) if isReleased else (HOLD, {"name": "a", "floor": 2})
+        assert stage.refused(call, body) == (20006, "the store fails: full")
+        stage.settle(10)
+        kept.change = change
+        stage.settle(10)
+        assert (holds(stage), states(stage)) == ([], {})
+        stage.ask(HOLD, {"name": "a", "floor": 2})
+        stage.restart()
+        stage.settle(20)
+        assert holds(stage) == [{"name": "a", "floor": 2}]
+
     def test_logIsGone(self, stage: Stage) -> None:
         """What was written down about a log that is gone is forgotten."""
         stage.ask(HOLD, {"name": "a", "floor": 2, "seconds": 1000})

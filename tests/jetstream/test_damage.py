@@ -12,6 +12,7 @@ from twisted.internet.defer import fail
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.damage import LostState, Unreadable, keptConfig
 from natsbroker.jetstream.model.configjson import STREAM_CONFIG
+from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys, keyOf
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.streams.test_recovery import restarted
@@ -148,12 +149,18 @@ def test_damagedConsumer() -> None:
     assert stage.ask("STREAM.INFO.S")["state"]["messages"] == 1
 
 
-def test_damagedConsumerDeleted() -> None:
-    """A consumer with an unreadable configuration can be deleted, once, and made again."""
+def test_damagedConsumerDeleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A consumer with an unreadable configuration can be deleted, once the store does it, and made
+    again.
+    """
     stage = _filled()
     for each in ("d", "e"):
         _put(stage, consumerKeys("S", each)[0], b"zork")
     restarted(stage)
+    with monkeypatch.context() as broken:
+        broken.setattr(CopiedStates, "change", lambda self, changes: fail(StoreFailed("broken")))
+        assert stage.failure("CONSUMER.DELETE.S.d")[0] == 503
     assert stage.ask("CONSUMER.DELETE.S.d")["success"]
     assert stage.failure("CONSUMER.DELETE.S.d") == (404, 10014)
     assert consumerKeys("S", "d")[0] not in stage.wait(stage.jetstream.states.load())

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _log = Logger(namespace="natsbroker.jetstream")
 
+RETRY = 5.0
+"""Seconds after which channels are made streams that could not be because of the store."""
+
 
 def channelSpace(clusterId: str, account: str) -> str:
     """The space of state of an account's consumers of channels."""
@@ -176,7 +179,12 @@ class ChannelStreams:
                 await self._add(account, channel, states, kept)
         except StoreError as error:
             name, why = account.name, str(error)
-            _log.error("Account {name} has no channels: {why}", name=name, why=why)
+            _log.error("Account {name} has no channels yet: {why}", name=name, why=why)
+            account.deadlines.after(RETRY, partial(self._serveAgain, account))
+
+    def _serveAgain(self, account: JetStreamAccount) -> None:
+        if self._accounts.get(account.name) is account:
+            account.run(self.serve(account))
 
     def _statesOf(self, channels: ChannelDirectory, account: JetStreamAccount) -> IStateStore:
         return channels.statesOf(channelSpace(channels.realm, account.name))
@@ -205,7 +213,8 @@ class ChannelStreams:
             await self._add(account, channel, self._statesOf(self._channels, account), _Kept({}))
         except StoreError as error:
             name, why = channel.name, str(error)
-            _log.error("Channel {name} is no stream: {why}", name=name, why=why)
+            _log.error("Channel {name} is no stream yet: {why}", name=name, why=why)
+            account.deadlines.after(RETRY, partial(self.opened, channel))
 
     async def _add(
         self, account: JetStreamAccount, channel: Channel, states: IStateStore, kept: _Kept

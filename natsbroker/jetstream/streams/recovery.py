@@ -245,8 +245,8 @@ async def deleteDamagedConsumer(account: JetStreamAccount, stream: Stream, name:
     keys = consumerKeys(stream.name, name)
     if keys[0] not in account.damagedConsumers:
         return False
-    account.damagedConsumers.remove(keys[0])
     await stream.states.change(dict.fromkeys(keys))
+    account.damagedConsumers.discard(keys[0])
     return True
 
 

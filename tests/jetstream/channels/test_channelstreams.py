@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFull
-from natsbroker.jetstream.channels.channelstreams import ChannelStreams, channelSpace
+from natsbroker.jetstream.channels.channelstreams import RETRY, ChannelStreams, channelSpace
 from tests.jetstream.channels.support import SharedStage
 
 
@@ -21,6 +21,10 @@ class _Full:
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         """Refuse a change."""
+        return fail(StoreFull("the store is full"))
+
+    def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
+        """Give nothing."""
         return fail(StoreFull("the store is full"))
 
 
@@ -169,13 +173,30 @@ def test_advisories() -> None:
 
 
 def test_fullStore() -> None:
-    """A channel whose stream cannot be written down is none; NATS Streaming goes on."""
+    """A channel whose stream cannot be written down is none yet; NATS Streaming goes on."""
     stage = SharedStage()
     client = stage.client()
     client.publish("a")
     states = stage.store.states
     stage.store.states = lambda space: _Full() if "jetstream" in space else states(space)
     assert client.publish("b") == ""
+    assert names(stage) == ["a"]
+    stage.store.states = states
+    stage.advance(RETRY)
+    assert names(stage) == ["a", "b"]
+
+
+def test_storeFailsAtStart() -> None:
+    """An account whose state cannot be read has no channels until it can."""
+    stage = SharedStage()
+    stage.client().publish("a")
+    stage.stopJetStream()
+    states = stage.store.states
+    stage.store.states = lambda space: _Full() if "jetstream" in space else states(space)
+    stage.restartJetStream()
+    assert names(stage) == []
+    stage.store.states = states
+    stage.advance(RETRY)
     assert names(stage) == ["a"]
 
 
