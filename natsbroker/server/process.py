@@ -4,7 +4,6 @@ A broker as a whole process: its log, its signals and its exit code, as nats-ser
 
 from __future__ import annotations
 
-import gc
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from twisted.python.failure import Failure
 from natsbroker import hot
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
+from natsbroker.garbage import FullPasses
 from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.servicemanager import ServiceManager
@@ -29,9 +29,6 @@ _log = Logger(namespace="natsbroker")
 SLICE = 500_000
 """Nanoseconds of processor time that the broker asks for at a time. When a message wakes it up it
 works for less than that, and on a busy machine would wait for those who use milliseconds each."""
-
-FULL_COLLECTIONS = 100
-"""The collections of younger objects before one of all: a tenth of them is the default."""
 
 
 @dataclass(eq=False)
@@ -50,6 +47,7 @@ class ServerProcess:
     _isStopping: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        self._passes = FullPasses(self.reactor)
         self._processLog = ProcessLog(self.stderr, self.settings.logging)
         self._signals = Signals(
             self.reactor,
@@ -69,6 +67,7 @@ class ServerProcess:
             hot.useShortSlices(SLICE)
         self.reactor.callWhenRunning(self._start)
         self.reactor.run()
+        self._passes.stop()
         self._signals.uninstall()
         self._processLog.close()
         return self.exitCode
@@ -93,7 +92,7 @@ class ServerProcess:
             self._giveUp(Failure())
         else:
             waiting = broker.whenReady()
-            waiting.addCallback(lambda _: _restCollector())
+            waiting.addCallback(lambda _: self._passes.start())
             waiting.addErrback(self._giveUp)
 
     def _giveUp(self, failure: Failure) -> None:
@@ -128,13 +127,3 @@ class ServerProcess:
             _log.failure("The broker did not stop properly")
             self.exitCode = 1
         self.reactor.stop()
-
-
-def _restCollector() -> None:
-    """
-    Have the garbage collector, which stops the broker while it works, visit long-lived objects
-    seldom. Those made by now live as long as the process.
-    """
-    gc.freeze()
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, FULL_COLLECTIONS)
