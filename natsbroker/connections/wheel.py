@@ -72,7 +72,16 @@ class DeadlineWheel:
 
     def _run(self) -> None:
         self._call = None
-        now = self._reactor.seconds()
+        self._serve(self._reactor.seconds())
+        if self._buckets:
+            # A session that was rescheduled meanwhile may have armed for later than others wait.
+            self._arm(min(self._buckets))
+
+    def _serve(self, now: float) -> None:
+        """
+        Call who is due. The turn ends with the first that was ended by it: to free what waited for
+        a slow consumer may take many milliseconds.
+        """
         due = int(now / self.WIDTH + 1e-6)
         for place in sorted(place for place in self._buckets if place <= due):
             for who in list(self._buckets.get(place, ())):
@@ -84,8 +93,6 @@ class DeadlineWheel:
                 except BaseException:
                     _log.failure("{who} - A deadline could not be kept", who=who)
                     continue
-                if again is not None:
-                    self.schedule(who, max(again, now))
-        if self._buckets:
-            # A session that was rescheduled meanwhile may have armed for later than others wait.
-            self._arm(min(self._buckets))
+                if again is None:
+                    return
+                self.schedule(who, max(again, now))

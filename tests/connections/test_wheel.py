@@ -54,6 +54,25 @@ class TestWheel:
         assert when <= called + 1e-6
         assert called <= when + WIDTH + 0.01
 
+    def test_endings(self) -> None:
+        """Of those that a deadline ends, each has a turn of its own; others share one."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        turns: list[int] = []
+        ended = Sleeper()
+        stays = Sleeper(lambda now: now + 10)
+        for sleeper in (Sleeper(), ended, stays, Sleeper(lambda now: now + 10)):
+            wheel.schedule(sleeper, 1.0)
+        clock.advance(0)
+        clock.rightNow = 1.1
+        for _ in range(3):
+            [call] = clock.getDelayedCalls()
+            clock.calls.remove(call)
+            call.called = 1
+            call.func()
+            turns.append(len(ended.called) + len(stays.called))
+        assert turns == [0, 1, 2]
+
     def test_oneTimer(self) -> None:
         """However many wait, there is one delayed call; when nobody does there is none."""
         clock = Clock()
