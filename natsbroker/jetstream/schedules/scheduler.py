@@ -39,6 +39,9 @@ RETRY = 2_000_000_000
 COST = 1500
 """The cost of publishing the message of a schedule; see L{natsbroker.connections.backlog}."""
 
+NOTE = 500
+"""The cost of reading a schedule."""
+
 _NOT_COPIED = (
     b"Nats-Schedule",
     b"Nats-Expected-",

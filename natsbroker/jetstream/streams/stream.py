@@ -21,14 +21,14 @@ from natsbroker.jetstream.consumers.table import ConsumerTable
 from natsbroker.jetstream.contracts import StreamAccount
 from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
-from natsbroker.jetstream.schedules.scheduler import MessageScheduler
+from natsbroker.jetstream.schedules.scheduler import NOTE, MessageScheduler
 from natsbroker.jetstream.sources.intake import StreamIntake
 from natsbroker.jetstream.sources.sourcepositions import SourcePositions
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.publish import StreamPublisher
-from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
+from natsbroker.jetstream.streams.reading import RECORD, SLICE, StreamRecords
 from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.jetstream.streams.upkeep import StreamUpkeep
 from natsbroker.subjects.grammar import isSubset
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from natsbroker.jetstream.consumers.consumer import Consumer
+
+NOTED = 32
+"""The messages whose times are noted in one slice."""
 
 
 def keyOf(kind: bytes, *names: str) -> bytes:
@@ -182,11 +185,14 @@ class Stream(StreamRecords):
             self._scheduler = MessageScheduler(self)
             added.append(self._scheduler)
         self.watchers += [each.stored for each in added]
+        cost = NOTE if self._scheduler in added else RECORD
         sequence = max(self.first, 1)
         while added and sequence <= self.last:
             found = yield self.read((), sequence, SLICE, 1 << 24)
-            for each in added:
-                each.stored(found.records)
+            for place in range(0, len(found.records), NOTED):
+                yield self.account.turns.take(NOTED * cost)
+                for each in added:
+                    each.stored(found.records[place : place + NOTED])
             sequence = found.next
 
     def _subscribe(self) -> None:

@@ -5,11 +5,13 @@ The messages of schedules.
 from __future__ import annotations
 
 import pytest
-from twisted.internet.defer import fail, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 
+from natsbroker.connections.backlog import SHARE
+from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces.records import Record, StoreFailed, StoreFull
 from natsbroker.jetstream.model.streamconfig import StorageType
-from natsbroker.jetstream.schedules.scheduler import producedHeaders
+from natsbroker.jetstream.schedules.scheduler import NOTE, producedHeaders
 from natsbroker.jetstream.streams.stream import Stream
 from tests.jetstream.support import Stage
 
@@ -78,6 +80,24 @@ def test_once(storage: StorageType) -> None:
     )
     _pass(stage, 100)
     assert stream.last == 2
+
+
+def test_manyAtStart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many schedules are noted in slices that count, when a stream is opened."""
+    stage = Stage()
+    stream = _stream(stage)
+    for number in range(300):
+        stage.publish(b"s.%d" % number, b"body", **_AT)
+    take, costs = AccountTurns.take, list[int]()
+
+    def note(turns: AccountTurns, cost: int = 0) -> Deferred[None]:
+        costs.append(cost)
+        return take(turns, cost)
+
+    monkeypatch.setattr(AccountTurns, "take", note)
+    _again(stage, stream)
+    assert sum(costs) >= 300 * NOTE
+    assert max(costs) <= SHARE // 2
 
 
 def test_repeated() -> None:
