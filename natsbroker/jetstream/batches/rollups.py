@@ -11,13 +11,15 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults, inlineCa
 
 from natsbroker.interfaces.records import SubjectTallies
 from natsbroker.jetstream.contracts import PublishedStream
-from natsbroker.jetstream.streams.reading import SEARCH
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-TOGETHER = 32
+TOGETHER = 16
 """The subjects that a log is asked about in one slice."""
+
+ASKED = 2000
+"""The cost of each: the question goes to a thread, and the answer comes back."""
 
 
 @inlineCallbacks
@@ -37,7 +39,7 @@ def rollUp(
     single: list[int] = []
     for place in range(0, len(subjects), TOGETHER):
         asked = subjects[place : place + TOGETHER]
-        yield stream.account.turns.take(SEARCH * len(asked))
+        yield stream.account.turns.take(ASKED * len(asked))
         asking = [stream.log.subjects(each) for each in asked]
         try:
             found: list[SubjectTallies] = yield gatherResults(asking, consumeErrors=True)
