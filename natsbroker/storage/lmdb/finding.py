@@ -58,6 +58,7 @@ class FoundLog:
     @ivar row: the newest whole one.
     @ivar current: whether the row was reached through the tree, so that there is no newer one.
     @ivar blocks: heads, and where they lie.
+    @ivar older: likewise, of blocks that may be older ones of those that are damaged.
     @ivar dead: sequences that were deleted: for good, since they are never given again.
     @ivar journalled: records that are in the journal beyond it.
     """
@@ -66,6 +67,7 @@ class FoundLog:
     generation: int = -1
     current: bool = False
     blocks: list[tuple[Head, int]] = field(default_factory=list)
+    older: list[tuple[Head, int]] = field(default_factory=list)
     dead: set[int] = field(default_factory=set)
     journalled: Sequence[bytes] = ()
 
@@ -87,9 +89,11 @@ class Trust:
 
     def allows(self, position: int) -> bool:
         """Whether something counts that was found at a position without the tree leading to it."""
-        page = position // self.pageSize
+        page, offset = divmod(position, self.pageSize)
         if self.tree is None:
             return page not in self.free
+        if page in self.tree.torn:
+            return offset >= self.tree.torn[page]
         if self.tree.complete:
             return False
         return page not in self.free and page not in self.tree.pages
@@ -181,10 +185,11 @@ class Finder:
             position = self._raw.find(self._mark, position + max(length, 1))
 
     def _follow(self, entry: Entry) -> bool:
-        if not isTwice(entry.key):
-            return bool(self._lookAt(entry.offset, True))
-        half = self._lookAt(entry.offset + entry.length // 2, True)
-        return bool(self._lookAt(entry.offset, True)) or bool(half)
+        places = [entry.offset]
+        if isTwice(entry.key):
+            places.append(entry.offset + entry.length // 2)
+        # Where the length of a key is wrong by one, that of its node may be right all the same.
+        return any([self._lookAt(place + each, True) for place in places for each in (0, 1, -1)])
 
     def _lookAt(self, position: int, counts: bool) -> int:
         """
@@ -202,9 +207,11 @@ class Finder:
         head = parseHead(self._raw[position : position + 128])
         if position + head.length > len(self._raw):
             return 0
-        if counts or blockKey(head.identity, head.first) in self._broken:
+        if counts:
             self.generation = max(self.generation, head.generation)
             self._log(head.identity).blocks.append((head, position))
+        elif blockKey(head.identity, head.first) in self._broken:
+            self._log(head.identity).older.append((head, position))
         return head.length
 
     def _value(self, position: int, counts: bool) -> int:
@@ -237,17 +244,19 @@ class Finder:
     def _log(self, identity: int) -> FoundLog:
         return self.logs.setdefault(identity, FoundLog())
 
-    def recordsOf(self, identity: int, log: FoundLog) -> dict[int, RecordPlace]:
+    def recordsOf(
+        self, identity: int, log: FoundLog, blocks: Sequence[tuple[Head, int]]
+    ) -> dict[int, RecordPlace]:
         """
-        The records of a log that were not deleted, by sequence. If there are several copies of
-        one, it is a whole one if there is any.
+        The records in some blocks of a log that were not deleted, by sequence. If there are several
+        copies of one, it is a whole one if there is any.
         """
         found: dict[int, RecordPlace] = {}
         whole: set[int] = set()
         covered: list[tuple[int, int]] = []
         newer: list[tuple[int, int]] = []
         generation = -1
-        for head, offset in sorted(log.blocks, key=lambda each: -each[0].generation):
+        for head, offset in sorted(blocks, key=lambda each: -each[0].generation):
             if head.generation != generation:
                 covered, newer = merged([*covered, *newer]), []
                 generation = head.generation

@@ -60,15 +60,34 @@ class Entry(NamedTuple):
     value: bytes = b""
 
 
+class TreePage(NamedTuple):
+    """
+    One page of a tree.
+
+    @ivar children: of a branch: the pages below it, each with the least key that may be in it.
+    @ivar entries: of a leaf.
+    @ivar start: where its first node begins, as far as it says so.
+    @ivar isWhole: whether its nodes lie one behind the other up to its end. If not, the length of
+        one is wrong, or where it begins; LMDB would move the others wrongly with each change.
+    """
+
+    children: list[tuple[bytes, int]]
+    entries: list[Entry]
+    start: int
+    isWhole: bool
+
+
 class Tree(NamedTuple):
     """
     What can be reached of a tree that may be damaged.
 
     @ivar pages: all pages that were reached and understood, those of large values included.
+    @ivar torn: leaves of which a node is missing or wrong, with where their nodes begin.
     """
 
     entries: list[Entry]
     pages: set[int]
+    torn: dict[int, int]
     complete: bool
 
 
@@ -121,76 +140,73 @@ class PageFile:
         if root == NOWHERE:
             return
         seen: set[int] = set()
-        waiting = [root]
+        waiting = [(root, b"", b"")]
         while waiting:
-            page = waiting.pop()
-            if page in seen:
-                raise Damaged(f"the tree leads to page {page} twice")
-            seen.add(page)
-            children, entries = self._page(meta, page)
-            waiting += children
-            yield from entries
+            number, least, following = waiting.pop()
+            if number in seen:
+                raise Damaged(f"the tree leads to page {number} twice")
+            seen.add(number)
+            page = self._page(meta, number)
+            if not page.isWhole:
+                raise Damaged(f"the nodes of page {number} do not fill it")
+            bounds = [least, *(key for key, _ in page.children[1:]), following]
+            for index in reversed(range(len(page.children))):
+                waiting.append((page.children[index][1], bounds[index], bounds[index + 1]))
+            if page.entries and root == meta.mainRoot:
+                isBeyond = following and page.entries[-1].key >= following
+                if isBeyond or page.entries[0].key < least:
+                    raise Damaged(f"the tree leads to page {number} for other keys than it has")
+            yield from page.entries
 
-    def _page(self, meta: Meta, page: int) -> tuple[list[int], list[Entry]]:
+    def _page(self, meta: Meta, page: int) -> TreePage:
+        """
+        @raise Damaged: if nothing in it can be relied on.
+        """
         if not 2 <= page <= meta.lastPage:
             raise Damaged(f"the tree leads to page {page}")
         data = self.read(page * meta.pageSize, meta.pageSize)
-        number, _, flags, lower, _ = _PAGE.unpack_from(data)
+        number, _, flags, lower, upper = _PAGE.unpack_from(data)
         if number != page or not HEAD <= lower <= meta.pageSize or flags not in (BRANCH, LEAF):
             raise Damaged(f"page {page} is not what it should be")
         pointers = Struct(f"<{(lower - HEAD) // 2}H").unpack_from(data, HEAD)
-        if flags == BRANCH:
-            return self._children(data, pointers), []
-        return [], [self._entry(data, each, page * meta.pageSize, meta) for each in pointers]
+        found = TreePage([], [], upper, _areInRow(data, pointers, upper, flags == LEAF))
+        for pointer in pointers:
+            try:
+                if flags == BRANCH:
+                    found.children.append(_child(data, pointer))
+                else:
+                    found.entries.append(_entry(data, pointer, page * meta.pageSize, meta))
+            except Damaged:
+                found = found._replace(isWhole=False)
+        return found
 
     def reach(self, meta: Meta) -> Tree:
         found: list[Entry] = []
         pages: set[int] = set()
+        torn: dict[int, int] = {}
         complete = True
         waiting = [meta.mainRoot] if meta.mainRoot != NOWHERE else []
         while waiting:
-            page = waiting.pop()
+            number = waiting.pop()
             try:
-                if page in pages:
-                    raise Damaged(f"the tree leads to page {page} twice")
-                children, entries = self._page(meta, page)
+                if number in pages or number in torn:
+                    raise Damaged(f"the tree leads to page {number} twice")
+                page = self._page(meta, number)
             except Damaged:
                 complete = False
                 continue
-            pages.add(page)
-            waiting += children
-            for entry in entries:
+            if page.isWhole:
+                pages.add(number)
+            else:
+                torn[number] = page.start
+            waiting += [child for _, child in reversed(page.children)]
+            for entry in page.entries:
                 found.append(entry)
-                if entry.offset // meta.pageSize != page:
+                if entry.offset // meta.pageSize != number:
                     end = entry.offset + entry.length - 1
                     pages.update(range(entry.offset // meta.pageSize, end // meta.pageSize + 1))
-        return Tree(found, pages, complete and len(found) == meta.values)
-
-    def _children(self, data: bytes, pointers: tuple[int, ...]) -> list[int]:
-        """The pages below a branch, the last one first."""
-        found = []
-        try:
-            for pointer in reversed(pointers):
-                low, high, flags, _ = _NODE.unpack_from(data, pointer)
-                found.append(low | high << 16 | flags << 32)
-        except error as failure:
-            raise Damaged(f"a branch of the tree is broken: {failure}") from failure
-        return found
-
-    def _entry(self, data: bytes, pointer: int, offset: int, meta: Meta) -> Entry:
-        try:
-            low, high, flags, keyLength = _NODE.unpack_from(data, pointer)
-            start = pointer + _NODE.size + keyLength
-            length = low | high << 16
-            key = data[pointer + _NODE.size : start]
-            if flags & LARGE:
-                first = int(_NUMBER.unpack_from(data, start)[0])
-                return Entry(key, first * meta.pageSize + HEAD, length)
-        except error as failure:
-            raise Damaged(f"a leaf of the tree is broken: {failure}") from failure
-        if start + length > len(data):
-            raise Damaged("a value does not fit into its page")
-        return Entry(key, offset + start, length, data[start : start + length])
+        complete = complete and not torn and len(found) == meta.values
+        return Tree(found, pages, torn, complete)
 
     def freePages(self, meta: Meta) -> set[int]:
         free: set[int] = set()
@@ -203,3 +219,41 @@ class PageFile:
                 raise Damaged("a list of free pages is broken")
             free.update(numbers[:count])
         return free
+
+
+def _areInRow(data: bytes, pointers: tuple[int, ...], upper: int, isLeaf: bool) -> bool:
+    position = upper
+    for pointer in sorted(pointers):
+        if pointer != position or pointer + _NODE.size > len(data):
+            return False
+        low, high, flags, keyLength = _NODE.unpack_from(data, pointer)
+        position += _NODE.size + keyLength
+        if isLeaf:
+            position += _NUMBER.size if flags & LARGE else low | high << 16
+        position += position % 2
+    return position == len(data)
+
+
+def _child(data: bytes, pointer: int) -> tuple[bytes, int]:
+    try:
+        low, high, flags, keyLength = _NODE.unpack_from(data, pointer)
+    except error as failure:
+        raise Damaged(f"a branch of the tree is broken: {failure}") from failure
+    start = pointer + _NODE.size
+    return data[start : start + keyLength], low | high << 16 | flags << 32
+
+
+def _entry(data: bytes, pointer: int, offset: int, meta: Meta) -> Entry:
+    try:
+        low, high, flags, keyLength = _NODE.unpack_from(data, pointer)
+        start = pointer + _NODE.size + keyLength
+        length = low | high << 16
+        key = data[pointer + _NODE.size : start]
+        if flags & LARGE:
+            first = int(_NUMBER.unpack_from(data, start)[0])
+            return Entry(key, first * meta.pageSize + HEAD, length)
+    except error as failure:
+        raise Damaged(f"a leaf of the tree is broken: {failure}") from failure
+    if start + length > len(data):
+        raise Damaged("a value does not fit into its page")
+    return Entry(key, offset + start, length, data[start : start + length])

@@ -226,16 +226,19 @@ def _rebuildLog(
     marks: Marks,
     certain: bool,
 ) -> list[str]:
-    records = finder.recordsOf(identity, log)
+    records = finder.recordsOf(identity, log, log.blocks)
     row = log.row
     expected = -1 if row is None else row.count
-    if row is not None:
-        records = {key: each for key, each in records.items() if key >= row.first}
+    first = 1 if row is None else row.first
+    records = {key: each for key, each in records.items() if key >= first}
     if len(records) != expected:
-        first = 1 if row is None else row.first
         for sequence, place in finder.looseRecords(identity):
             if sequence >= first and sequence not in log.dead and not log.covers(sequence):
                 records.setdefault(sequence, place)
+    if log.older and (expected < 0 or len(records) < expected):
+        # What of a damaged block is nowhere else may be in an older one.
+        older = finder.recordsOf(identity, log, log.older)
+        records |= {key: older[key] for key in older.keys() - records if key >= first}
     row = row or _unknown(identity, marks, records)
     lost = []
     if not certain or len(records) != expected:

@@ -122,6 +122,8 @@ def _look(file: PageFile, entry: Entry, found: Survey) -> None:
     if kind in (b"S", b"T"):
         if kind == b"T":
             found.tallies[identityOf(key)] += 1
+        if raw[:8] != found.mark:
+            raise Damaged(f"the value of {key[:20]!r} does not begin where it should")
         _check(key, raw, found)
         return
     envelope, whole = unwrapEither(raw, key)
