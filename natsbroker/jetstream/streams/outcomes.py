@@ -77,6 +77,15 @@ class UnknownOutcome:
                 sequence = found.next
                 self._found = sequence - 1
                 stream.announce(new, bool(new))
+                stream.publisher.rollUpAgain(new)
             if doubts == self._doubts:
                 self._next = 0
                 duplicates.isKnown = True
+
+    async def compare(self) -> None:
+        """Do, after a start, the rollups of the newest messages, which may not have been done."""
+        stream, last = self._stream, self._stream.last
+        if stream.config.allow_rollup_hdrs:
+            start = max(last + 1 - _PIECE, stream.first, 1)
+            found = await stream.read((), start, _PIECE, _PIECE_BYTES)
+            stream.publisher.rollUpAgain([each for each in found.records if each.sequence <= last])

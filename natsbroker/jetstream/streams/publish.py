@@ -8,7 +8,7 @@ messages wait that must not overtake it (L{JudgementQueue}).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.interfaces import IRunSubscriber, ITracedSubscriber
-from natsbroker.interfaces.records import StoreError
+from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.batches.fastbatches import SUFFIX, FastBatches
 from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
 from natsbroker.jetstream.contracts import PublishedStream
@@ -427,6 +427,11 @@ class StreamPublisher:
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
         if batch.unwanted:
             stream.drop([batch.first + each for each in batch.unwanted])
+
+    def rollUpAgain(self, records: Sequence[Record]) -> None:
+        """Remove what stored messages replace, and may not have replaced yet."""
+        if rollups := self._checks.rollupsIn(records):
+            self._stream.upkeep.keepTrying(self._stream.rollUp, 0, rollups)
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:
         if not self._stream.config.no_ack:

@@ -4,8 +4,10 @@ The checks of a published message that look at its headers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
+from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -187,6 +189,16 @@ class PublishChecks:
             schedule = MessageHeaders(headers).get(b"Nats-Scheduler")
             if schedule and config.allow_rollup_hdrs:
                 found.append((schedule, place))
+        return found
+
+    def rollupsIn(self, records: Sequence[Record]) -> Rollups:
+        """What stored messages replace, with their sequences as places."""
+        found: Rollups = []
+        config = self._stream.config
+        for each in records if config.allow_rollup_hdrs and not config.deny_purge else ():
+            rollup = MessageHeaders(each.headers).get(b"Nats-Rollup").lower()
+            kind = rollup if rollup in (b"sub", b"all") else b""
+            found += self.rollupsOf(each.subject, each.headers, kind, each.sequence)
         return found
 
     def asRollup(self, known: MessageHeaders, headers: bytes) -> tuple[MessageHeaders, bytes]:

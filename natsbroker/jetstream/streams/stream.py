@@ -459,6 +459,7 @@ class Stream(StreamRecords):
             await self.upkeep.orLater(self._retaining.releaseUnneeded)
 
     def compare(self) -> None:
-        """Remove, after a start, what consumers have settled and the stream still has."""
+        """Remove, after a start, what consumers have settled or messages replaced."""
+        self.upkeep.keepTrying(self.upkeep.outcome.compare)
         if self.config.retention is not RetentionPolicy.LIMITS:
             self.upkeep.keepTrying(self._retaining.compare)

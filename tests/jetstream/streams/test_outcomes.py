@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from twisted.internet.defer import fail
+from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
+from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.storage.memory import MemoryLog
+from tests.jetstream.streams.test_recovery import restarted
 from tests.jetstream.streams.test_upkeep import acknowledge, consume, failing, staged, wait
 
 INBOX = b"_INBOX.push"
@@ -40,7 +42,7 @@ class TestUnknownOutcome:
     """A stream with a message, whose store fails with the next one."""
 
     def setup_method(self) -> None:
-        self.stage = staged("c", allow_msg_ttl=True)
+        self.stage = staged("c", allow_msg_ttl=True, allow_rollup_hdrs=True)
         self.stream = self.stage.jetstream.streams["S"]
         assert "error" not in self.publish(b"first")
 
@@ -113,3 +115,21 @@ class TestUnknownOutcome:
             self.stage.clock.advance(1)
             self.stage.settle()
         assert self.stream.messages == 1
+
+    def test_rollup(self) -> None:
+        """What it replaces is removed."""
+        with unanswered():
+            assert "error" in self.publish(b"second", **{"Nats-Rollup": "sub"})
+        wait(self.stage)
+        assert (self.stream.messages, self.stream.first) == (1, 2)
+
+    def test_rollupBeforeStart(self) -> None:
+        """What it replaces is removed when the broker is started again, if it had died before."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Stream, "rollUp", lambda *arguments: Deferred())
+            self.stage.send(b"s.a", b"second", b"_INBOX.1", **{"Nats-Rollup": "sub"})
+            self.stage.settle()
+            assert self.stream.messages == 2
+        restarted(self.stage)
+        stream = self.stage.jetstream.streams["S"]
+        assert (stream.messages, stream.first) == (1, 2)
