@@ -181,7 +181,11 @@ class LMDBLog(LogReader):
         if self.closed is not None:
             raise self.closed
         if not self._row.indexed:
-            return (yield self._newest()) if subject == self._row.sole else 0
+            if subject != self._row.sole:
+                return 0
+            newest: int = yield self._newest()
+            lost = self._owner.troubles.damagedIn(self.name, newest + 1, self._bounds.last + 1)
+            return max([newest, *lost])
         known = self._lasts.find(subject)
         if known >= self._bounds.first:
             return known

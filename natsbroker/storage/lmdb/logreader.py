@@ -9,9 +9,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import (
     Columns,
@@ -28,6 +29,7 @@ from natsbroker.storage.lmdb.ahead import AHEAD, RecordsAhead, TallyReader
 from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
 from natsbroker.storage.lmdb.layout import LogRow
 from natsbroker.storage.lmdb.reading import RawBlock, fetchBlocks, fetchColumns, findTime
+from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import sequenceOf, timestampOf
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
@@ -59,6 +61,7 @@ class LogReader(OwnedLog):
         self._tallies = TallyReader(owner, row.identity)
         self.version = 0
         self._ahead = RecordsAhead()
+        self._lost: set[int] = set()
 
     @property
     def _lastInDatabase(self) -> int:
@@ -254,18 +257,28 @@ class LogReader(OwnedLog):
         gone = ahead.goneIn(range(raw.first, stop))
         block = readBlock(raw.raw, self.identity, raw.first, raw.dead.union(gone))
         if block is None:
-            self._damaged(raw.first, stop, "a block has no whole record in it")
+            self.damaged(raw.first, stop, "a block has no whole record in it")
             return None
         for sequence in block.missing:
-            self._damaged(sequence, sequence + 1, "a record does not match its checksum")
+            self.damaged(sequence, sequence + 1, "a record does not match its checksum")
         if version == self.version:
             self._cache.add(self.identity, raw.first, block)
         return block
 
-    def _damaged(self, start: int, stop: int, reason: str) -> None:
+    def damaged(self, start: int, stop: int, reason: str) -> None:
+        """Report records, and have a single one counted no more."""
         start, stop = max(start, self._bounds.first), min(stop, self._bounds.last + 1)
         if start < stop:
             self._owner.troubles.recordsDamaged(self.name, start, stop, reason)
+        if start + 1 == stop and start not in self._lost:
+            self._lost.add(start)
+            losing = self._askWriter(lambda writer: cast(LMDBLogWriter, writer).lose(start))
+            losing.addErrback(self._notLost, start)
+
+    def _notLost(self, failure: Failure, sequence: int) -> None:
+        """It is tried again when the record is read again."""
+        failure.trap(StoreError)
+        self._lost.discard(sequence)
 
     @inlineCallbacks
     def sequenceAt(self, timestamp: int) -> Generator[Deferred[Any], Any, int]:
@@ -316,7 +329,7 @@ class LogReader(OwnedLog):
             if len(found) >= limit or maxBytes <= 0:
                 return block.sequences[index], maxBytes
             number = block.sequences[index]
-            self._damaged(number, number + 1, block.fault(index))
+            self.damaged(number, number + 1, block.fault(index))
             index += 1
         isAll = stop == len(block.sequences)
         return max(block.last + 1 if isAll else last + 1, sequence), maxBytes

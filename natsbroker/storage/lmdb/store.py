@@ -306,14 +306,10 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         rows = {row.identity: row for row in self._rows.values()}
         for identity, start, stop in findings.records:
             row = rows.get(identity)
-            if row is None:
-                continue
-            log = self._logs.get(row.name)
-            bounds = row.bounds() if log is None else log.bounds()
-            last = min(stop or bounds.last + 1, bounds.last + 1)
-            if max(start, bounds.first) < last:
-                reason = "a record does not match its checksum"
-                self.troubles.recordsDamaged(row.name, max(start, bounds.first), last, reason)
+            if row is not None:
+                log = self._logOf(row)
+                stop = stop or log.bounds().last + 1
+                log.damaged(start, stop, "a record does not match its checksum")
         for key, reason in findings.values:
             self.troubles.stateDamaged(*self.codec.nameIn(key), reason)
 

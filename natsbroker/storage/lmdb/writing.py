@@ -20,9 +20,12 @@ from natsbroker.storage.lmdb.layout import (
     Tally,
     deadKey,
     holdsKey,
+    lostKey,
     packHolds,
+    packRanges,
     rowKey,
     tallyPrefix,
+    unpackRanges,
 )
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Encoded
@@ -217,6 +220,31 @@ class LMDBLogWriter(LogBlocks):
             self._rewrite(block, living)
         else:
             transaction.put(deadKey(row.identity, first), packDead(first, block.dead))
+
+    def lose(self, sequence: int) -> None:
+        """
+        Count a record no more, if it is damaged indeed. Its bytes stay where they are, and the
+        tally still names it: what was the last of a subject is known to be lost.
+        """
+        self.flush()
+        row, transaction = self.row, self._transaction
+        first = self._floor(sequence)
+        block = None if first is None else self._blockAt(first)
+        if first is None or block is None or sequence in block.dead or sequence < row.first:
+            return
+        index = block.indexOf(sequence)
+        isThere = index < len(block.sequences) and block.sequences[index] == sequence
+        if not isThere or not block.fault(index):
+            return
+        row.count -= 1
+        row.size -= block.length(index)
+        self._touch(first)
+        dead = block.dead.union((sequence,))
+        transaction.put(deadKey(row.identity, first), packDead(first, dead))
+        key = lostKey(row.identity)
+        ranges = unpackRanges(transaction.get(key) or b"")
+        transaction.put(key, packRanges([*ranges, (sequence, sequence + 1)]))
+        self._findFirst()
 
     def trim(self) -> bool:
         """

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from natsbroker import hot
-from natsbroker.interfaces.records import Record
+from natsbroker.interfaces.records import Record, RecordDamaged
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
+from tests.storage.history import Recorder
+from tests.storage.lmdb.test_scrubbing import damage
 from tests.support import needsCompiled
 
 SUBJECTS = [b"a.1", b"a.2", b"b", b"a.1", b"c", b"a.2"]
@@ -80,3 +82,39 @@ def test_collected(tmp_path: Path, patterns: tuple[bytes, ...], limit: int) -> N
         ]
     finally:
         stage.wait(stage.store.close())
+
+
+@pytest.mark.parametrize("subjects", [(b"s", b"s"), (b"s", b"t")])
+def test_counts(tmp_path: Path, subjects: tuple[bytes, bytes]) -> None:
+    """
+    A damaged record is not counted any more when it is found, also after a restart; it stays known
+    that the last one of its subject is lost.
+    """
+    reactor, wait = PumpedReactor(), PumpedReactor.wait
+    directory = tmp_path / "store"
+    store: Any = wait(reactor, openLMDB(reactor, directory))
+    log = wait(reactor, store.open("log"))
+    batch = [(subjects[each > 5], b"", b"payload %02d." % each, 0) for each in range(1, 11)]
+    wait(reactor, log.append(batch))
+    wait(reactor, store.close())
+    damage(directory / "data.mdb", b"payload 01.", b"payload 04.", b"payload 10.")
+    for isFirst in (True, False):
+        store = wait(reactor, openLMDB(reactor, directory))
+        recorder = Recorder()
+        store.watch(recorder)
+        log = wait(reactor, store.open("log"))
+        size = len(b"spayload 01.")
+        assert (log.bounds().count, log.bounds().size) == (
+            (10, 10 * size) if isFirst else (7, 7 * size)
+        )
+        read = [each.sequence for each in wait(reactor, log.read(1))]
+        assert read == [2, 3, 5, 6, 7, 8, 9]
+        wait(reactor, log.append([]))
+        assert (log.bounds().count, log.bounds().size) == (7, 7 * size)
+        assert (log.bounds().first, log.bounds().last) == (2, 10)
+        assert {each[1] for each in recorder.damaged} >= {4, 10}
+        with pytest.raises(RecordDamaged):
+            wait(reactor, log.lastFor(subjects[1]))
+        assert wait(reactor, log.exportRange(2, 11)).damaged == (4, 10)
+        reactor.advance(1)
+        wait(reactor, store.close())

@@ -182,6 +182,7 @@ def test_reportedUntilAcknowledged(directory: Path) -> None:
     assert loss == "see damaged-1/report.txt"
     found.close()
     again = Open(directory)
+    again.advance(0)
     assert again.store.losses() == [loss]
     [text] = acknowledge(directory)
     assert "orders: 7 to 7 may be lost" in text
