@@ -15,6 +15,9 @@ from natsbroker.jetstream.contracts import KeptStream
 _PIECE = 1024
 _PIECE_BYTES = 1 << 24
 
+#: The newest messages whose rollups are done again after a start: each bucket is asked for them.
+_NEWEST = 128
+
 
 class DoubtingStream(KeptStream, Protocol):
     """A stream whose store may fail."""
@@ -86,6 +89,6 @@ class UnknownOutcome:
         """Do, after a start, the rollups of the newest messages, which may not have been done."""
         stream, last = self._stream, self._stream.last
         if stream.config.allow_rollup_hdrs:
-            start = max(last + 1 - _PIECE, stream.first, 1)
-            found = await stream.read((), start, _PIECE, _PIECE_BYTES)
+            start = max(last + 1 - _NEWEST, stream.first, 1)
+            found = await stream.read((), start, _NEWEST, _PIECE_BYTES)
             stream.publisher.rollUpAgain([each for each in found.records if each.sequence <= last])
