@@ -27,9 +27,9 @@ from twisted.internet.task import react
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.errors import Unauthorized
 from natsbroker.streaming.permissions import channelPermissions
-from natsbroker.streaming.settings import Streaming
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 

@@ -25,7 +25,7 @@ from twisted.internet.task import react
 
 from natsbroker.broker import Broker
 from natsbroker.config.model import AccountSettings, Settings, User
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
+from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf
 
 
 async def started(reactor: Any, settings: Settings) -> Broker:

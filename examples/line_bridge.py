@@ -41,7 +41,7 @@ from natsbroker.config.model import Settings
 from natsbroker.interfaces import IBrokerHost, IConnectionKind, ILinks, ISubscriber, Message
 from natsbroker.links.service import ConnectionService
 from natsbroker.monitoring.answers import Answer, jsonAnswer
-from natsbroker.server.pluginoptions import PluginOptions
+from natsbroker.runtime.pluginoptions import PluginOptions
 from natsbroker.server.start import StartError
 
 #: Lines from peers are published here.

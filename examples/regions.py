@@ -35,8 +35,8 @@ from zope.interface import implementer
 
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.gateways import Gateway, RemoteGateway
 from natsbroker.gateways.policies import SwitchingPolicy
-from natsbroker.gateways.settings import Gateway, RemoteGateway
 from natsbroker.gateways.tables import InterestTable
 from natsbroker.interfaces import IBrokerHost, IGatewayInterestPolicy, IGatewayPolicyPlugin
 from natsbroker.subjects.permissions import PermissionSet

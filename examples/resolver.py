@@ -23,8 +23,8 @@ from twisted.internet.threads import deferToThread
 from zope.interface import implementer
 
 from natsbroker.broker import Broker
-from natsbroker.config.build import buildText
 from natsbroker.interfaces import IAccountResolver
+from natsbroker.server.configuration.build import buildText
 
 
 @implementer(IAccountResolver)

@@ -24,17 +24,7 @@ from natsbroker.clients.finding import closeAll
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
-from natsbroker.connections.poller import SocketPoller
-from natsbroker.connections.turns import Turns
-from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
-from natsbroker.interfaces.providers import requireSeveral
-from natsbroker.links.services import Links
-from natsbroker.server.composition import BrokerParts, Replacements, withOperators
-from natsbroker.server.identity import ServerKeys, serverIdentity
-from natsbroker.server.lameduck import LameDuck
-from natsbroker.server.plugins import Plugins
-from natsbroker.server.readiness import Readiness
-from natsbroker.server.reload import (
+from natsbroker.config.reload import (
     Planner,
     ReloadError,
     heldBack,
@@ -43,6 +33,16 @@ from natsbroker.server.reload import (
     plan,
     settled,
 )
+from natsbroker.connections.poller import SocketPoller
+from natsbroker.connections.turns import Turns
+from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
+from natsbroker.interfaces.providers import requireSeveral
+from natsbroker.links.services import Links
+from natsbroker.runtime.plugins import Plugins
+from natsbroker.runtime.readiness import Readiness
+from natsbroker.server.composition import BrokerParts, Replacements, withOperators
+from natsbroker.server.identity import ServerKeys, serverIdentity
+from natsbroker.server.lameduck import LameDuck
 from natsbroker.server.start import announceListener, announceStart, failureReason
 from natsbroker.wire.values import Kind
 
@@ -285,7 +285,7 @@ class Broker(MultiService):
         Put other settings into force: all of them or none, except that JetStream begins, ends and
         moves with the next start only.
 
-        @raise natsbroker.server.reload.ReloadError: if they cannot be taken; nothing has changed.
+        @raise natsbroker.config.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
         try:
             settings = withOperators(settings, self._hasResolver)
@@ -366,7 +366,7 @@ def requireSettings(given: object) -> None:
         kind = type(given).__name__
         raise TypeError(
             f"the settings are of type {kind}, not natsbroker.config.model.Settings: of a file,"
-            " natsbroker.config.build.buildFile(path, os.environ).settings; of a text,"
+            " natsbroker.server.configuration.build.buildFile(path, os.environ).settings; of a text,"
             " buildText(text, os.environ).settings"
         )
 

@@ -110,10 +110,10 @@ else:
         REASON = f"the compiled fast lane is not installed ({error})"
 
 if TYPE_CHECKING or not COMPILED:
-    from natsbroker.clients.lane import InternalPublisher, Lane
-    from natsbroker.connections.collector import Collector
-    from natsbroker.connections.outbox import FlushBatch, Outbox
-    from natsbroker.links.s2block import decodeBlock
+    from natsbroker.pure.collector import Collector
+    from natsbroker.pure.lane import InternalPublisher, Lane
+    from natsbroker.pure.outbox import FlushBatch, Outbox
+    from natsbroker.pure.s2block import decodeBlock
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
     from natsbroker.subjects.subscription import (

@@ -155,7 +155,7 @@ class _Command:
         return 0
 
     def signal(self) -> int:
-        from natsbroker.server.processes import SignalError, sendSignal
+        from natsbroker.daemon.processes import SignalError, sendSignal
 
         try:
             sendSignal(self.invocation.signal, self.invocation.process)
@@ -180,9 +180,9 @@ class _Command:
 
         from twisted.internet import reactor
 
-        from natsbroker.server.process import ServerProcess
-        from natsbroker.server.processfiles import programName
-        from natsbroker.server.syslog import SyslogError
+        from natsbroker.daemon.process import ServerProcess
+        from natsbroker.daemon.processfiles import programName
+        from natsbroker.daemon.syslog import SyslogError
 
         process = ServerProcess(
             settings,
@@ -209,7 +209,7 @@ class _Command:
         path, override = self.settings.config_file, self.invocation.override
         if not path or override is None:
             return None
-        from natsbroker.config.build import buildFile
+        from natsbroker.server.configuration.build import buildFile
 
         return lambda: buildFile(path, self.environment, override).settings
 

@@ -30,17 +30,17 @@ from natsbroker.auth.checkers import SUPPORTED
 from natsbroker.auth.plugins import CredPlugin
 from natsbroker.broker import Broker
 from natsbroker.config.addresses import checkPort
-from natsbroker.config.build import buildDefaults, buildFile
 from natsbroker.config.commandline import configurationFile, takeStreaming
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import readText
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
-from natsbroker.config.overrides import overriding
-from natsbroker.server.logs import ProcessLog
-from natsbroker.server.processfiles import ProcessFiles
-from natsbroker.server.servicemanager import ServiceManager
-from natsbroker.server.signals import Signals
+from natsbroker.daemon.logs import ProcessLog
+from natsbroker.daemon.processfiles import ProcessFiles
+from natsbroker.daemon.servicemanager import ServiceManager
+from natsbroker.daemon.signals import Signals
+from natsbroker.server.configuration.build import buildDefaults, buildFile
+from natsbroker.server.configuration.overrides import overriding
 from natsbroker.server.start import failureReason
 
 _log = Logger(namespace="natsbroker")

@@ -26,11 +26,8 @@ from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.lane import InternalPublisher, Lane
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
-from natsbroker.connections.collector import Collector
-from natsbroker.connections.outbox import FlushBatch, Outbox
 from natsbroker.interfaces import (
     IAuthorizer,
     IBatchSubscriber,
@@ -40,7 +37,10 @@ from natsbroker.interfaces import (
     ISubjectRouter,
     ISubscriber,
 )
-from natsbroker.links.s2block import decodeBlock
+from natsbroker.pure.collector import Collector
+from natsbroker.pure.lane import InternalPublisher, Lane
+from natsbroker.pure.outbox import FlushBatch, Outbox
+from natsbroker.pure.s2block import decodeBlock
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches, TrafficCounter
 from natsbroker.subjects.subscription import (

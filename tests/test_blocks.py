@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigErrors, NotSupportedYet
+from natsbroker.server.configuration.build import buildText
 from tests.config.support import PEM
 from tests.documents import INCLUDE, Block, blocksOf
 from tests.walkthroughs import commandsOf

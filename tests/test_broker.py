@@ -28,6 +28,7 @@ from natsbroker.advisories import (
 )
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.broker import Broker
+from natsbroker.config.reload import ReloadError
 from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
@@ -37,8 +38,7 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 from natsbroker.monitoring.healthz import HealthQuery
-from natsbroker.server.plugins import PluginError, Plugins
-from natsbroker.server.reload import ReloadError
+from natsbroker.runtime.plugins import PluginError, Plugins
 from natsbroker.server.start import StartError
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.grants import ConnectRequest, Grant
@@ -408,7 +408,7 @@ LOADING = """
 import sys
 from twisted.internet.testing import MemoryReactorClock
 from natsbroker.broker import Broker
-from natsbroker.config.build import buildText
+from natsbroker.server.configuration.build import buildText
 broker = Broker(buildText(sys.argv[1], {}).settings, reactor=MemoryReactorClock())
 broker.startService()
 print(*sorted(sys.modules))
@@ -435,7 +435,7 @@ class TestLoading:
         "natsbroker.export": "streaming { store: memory }",
         "natsbroker.streaming": "streaming { store: memory }",
         "natsbroker.monitoring.model": "http: '127.0.0.1:8222'",
-        "natsbroker.monitoring.trafficservice": "services { traffic { } }",
+        "natsbroker.services.trafficservice": "services { traffic { } }",
         "natsbroker.storage": "streaming { store: memory }",
         "google.protobuf": "streaming { store: memory }",
         "twisted.cred": "authorization { plugin: cred, checkers: anonymous }",

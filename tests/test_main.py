@@ -1,7 +1,7 @@
 """
 The console script: what it prints, and with which code it exits.
 
-What a server prints while it runs is tested in tests/server/test_process.py.
+What a server prints while it runs is tested in tests/daemon/test_process.py.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from natsbroker import NATS_VERSION, __version__, main
-from natsbroker.config import passedsockets
 from natsbroker.config.model import Settings
 from natsbroker.connections import opensocket
-from natsbroker.server import process as processModule
-from natsbroker.server import processes
-from natsbroker.server.processes import SignalError
+from natsbroker.daemon import process as processModule
+from natsbroker.daemon import processes
+from natsbroker.daemon.processes import SignalError
+from natsbroker.server.configuration import passedsockets
 from tests.auth.operator.chain import Operator
 from tests.interop.certificates import writeCertificates
 

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "interfaces/auth.py": "declarations: held by tests/test_exports.py and the contracts",
     "interfaces/bus.py": "declarations: held by tests/test_exports.py and the contracts",
     "interfaces/gateways.py": "declarations: held by tests/test_exports.py and the contracts",
-    "interfaces/links.py": "declarations: held by tests/links/test_kinds.py and the contracts",
+    "interfaces/links.py": "declarations: held by tests/server/test_kinds.py and the contracts",
     "interfaces/services.py": "declarations: held by tests/test_exports.py and the contracts",
     "interfaces/records.py": "declarations: held by tests/test_exports.py and the contracts",
     "interfaces/storage.py": "declarations: held by tests/test_exports.py and the contracts",

@@ -23,11 +23,11 @@ from twisted.python.usage import UsageError
 from zope.interface import implementer
 
 from natsbroker.broker import Broker
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.interfaces import IStoreOpener
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.server import plugins
+from natsbroker.runtime import plugins
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming.settings import Streaming
 from natsbroker.tap import Options, makeService
 from tests.server.reactors import Reactor
 from tests.server.support import Host, logLines

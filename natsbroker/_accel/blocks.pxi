@@ -1,4 +1,4 @@
-# The twin of natsbroker.links.s2block: S2 blocks, which are what compressed chunks hold.
+# The twin of natsbroker.pure.s2block: S2 blocks, which are what compressed chunks hold.
 
 # An output of more bytes is not even allocated: the format allows 4 GiB, which is 5 bytes of input.
 cdef enum:

@@ -22,7 +22,7 @@ cdef class Lane:
     receivers are connections with an outbox or batchers, and whose permission it can check as data;
     it stops in front of everything else, without having done any of it.
 
-    @ivar isShort: see L{natsbroker.clients.lane.Lane}.
+    @ivar isShort: see L{natsbroker.pure.lane.Lane}.
     """
 
     cdef Decoder decoder

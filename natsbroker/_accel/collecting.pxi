@@ -1,4 +1,4 @@
-# The twin of natsbroker.connections.collector.Collector: see there for what each name means.
+# The twin of natsbroker.pure.collector.Collector: see there for what each name means.
 
 
 @cython.final

@@ -1,4 +1,4 @@
-# The compiled twin of natsbroker.connections.outbox.FlushBatch: see there for what each name means.
+# The compiled twin of natsbroker.pure.outbox.FlushBatch: see there for what each name means.
 
 @cython.final
 cdef class FlushBatch:

@@ -25,12 +25,12 @@ cimport cython
 import os
 from operator import attrgetter
 
-from natsbroker.connections import backlog
+from natsbroker.pure import backlog
 from natsbroker.wire import ops
-from natsbroker.connections.backlog import WorkQueue
+from natsbroker.pure.backlog import WorkQueue
 from natsbroker.wire.reach import MASKS
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
-from natsbroker.connections.outbox import frameFor
+from natsbroker.pure.outbox import frameFor
 from natsbroker.subjects.requests import isRequest
 from natsbroker.wire.values import AckRun, Message, Run
 from natsbroker import errors

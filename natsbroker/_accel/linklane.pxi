@@ -11,7 +11,7 @@ cdef class LinkLane:
     not if nobody wants it: then the sender is to be told. What comes from a leafnode is passed on
     to other leafnodes, and, if we are its hub, to routes; but never to the cluster that it is from.
 
-    @ivar isShort: see L{natsbroker.clients.lane.Lane}.
+    @ivar isShort: see L{natsbroker.pure.lane.Lane}.
     @ivar matchers: of the accounts that it may deliver in, by their names. A caller that replaces
         one calls L{forget}.
     @ivar advertisers: what sends another cluster the interest in each account

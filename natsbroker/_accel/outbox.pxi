@@ -1,4 +1,4 @@
-# The twins of natsbroker.connections.outbox: see there for what each name means.
+# The twins of natsbroker.pure.outbox: see there for what each name means.
 
 cdef extern from "sys/uio.h" nogil:
     struct iovec:
@@ -41,7 +41,7 @@ cdef struct Loan:
     const char* data
     Py_ssize_t size
 
-# See natsbroker.connections.backlog.
+# See natsbroker.pure.backlog.
 cdef int64_t SHARE = backlog.SHARE, LEAST = backlog.LEAST, UNLIMITED = backlog.UNLIMITED
 cdef int64_t FLUSH = backlog.FLUSH, LOOK_UP = backlog.LOOK_UP, DIVISIBLE = backlog.DIVISIBLE
 

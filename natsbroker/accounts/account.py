@@ -19,7 +19,6 @@ from natsbroker.accounts.gateways import GatewayOutput, IGatewayLink
 from natsbroker.accounts.responses import Responses
 from natsbroker.accounts.shadows import ImportedStream, Shadows
 from natsbroker.accounts.tracing import AccountTracing, TracePeer
-from natsbroker.connections.backlog import SUBSCRIPTION
 from natsbroker.interfaces import (
     IAckSubscriber,
     IBatchSubscriber,
@@ -34,6 +33,7 @@ from natsbroker.interfaces import (
     ISubscription,
 )
 from natsbroker.interfaces.providers import require
+from natsbroker.pure.backlog import SUBSCRIPTION
 from natsbroker.subjects.grammar import isValidSubject, notBytes
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.subscription import FIRST_LINK_KIND

@@ -8,7 +8,9 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.settings import (
+from natsbroker.accounts.subsz import sublistFigures
+from natsbroker.clients.selection import accountOf
+from natsbroker.config.settings.accounts import (
     CHUNKED,
     SINGLETON,
     STREAM,
@@ -20,9 +22,7 @@ from natsbroker.accounts.settings import (
     ServiceImport,
     SubjectMapping,
 )
-from natsbroker.accounts.subsz import sublistFigures
-from natsbroker.auth.settings import AccountSettings
-from natsbroker.clients.selection import accountOf
+from natsbroker.config.settings.authorization import AccountSettings
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import BadQuery, Query, repeated, text

@@ -12,9 +12,12 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.accounts.account import Account
+from natsbroker.accounts.domains import API, fromDomain, toDomain
 from natsbroker.accounts.importchecks import ExportTable, problems
 from natsbroker.accounts.imports import ImportedService
-from natsbroker.accounts.settings import (
+from natsbroker.accounts.shadows import ImportedStream
+from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
+from natsbroker.config.settings.accounts import (
     ServiceExport,
     StreamImport,
     SubjectMapping,
@@ -22,10 +25,7 @@ from natsbroker.accounts.settings import (
     isOfItself,
     mappingFrom,
 )
-from natsbroker.accounts.shadows import ImportedStream
-from natsbroker.auth.settings import AccountSettings
-from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
-from natsbroker.leafnodes.domains import API, fromDomain, toDomain
+from natsbroker.config.settings.authorization import AccountSettings
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.subjects.renaming import Renaming
 

@@ -21,9 +21,9 @@ from natsbroker.accounts.gateways import GatewayTargets
 from natsbroker.accounts.interest import AccountInterest
 from natsbroker.accounts.relays import Relay, relaySubscription
 from natsbroker.accounts.tracing import AccountTracing
-from natsbroker.auth.responder import Describe
-from natsbroker.connections.backlog import SUBSCRIPTION, TRACED
 from natsbroker.interfaces import ISubjectRouter, ISubscription
+from natsbroker.pure.backlog import SUBSCRIPTION, TRACED
+from natsbroker.runtime.responder import Describe
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.wire.values import Kind, Message
 

@@ -28,8 +28,8 @@ from natsbroker.accounts.tracing import (
     SUBSCRIPTION_DENIED,
 )
 from natsbroker.accounts.withdrawn import WithdrawnResponses
-from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
 from natsbroker.interfaces import ILinkSubscriber, ITracedSubscriber
+from natsbroker.pure.backlog import DIVISIBLE, RECEIVER
 from natsbroker.subjects.interestfilter import clusterIn, clusterOf
 from natsbroker.wire.reach import REACH
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from natsbroker.accounts.settings import (
+from natsbroker.config.settings.accounts import (
     SINGLETON,
     Export,
     Import,
@@ -25,7 +25,7 @@ from natsbroker.accounts.settings import (
     bytesOf,
     isOfItself,
 )
-from natsbroker.auth.settings import AccountSettings
+from natsbroker.config.settings.authorization import AccountSettings
 from natsbroker.subjects.collisions import PatternTable
 from natsbroker.subjects.functions import InvalidMapping, isCall, wildcardNumber
 from natsbroker.subjects.grammar import (

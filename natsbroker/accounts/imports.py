@@ -19,9 +19,9 @@ from natsbroker.accounts.relays import (
     originOf,
     relaySubscription,
 )
-from natsbroker.accounts.settings import STREAM, ServiceExport
 from natsbroker.accounts.tracing import MessageTrace, disabled, withTraceHeader
 from natsbroker.accounts.withdrawn import isPull
+from natsbroker.config.settings.accounts import STREAM, ServiceExport
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT

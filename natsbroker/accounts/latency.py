@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from natsbroker.accounts.core import AccountCore
-from natsbroker.accounts.settings import Latency, bytesOf
+from natsbroker.config.settings.accounts import Latency, bytesOf
 from natsbroker.wire.clientinfo import compact, described, eventId
 from natsbroker.wire.instants import instant
 from natsbroker.wire.text import decoded

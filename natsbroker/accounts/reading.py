@@ -17,7 +17,9 @@ from collections import abc
 from typing import TypeVar
 
 from natsbroker.accounts.importchecks import problems
-from natsbroker.accounts.settings import (
+from natsbroker.config.blocks import Diagnostics, NamedValues, ParsedBlock
+from natsbroker.config.errors import Position
+from natsbroker.config.settings.accounts import (
     CHUNKED,
     RESPONSE_THRESHOLD,
     SINGLETON,
@@ -34,9 +36,7 @@ from natsbroker.accounts.settings import (
     bytesOf,
     mappingFrom,
 )
-from natsbroker.auth.settings import AccountSettings
-from natsbroker.config.blocks import Diagnostics, NamedValues, ParsedBlock
-from natsbroker.config.errors import Position
+from natsbroker.config.settings.authorization import AccountSettings
 from natsbroker.subjects.functions import InvalidMapping
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 

@@ -17,9 +17,9 @@ from natsbroker import errors, hot
 from natsbroker.accounts.account import Account, Bus
 from natsbroker.accounts.configured import ImportSetup, checkImports, describedIn
 from natsbroker.accounts.core import AccountDependencies
-from natsbroker.accounts.settings import bytesOf
-from natsbroker.auth.settings import UNLIMITED, AccountSettings
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
+from natsbroker.config.settings.accounts import bytesOf
+from natsbroker.config.settings.authorization import UNLIMITED, AccountSettings
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind

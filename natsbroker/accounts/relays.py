@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.accounts.settings import ServiceExport
+from natsbroker.config.settings.accounts import ServiceExport
 from natsbroker.interfaces import IOrigin, ISubscriber
 from natsbroker.wire.values import ClientInfo, Kind, Message
 

@@ -23,8 +23,8 @@ from natsbroker.accounts.relays import (
     originOf,
     relaySubscription,
 )
-from natsbroker.accounts.settings import SINGLETON, ServiceExport
 from natsbroker.accounts.withdrawn import RESPONSE
+from natsbroker.config.settings.accounts import SINGLETON, ServiceExport
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import Kind, Message

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from natsbroker.auth.responder import Describe
+from natsbroker.runtime.responder import Describe
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.clientinfo import compact
 from natsbroker.wire.headers import Headers
@@ -309,7 +309,7 @@ def contentEncoded(document: bytes, accepted: str) -> tuple[bytes, bytes]:
         return b"", document
     encoding = "identity"
     if "snappy" in accepted or "s2" in accepted:
-        from natsbroker.links.s2stream import snappyStream
+        from natsbroker.connections.s2stream import snappyStream
 
         encoding, document = "snappy", snappyStream(document)
     elif "gzip" in accepted:

@@ -23,7 +23,6 @@ from natsbroker.auth.fields import encoded
 from natsbroker.auth.nkeys import checkSignature
 from natsbroker.auth.passwords import DummySecrets, PasswordChecks
 from natsbroker.auth.proxies import requireProxy
-from natsbroker.auth.settings import UNLIMITED
 from natsbroker.config.model import (
     GLOBAL_ACCOUNT,
     AccountLimits,
@@ -32,6 +31,7 @@ from natsbroker.config.model import (
     SubjectPermission,
     User,
 )
+from natsbroker.config.settings.authorization import UNLIMITED
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import ConnectRequest, Grant

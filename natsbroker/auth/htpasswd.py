@@ -29,8 +29,8 @@ from zope.interface import implementer
 
 from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.passwords import DummySecrets, PasswordChecks, RunInThread, checkHash, isHash
-from natsbroker.auth.settings import MOST_BCRYPT_ROUNDS
 from natsbroker.auth.watchedfile import WatchedFile
+from natsbroker.config.settings.authorization import MOST_BCRYPT_ROUNDS
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IReadiness
 

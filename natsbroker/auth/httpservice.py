@@ -27,7 +27,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.fields import FieldError, Fields, encoded
-from natsbroker.auth.httpexchange import exchange
+from natsbroker.connections.httpexchange import exchange
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission, SubscribePermissions
 from natsbroker.subjects.shapes import TooManyShapes

@@ -24,6 +24,7 @@ from natsbroker.auth.htpasswd import HtpasswdAuthenticator
 from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPServiceSettings
 from natsbroker.auth.watchedfile import readSnapshot
 from natsbroker.config.model import Settings, TLSSettings, User
+from natsbroker.connections.agents import agentFor
 from natsbroker.interfaces import (
     IAuthorizer,
     IAuthorizerPlugin,
@@ -31,8 +32,7 @@ from natsbroker.interfaces import (
     IOptionsCheck,
     IReloadable,
 )
-from natsbroker.server.agents import agentFor
-from natsbroker.server.pluginoptions import PluginOptionError, PluginOptions
+from natsbroker.runtime.pluginoptions import PluginOptionError, PluginOptions
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 

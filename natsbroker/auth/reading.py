@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from natsbroker.auth.settings import (
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.settings.authorization import (
     CONNECTION_TYPES,
     GLOBAL_ACCOUNT,
     MOST_BCRYPT_ROUNDS,
@@ -23,8 +25,6 @@ from natsbroker.auth.settings import (
     SubjectPermission,
     User,
 )
-from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.errors import ConfigError
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.subjects.permissions import ResponsePermission
 from natsbroker.wire.nkeys import Role, isKey

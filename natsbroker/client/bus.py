@@ -30,7 +30,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
-from natsbroker.server.readiness import Readiness
+from natsbroker.runtime.readiness import Readiness
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.subjects.requests import isRequest
 from natsbroker.wire.grants import Grant

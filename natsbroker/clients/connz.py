@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.clients.context import ClientContext
-from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.selection import Chosen, Selection, accountOf, choose
+from natsbroker.connections.facts import ConnectionFacts
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import Query, flag

@@ -19,13 +19,13 @@ from natsbroker import errors, hot
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.auth.proxies import TrustedProxies
-from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Logging
+from natsbroker.connections.facts import ConnectionFacts
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.server.observers import PluginCalls
+from natsbroker.runtime.observers import PluginCalls
 
 #: How the reasons of slow consumers begin.
 _SLOW = "Slow Consumer"

@@ -25,11 +25,11 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.advisories import Advisory, ClientConnected, ClientDisconnected, ClientRefused
-from natsbroker.auth.responder import Describe
-from natsbroker.clients.facts import clientInfoOf
 from natsbroker.clients.session import ClientSession
 from natsbroker.config.model import GLOBAL_ACCOUNT
+from natsbroker.connections.facts import clientInfoOf
 from natsbroker.interfaces import IMessageBus, IObserver
+from natsbroker.runtime.responder import Describe
 from natsbroker.wire.clientinfo import compact, described, eventId
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo, Message

@@ -8,9 +8,9 @@ from twisted.internet.defer import Deferred
 
 from natsbroker import errors
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.auth.settings import UNLIMITED
 from natsbroker.clients.context import ClientContext, Connections
 from natsbroker.clients.session import ClientSession
+from natsbroker.config.settings.authorization import UNLIMITED
 
 
 def sessionsOf(connections: Connections) -> list[ClientSession]:

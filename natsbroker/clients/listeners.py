@@ -13,9 +13,9 @@ from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.protocol import Factory
 
 from natsbroker.clients.context import ClientContext
-from natsbroker.clients.listener import PortListener, endpointFor, urlOf
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.connections.listener import PortListener, endpointFor, urlOf
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.server.start import cannotListen
 

@@ -17,9 +17,9 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 from natsbroker.auth.proxies import TrustedProxies
+from natsbroker.daemon.logs import definedAt, raisedAt
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.server.logs import definedAt, raisedAt
-from natsbroker.server.observers import PluginCalls
+from natsbroker.runtime.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()

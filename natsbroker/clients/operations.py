@@ -14,14 +14,14 @@ from natsbroker import errors
 from natsbroker.accounts.tracing import CLIENT, TracePeer
 from natsbroker.clients.admission import Admission
 from natsbroker.clients.context import ClientContext
-from natsbroker.clients.facts import TYPES, ConnectionFacts
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.subscriptions import SubscriptionTable
-from natsbroker.connections.backlog import VIOLATION
+from natsbroker.connections.facts import TYPES, ConnectionFacts
 from natsbroker.connections.labels import authenticationFailure, clientLabel, violationText
 from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.peersession import PeerSession
 from natsbroker.connections.trace import Trace
+from natsbroker.pure.backlog import VIOLATION
 from natsbroker.subjects import grammar
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.dialects import client

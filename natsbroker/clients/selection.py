@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from natsbroker.clients.context import ClosedClient, Connections
-from natsbroker.clients.facts import ConnectionFacts
+from natsbroker.connections.facts import ConnectionFacts
 from natsbroker.monitoring.answers import PAUSE
 from natsbroker.monitoring.queries import (
     DEFAULT_LIMIT,

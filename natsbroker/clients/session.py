@@ -21,13 +21,13 @@ from natsbroker import errors, hot
 from natsbroker.advisories import ClientConnected, ClientRefused, SlowConsumer
 from natsbroker.clients.admission import Admission, EndedSubscriptions, LoginRefused, LoginState
 from natsbroker.clients.context import ClientContext, ClosedClient
-from natsbroker.clients.facts import ConnectionFacts, atEnd, clientInfoOf
 from natsbroker.clients.operations import ClientOperations
-from natsbroker.connections.backlog import FRAME, LOGIN, RECEIVER
+from natsbroker.connections.facts import ConnectionFacts, atEnd, clientInfoOf
 from natsbroker.connections.labels import claimedUser, inQuotes
 from natsbroker.connections.peer import ClientPeer
 from natsbroker.connections.trace import Trace
 from natsbroker.interfaces import IOrigin, IOutboxSubscriber
+from natsbroker.pure.backlog import FRAME, LOGIN, RECEIVER
 from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
 from natsbroker.wire.grants import ConnectRequest, Grant

@@ -14,8 +14,8 @@ from typing import Any
 
 from twisted.internet.interfaces import IStreamServerEndpoint
 
-from natsbroker.clients.listener import addressEndpoint
 from natsbroker.config.model import TLSSettings
+from natsbroker.connections.listener import addressEndpoint
 from natsbroker.connections.opensocket import BACKLOG
 from natsbroker.connections.tls import TLSTerms
 from natsbroker.connections.tlscontext import termsFrom

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.accounts.account import Account
-from natsbroker.auth.responder import Describe, RequestResponder
 from natsbroker.clients.session import ClientSession
+from natsbroker.runtime.responder import Describe, RequestResponder
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.text import decoded

@@ -52,7 +52,7 @@ class Invocation:
     @ivar process: the id of the process to signal, with C{*} at its end for all ids with that
         prefix; empty for the only one that runs.
     @ivar sockets: listen already, at addresses that the settings have; see
-        L{natsbroker.config.passedsockets}.
+        L{natsbroker.server.configuration.passedsockets}.
     """
 
     action: Action
@@ -162,15 +162,15 @@ def _configured(
     isStreaming: bool,
 ) -> Invocation:
     # Loaded here, because the version and signals need no settings.
-    from natsbroker.config.build import buildDefaults, buildFile
-    from natsbroker.config.overrides import overriding
+    from natsbroker.server.configuration.build import buildDefaults, buildFile
+    from natsbroker.server.configuration.overrides import overriding
 
     path, testing = configurationFile(given), bool(given.get("t"))
     if testing and not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
     override, sockets = overriding(given, read, isStreaming), {}
     if "LISTEN_FDS" in environment and not testing:
-        from natsbroker.config.passedsockets import listeningAt, passedSockets
+        from natsbroker.server.configuration.passedsockets import listeningAt, passedSockets
 
         sockets = passedSockets(environment, os.getpid())
         override = listeningAt(sockets, override)

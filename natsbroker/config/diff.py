@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 
-from natsbroker.auth.settings import Permissions, User
 from natsbroker.config.keys.root import restarts, secrets
 from natsbroker.config.model import RANDOM_PORT, Settings
+from natsbroker.config.settings.authorization import Permissions, User
 from natsbroker.wire.durations import durationText
 
 _WHOLE = (User, Permissions)

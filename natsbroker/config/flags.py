@@ -24,7 +24,7 @@ class Flag(NamedTuple):
     """
     @ivar names: every spelling, without dashes.
     @ivar setting: the dotted attribute of the settings that it sets; empty for one that is an
-        action, or that L{natsbroker.config.overrides} has a function for.
+        action, or that L{natsbroker.server.configuration.overrides} has a function for.
     @ivar key: of a flag whose feature is not built: the dotted path of the key that asks for it.
     """
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from natsbroker.auth.operator.settings import OperatorMode, Resolver
-from natsbroker.auth.settings import (
+from natsbroker.config.addresses import isLoopback
+from natsbroker.config.ocsp import OCSP, OCSPCache
+from natsbroker.config.settings.authorization import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
     AccountLimits,
@@ -28,18 +29,17 @@ from natsbroker.auth.settings import (
     SubjectPermission,
     User,
 )
-from natsbroker.config.addresses import isLoopback
-from natsbroker.config.ocsp import OCSP, OCSPCache
+from natsbroker.config.settings.operator import OperatorMode, Resolver
 from natsbroker.config.tls import TLSSettings
 from natsbroker.subjects.permissions import ResponsePermission
 
 if TYPE_CHECKING:
-    from natsbroker.accounts.settings import SubjectMapping
-    from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
-    from natsbroker.leafnodes.settings import Leafnodes
-    from natsbroker.routes.settings import Cluster
-    from natsbroker.streaming.settings import Streaming
-    from natsbroker.websocket.settings import Websocket
+    from natsbroker.config.settings.accounts import SubjectMapping
+    from natsbroker.config.settings.gateways import Gateway, InterestPolicy, RemoteGateway
+    from natsbroker.config.settings.leafnodes import Leafnodes
+    from natsbroker.config.settings.routes import Cluster
+    from natsbroker.config.settings.streaming import Streaming
+    from natsbroker.config.settings.websocket import Websocket
 
 __all__ = [
     "DEFAULT_PORT",

@@ -60,7 +60,7 @@ class LinkPeer(AnyPeer, Protocol):
 
         What was written before goes out as it is, what was read and is not a frame yet is S2.
 
-        @param level: one of L{natsbroker.links.compression.LEVELS}.
+        @param level: one of L{natsbroker.wire.compression.LEVELS}.
         """
 
 

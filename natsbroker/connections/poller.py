@@ -31,7 +31,7 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.connections.polledsocket import PolledSocket
-from natsbroker.monitoring.process import availableCores
+from natsbroker.runtime.process import availableCores
 
 if TYPE_CHECKING:
     from natsbroker.clients.session import ClientSession

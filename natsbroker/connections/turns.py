@@ -28,9 +28,9 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.connections.backlog import SHARE
 from natsbroker.connections.peersession import Stall
 from natsbroker.interfaces import ITurns
+from natsbroker.pure.backlog import SHARE
 
 LONGEST = 0.003
 """Seconds of the processor after which the slices of one turn end."""
@@ -163,7 +163,7 @@ class Turns:
         """
         Wait for a slice. It begins at once if nobody waits and the round is not used up.
 
-        @param cost: of the slice, in the units of L{natsbroker.connections.backlog}.
+        @param cost: of the slice, in the units of L{natsbroker.pure.backlog}.
         @return: fails with L{WorkEnded} if the task is not wanted any more.
         """
         if self.isSpent or self._isStopped:

@@ -15,7 +15,7 @@ from natsbroker.accounts.tracing import GATEWAY, TracePeer
 from natsbroker.advisories import GatewayUnwanted
 from natsbroker.connections.labels import inQuotes
 from natsbroker.gateways.advertiser import GatewayAdvertiser
-from natsbroker.gateways.replies import GatewayDependencies, GatewayReplyRouter
+from natsbroker.links.gatewayreplies import GatewayDependencies, GatewayReplyRouter
 from natsbroker.links.link import Handler, Link
 from natsbroker.links.origins import PeerOrigin
 from natsbroker.wire import ops

@@ -20,8 +20,8 @@ from natsbroker.accounts.gateways import GatewayOutput, IGatewayLink
 from natsbroker.accounts.tracing import GATEWAY, TRACING_PROTOCOL, TracePeer
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
-from natsbroker.gateways.replies import GatewayDependencies
 from natsbroker.interfaces import IInterestTable
+from natsbroker.links.gatewayreplies import GatewayDependencies
 from natsbroker.links.link import Handler, Link
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire import ops

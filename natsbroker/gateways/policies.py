@@ -23,7 +23,7 @@ from natsbroker.interfaces import (
     IGatewayPolicyPlugin,
     IOptionsCheck,
 )
-from natsbroker.server.pluginoptions import PluginOptionError, refuseOthers
+from natsbroker.runtime.pluginoptions import PluginOptionError, refuseOthers
 
 #: nats-server's number of refusals in one account.
 SWITCH_AFTER = 1000

@@ -10,9 +10,8 @@ from dataclasses import replace
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.config.tls import tlsOf
-from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
-from natsbroker.links.settings import (
+from natsbroker.config.settings.gateways import Gateway, InterestPolicy, RemoteGateway
+from natsbroker.config.settings.listeners import (
     advertiseProblems,
     certificateProblems,
     guardProblems,
@@ -23,7 +22,8 @@ from natsbroker.links.settings import (
     negativeProblems,
     urlProblems,
 )
-from natsbroker.routes.settings import splitRoute
+from natsbroker.config.settings.routes import splitRoute
+from natsbroker.config.tls import tlsOf
 
 
 def readBlock(

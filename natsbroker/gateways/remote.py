@@ -10,12 +10,12 @@ from random import Random
 from twisted.logger import Logger
 
 from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.settings.gateways import RemoteGateway
+from natsbroker.config.settings.routes import splitRoute
 from natsbroker.connections.labels import inQuotes
 from natsbroker.errors import logText
-from natsbroker.gateways.settings import RemoteGateway
 from natsbroker.gateways.terms import GatewayTerms, placeOf
 from natsbroker.links.tls import LinkTLS, isAddress
-from natsbroker.routes.settings import splitRoute
 
 _log = Logger(namespace="natsbroker")
 

@@ -18,23 +18,23 @@ from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
+from natsbroker.config.reload import Step
+from natsbroker.config.settings.gateways import Gateway
 from natsbroker.gateways.advice import AdvisedPolicy, GatewayAdvice
 from natsbroker.gateways.advicerequests import AdviceResponder
 from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.replies import GatewayDependencies, ReplyNames, newHash
-from natsbroker.gateways.settings import Gateway
 from natsbroker.gateways.terms import identityFrom, limitsFrom, termsFrom
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.links.context import LinkDependencies
+from natsbroker.links.gatewayreplies import GatewayDependencies, ReplyNames, newHash
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
 from natsbroker.links.settingsmapper import backoffTerms
 from natsbroker.routes.service import RouteService
-from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")

@@ -14,14 +14,14 @@ from natsbroker import __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import Settings
-from natsbroker.gateways.settings import Gateway
+from natsbroker.config.settings.gateways import Gateway
+from natsbroker.config.settings.listeners import advertised
+from natsbroker.config.settings.routes import splitRoute
+from natsbroker.connections.hostaddresses import addressesOf
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import NOBODY, LinkIdentity, LinkLogin, identityAt, loginToSay
-from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import limitsOf, linkTLSFrom
 from natsbroker.links.tls import LinkTLS
-from natsbroker.routes.settings import splitRoute
-from natsbroker.server.hostaddresses import addressesOf
 from natsbroker.wire.serverinfo import GatewayCommand
 
 #: The protocol level of our INFO: accounts and message tracing.

@@ -8,7 +8,7 @@ from typing import Any
 
 from natsbroker.gateways.inbound import InboundTraffic
 from natsbroker.gateways.outbound import OutboundTraffic
-from natsbroker.gateways.replies import GatewayDependencies, GatewayReplyRouter
+from natsbroker.links.gatewayreplies import GatewayDependencies, GatewayReplyRouter
 
 
 class GatewayTraffic:

@@ -82,7 +82,7 @@ class IOutboxSubscriber(ISubscriber):
     readable path calls C{deliver}.
     """
 
-    outbox = Attribute("The L{natsbroker.connections.outbox.Outbox} of the connection; read once.")
+    outbox = Attribute("The L{natsbroker.pure.outbox.Outbox} of the connection; read once.")
 
 
 class ILinkSubscriber(Interface):
@@ -110,7 +110,7 @@ class IOutboxLink(ILinkSubscriber):
     """
 
     outbox = Attribute(
-        "The L{natsbroker.connections.outbox.Outbox} of the connection; read once. "
+        "The L{natsbroker.pure.outbox.Outbox} of the connection; read once. "
         "Its C{headers} says whether the peer takes headers."
     )
 

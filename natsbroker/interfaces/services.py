@@ -170,7 +170,7 @@ class IOptionsCheck(Interface):
         @param section: as the plugin gets it when it makes something.
         @param settings: the L{natsbroker.config.model.Settings} that the section is part of.
         @raise ValueError: for wrong keys or values, or for files that are missing. A
-            L{natsbroker.server.pluginoptions.PluginOptionError} is reported with the place of its
+            L{natsbroker.runtime.pluginoptions.PluginOptionError} is reported with the place of its
             option.
         """
 

@@ -39,8 +39,8 @@ from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.storageuse import FRESH, LONGEST, NEAR
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.steps import Steps
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.subjects.collisionindex import CollisionIndex
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.clientinfo import eventId
@@ -242,7 +242,7 @@ class JetStreamAccount:
         Do what a request asks for, in the turns of its origin. If too many wait it is dropped.
 
         @param isRead: whether it changes nothing: then it ends when the answer has no receiver.
-        @param cost: of its beginning, in the units of L{natsbroker.connections.backlog}.
+        @param cost: of its beginning, in the units of L{natsbroker.pure.backlog}.
         """
         if self._mayAsk():
             isHeard = partial(self.bus.hasInterest, message.reply, isRequest=False)

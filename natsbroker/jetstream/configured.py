@@ -34,11 +34,11 @@ from natsbroker.jetstream.model.limits import (
 )
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.jetstream.totals import withTotals
-from natsbroker.server.plugins import Plugins
+from natsbroker.runtime.deadlines import Deadlines
+from natsbroker.runtime.plugins import Plugins
 from natsbroker.server.start import StartError
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
-from natsbroker.streaming.deadlines import Deadlines
 
 _log = Logger(namespace="natsbroker.jetstream")
 

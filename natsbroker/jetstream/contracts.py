@@ -19,8 +19,8 @@ from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.model.limits import StorageBounds
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.recordsender import RecordSender
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.steps import Steps
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.wire.values import Message
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from natsbroker import hot
-from natsbroker.connections.outbox import Outbox
 from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import RecordRun
+from natsbroker.pure.outbox import Outbox
 from natsbroker.wire.values import Message
 
 

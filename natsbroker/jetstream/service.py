@@ -34,9 +34,9 @@ from natsbroker.jetstream.cluster.routing import ApiRouter
 from natsbroker.jetstream.exporting import StreamDirectory
 from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.streams.recovery import recover
-from natsbroker.server.readiness import Readiness
+from natsbroker.runtime.deadlines import Deadlines
+from natsbroker.runtime.readiness import Readiness
 from natsbroker.storage.leases import StoreWatch
-from natsbroker.streaming.deadlines import Deadlines
 
 ROUTES = (*STREAM_ROUTES, *SNAPSHOT_ROUTES, *CONSUMER_ROUTES)
 

@@ -21,8 +21,8 @@ from natsbroker.connections.labels import claimedUser
 from natsbroker.errors import logText
 from natsbroker.leafnodes.registry import LeafLink, LeafPeer, LeafRegistry
 from natsbroker.leafnodes.rules import encoded, hubRules, permissionsOf, spokeRules
-from natsbroker.links.compression import OFF, UNSUPPORTED
 from natsbroker.wire import ops
+from natsbroker.wire.compression import OFF, UNSUPPORTED
 from natsbroker.wire.connect import infoLine, namesAccount, parseConnect
 from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
 from natsbroker.wire.grants import ConnectRequest, Grant

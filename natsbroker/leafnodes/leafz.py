@@ -9,8 +9,8 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.addresses import joined
+from natsbroker.config.settings.leafnodes import RemoteLeaf, splitRemote
 from natsbroker.config.tls import TLSSettings
-from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, roundTrip

@@ -10,24 +10,24 @@ from urllib.parse import unquote, urlsplit
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
-from natsbroker.config.tls import tlsOf
-from natsbroker.leafnodes.settings import (
+from natsbroker.config.settings.compression import AUTOMATIC, compressionOf
+from natsbroker.config.settings.leafnodes import (
     Leafnodes,
     LeafProxy,
     LeafUser,
     RemoteLeaf,
     splitRemote,
 )
-from natsbroker.links.compression import AUTO
-from natsbroker.links.compressionsettings import AUTOMATIC, compressionOf
-from natsbroker.links.settings import (
+from natsbroker.config.settings.listeners import (
     advertiseProblems,
     listenerKeys,
     loginOf,
     negativeProblems,
     urlProblems,
 )
+from natsbroker.config.tls import tlsOf
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.wire.compression import AUTO
 from natsbroker.wire.nkeys import NkeyError, Role, decodeSeed, isKey
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")

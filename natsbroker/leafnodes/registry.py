@@ -15,22 +15,22 @@ from natsbroker.accounts.account import Bus
 from natsbroker.accounts.tracing import LEAF, TRACING_PROTOCOL, TracePeer
 from natsbroker.advisories import LeafConnected, LeafDisconnected
 from natsbroker.clients.context import ClosedClient
-from natsbroker.clients.facts import ConnectionFacts, SubscriptionFacts, atEnd
 from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf
+from natsbroker.connections.facts import ConnectionFacts, SubscriptionFacts, atEnd
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.errors import logText
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.leafnodes.remote import LeafRemote
 from natsbroker.leafnodes.rules import LOOP_SUBJECT, LeafRules, domainDenials, encoded
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 from natsbroker.leafnodes.terms import connectOptions, infoDocument
 from natsbroker.leafnodes.traffic import LeafTraffic, leafAccount
-from natsbroker.links.compression import OFF, Compression
 from natsbroker.links.context import LinkContext, LinkDependencies
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.link import Link
 from natsbroker.links.registry import LinkRegistry
+from natsbroker.wire.compression import OFF, Compression
 from natsbroker.wire.connect import infoLine
 from natsbroker.wire.dialects.leaf import FROM_LEAF
 from natsbroker.wire.grants import Grant, Security

@@ -15,8 +15,8 @@ from random import Random
 
 from natsbroker.auth.nkeys import Signer
 from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.settings.leafnodes import RemoteLeaf, splitRemote
 from natsbroker.leafnodes.reading import seedOf
-from natsbroker.leafnodes.settings import RemoteLeaf, splitRemote
 from natsbroker.links.tls import LinkTLS, isAddress
 from natsbroker.wire.nkeys import Role
 

@@ -16,12 +16,13 @@ from twisted.logger import Logger
 
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
+from natsbroker.config.reload import Step
+from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf, splitRemote
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafFactory, LeafProtocol
 from natsbroker.leafnodes.registry import LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
 from natsbroker.leafnodes.terms import (
     acceptingTLSFrom,
     authorizerFrom,
@@ -36,7 +37,6 @@ from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService
 from natsbroker.links.tls import LinkTLS
 from natsbroker.links.tunnel import TunnelEndpoint
-from natsbroker.server.reload import Step
 from natsbroker.websocket.protocol import WebSocketProtocol
 
 if TYPE_CHECKING:

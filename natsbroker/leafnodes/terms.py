@@ -14,15 +14,15 @@ from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry, gr
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings, TLSSettings, User
+from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf, splitRemote
+from natsbroker.config.settings.listeners import advertised
+from natsbroker.connections.hostaddresses import addressesOf
 from natsbroker.connections.tlscontext import contextFrom, contextWithout, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf, splitRemote
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkIdentity, identityAt
-from natsbroker.links.settings import advertised
 from natsbroker.links.settingsmapper import limitsOf
 from natsbroker.links.tls import LinkTLS
-from natsbroker.server.hostaddresses import addressesOf
 
 #: Our protocol level: with message tracing.
 _PROTO = TRACING_PROTOCOL

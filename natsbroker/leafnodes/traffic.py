@@ -20,8 +20,8 @@ from natsbroker.accounts.tracing import FOREIGN, TracePeer
 from natsbroker.clients.publishing import ReplyTracker
 from natsbroker.interfaces import ILinkSubscriber, IOutboxLink, IPeerOrigin
 from natsbroker.leafnodes.rules import ACKNOWLEDGEMENTS, LOOP_SUBJECT, LeafRules
+from natsbroker.links.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.links.link import Handler, Link
-from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.permissions import Verdict

@@ -20,15 +20,15 @@ from zope.interface import Attribute, Interface
 
 from natsbroker import errors, hot
 from natsbroker.config.addresses import joined
-from natsbroker.connections.backlog import FRAME
 from natsbroker.connections.labels import inQuotes
 from natsbroker.connections.peer import LinkPeer
 from natsbroker.connections.peersession import PeerSession
 from natsbroker.connections.trace import redactedConnect
 from natsbroker.errors import logText
-from natsbroker.links.compression import AUTO, NO_COMPRESSION, Compression, LinkCompression
 from natsbroker.links.context import LinkContext
+from natsbroker.pure.backlog import FRAME
 from natsbroker.wire import ops
+from natsbroker.wire.compression import AUTO, NO_COMPRESSION, Compression, LinkCompression
 from natsbroker.wire.lines import LineReader
 
 _log = Logger(namespace="natsbroker")

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 
-from natsbroker.clients.listener import PortListener, addressEndpoint, describe, urlOf
+from natsbroker.connections.listener import PortListener, addressEndpoint, describe, urlOf
 from natsbroker.server.start import StartError, listenDetail
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.connections.s2stream import LARGEST, S2Decoder, S2Encoder, S2Error
 from natsbroker.links.link import Link
-from natsbroker.links.s2stream import LARGEST, S2Decoder, S2Encoder, S2Error
 
 _log = Logger(namespace="natsbroker")
 

@@ -16,6 +16,7 @@ from zope.interface import classImplements, implementer
 
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
+from natsbroker.config.reload import Planner, Step, nothing
 from natsbroker.interfaces import (
     IBrokerHost,
     IConnectionKind,
@@ -24,8 +25,7 @@ from natsbroker.interfaces import (
     IPeerService,
 )
 from natsbroker.links.context import LinkDependencies
-from natsbroker.links.kinds import KINDS, LinkKind
-from natsbroker.server.reload import Planner, Step, nothing
+from natsbroker.server.kinds import KINDS, LinkKind
 
 # Its module loads without zope.interface.
 classImplements(LinkKind, IConnectionKind)

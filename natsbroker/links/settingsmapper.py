@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.config.settings.listeners import ListenerSettings
 from natsbroker.connections.tlscontext import bothContextsFrom
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
-from natsbroker.links.settings import ListenerSettings
 from natsbroker.links.tls import LinkTLS
 
 if TYPE_CHECKING:
-    from natsbroker.leafnodes.settings import Leafnodes
+    from natsbroker.config.settings.leafnodes import Leafnodes
 
 #: Seconds until a peer must have introduced itself, unless the settings have a limit.
 _HANDSHAKE = 2.0

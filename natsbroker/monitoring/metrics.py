@@ -23,7 +23,7 @@ from natsbroker.monitoring.answers import PAUSE, Answer, Pause, textAnswer
 from natsbroker.monitoring.queries import Query
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.varz import Varz
-from natsbroker.server.observers import PluginCalls
+from natsbroker.runtime.observers import PluginCalls
 
 _MISSING = "/metrics needs prometheus-client: pip install 'natsbroker[metrics]'\n"
 _UNAVAILABLE = 501

@@ -25,9 +25,9 @@ from natsbroker.monitoring.livepage import liveFile, livePage
 from natsbroker.monitoring.metrics import Metrics
 from natsbroker.monitoring.queries import BadQuery, Query, flag
 from natsbroker.monitoring.state import BrokerState
-from natsbroker.monitoring.statsz import Statsz
 from natsbroker.monitoring.storemetrics import storeSeries
 from natsbroker.monitoring.varz import Varz
+from natsbroker.system.statsz import Statsz
 
 
 class MonitoringModel:

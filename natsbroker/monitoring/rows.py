@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from natsbroker.clients.facts import ConnectionFacts
+from natsbroker.connections.facts import ConnectionFacts
 from natsbroker.links.link import Link
 from natsbroker.monitoring.formats import instant, roundTrip, uptime
 from natsbroker.monitoring.queries import Query, flag, text

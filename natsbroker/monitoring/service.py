@@ -15,8 +15,8 @@ from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
-from natsbroker.clients.listener import PortListener, addressEndpoint, describe
 from natsbroker.config.model import Settings
+from natsbroker.connections.listener import PortListener, addressEndpoint, describe
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.resource import monitorSite

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from natsbroker.accounts.account import Account
 from natsbroker.clients.context import ClientContext
 from natsbroker.config.model import Settings
-from natsbroker.monitoring.process import ProcessUsage
+from natsbroker.runtime.process import ProcessUsage
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from twisted.web.iweb import IAgent
 
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.config.ocsp import OCSP, OCSPPeer
+from natsbroker.connections.agents import agentFor
 from natsbroker.ocsp.cache import AnswerCache
 from natsbroker.ocsp.fetching import Responders
 from natsbroker.ocsp.peers import PeerChecks, fingerprint
@@ -32,7 +33,6 @@ from natsbroker.ocsp.responses import (
     readAnswer,
 )
 from natsbroker.ocsp.staples import Staple
-from natsbroker.server.agents import agentFor
 
 _log = Logger(namespace="natsbroker")
 

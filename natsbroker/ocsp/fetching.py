@@ -14,7 +14,7 @@ from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.iweb import IAgent
 
-from natsbroker.auth.httpexchange import exchange
+from natsbroker.connections.httpexchange import exchange
 from natsbroker.ocsp.responses import OCSPAnswer, OCSPError, readAnswer, requestFor
 
 #: The bytes of a response; usual ones have two thousand.

@@ -19,13 +19,13 @@ from natsbroker import errors, hot
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.connections.labels import inQuotes
 from natsbroker.interfaces import ILinkSubscriber, IMessageBus
-from natsbroker.links.link import Handler, Link
-from natsbroker.links.origins import PeerOrigin
-from natsbroker.routes.interest import (
+from natsbroker.links.interest import (
     InterestAdvertiser,
     RemoteInterest,
     RoutePermissions,
 )
+from natsbroker.links.link import Handler, Link
+from natsbroker.links.origins import PeerOrigin
 from natsbroker.routes.sids import LocalSids, RemoteSid, RemoteSids
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire import ops

@@ -23,8 +23,8 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 from natsbroker.accounts.registry import LinkBuses
-from natsbroker.gateways.replies import GatewayReplyRouter
 from natsbroker.links.context import LinkContext
+from natsbroker.links.gatewayreplies import GatewayReplyRouter
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.routes.route import Route

@@ -20,15 +20,15 @@ from natsbroker.accounts.account import Bus
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.accounts.tracing import FOREIGN, ROUTER, TRACING_PROTOCOL, TracePeer
 from natsbroker.connections.labels import inQuotes
-from natsbroker.gateways.replies import GatewayReplyRouter
 from natsbroker.interfaces import IOutboxLink
-from natsbroker.links.link import Handler, Link
-from natsbroker.links.origins import PeerOrigin
-from natsbroker.routes.interest import (
+from natsbroker.links.gatewayreplies import GatewayReplyRouter
+from natsbroker.links.interest import (
     InterestAdvertiser,
     RemoteInterest,
     RoutePermissions,
 )
+from natsbroker.links.link import Handler, Link
+from natsbroker.links.origins import PeerOrigin
 from natsbroker.subjects.interestfilter import InterestFilter, clusterIn
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route

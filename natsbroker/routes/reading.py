@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from natsbroker.auth.reading import permissionsFrom
-from natsbroker.auth.settings import Permissions
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Settings
-from natsbroker.config.tls import tlsOf
-from natsbroker.links.compression import FAST
-from natsbroker.links.compressionsettings import ACCEPTED, compressionOf
-from natsbroker.links.settings import (
+from natsbroker.config.settings.authorization import Permissions
+from natsbroker.config.settings.compression import ACCEPTED, compressionOf
+from natsbroker.config.settings.listeners import (
     advertiseProblems,
     certificateProblems,
     guardProblems,
@@ -25,7 +23,9 @@ from natsbroker.links.settings import (
     negativeProblems,
     urlProblems,
 )
-from natsbroker.routes.settings import DIALECTS, Cluster, splitRoute
+from natsbroker.config.settings.routes import DIALECTS, Cluster, splitRoute
+from natsbroker.config.tls import tlsOf
+from natsbroker.wire.compression import FAST
 
 _COUNTED = ("connect_retries", "ping_max", "ping_interval", "write_deadline", "timeout")
 

@@ -15,6 +15,9 @@ from twisted.logger import Logger
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
+from natsbroker.config.reload import Step
+from natsbroker.config.settings.routes import Cluster
+from natsbroker.connections.hostaddresses import clientUrls
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.protocol import LinkFactory
@@ -23,15 +26,12 @@ from natsbroker.links.settingsmapper import backoffTerms, linkTLSFrom
 from natsbroker.routes.classic import GLOBAL_ACCOUNT
 from natsbroker.routes.cluster import Routes
 from natsbroker.routes.dialects import RouteDialect
-from natsbroker.routes.settings import Cluster
 from natsbroker.routes.terms import (
     RouteTarget,
     identityFrom,
     linkLimitsFrom,
     termsFrom,
 )
-from natsbroker.server.hostaddresses import clientUrls
-from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")

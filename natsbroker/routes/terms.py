@@ -13,18 +13,18 @@ from typing import Any
 from natsbroker import __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
 from natsbroker.auth.configured import patternsOf
-from natsbroker.auth.settings import SubjectPermission
 from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import Settings
-from natsbroker.links.compression import NO_COMPRESSION, Compression
+from natsbroker.config.settings.authorization import SubjectPermission
+from natsbroker.config.settings.listeners import advertised
+from natsbroker.config.settings.routes import Cluster, splitRoute
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
-from natsbroker.links.settings import advertised
+from natsbroker.links.interest import RoutePermissions
 from natsbroker.links.settingsmapper import limitsOf
 from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
-from natsbroker.routes.interest import RoutePermissions
-from natsbroker.routes.settings import Cluster, splitRoute
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.wire.compression import NO_COMPRESSION, Compression
 from natsbroker.wire.serverinfo import GossipMode
 
 #: What our INFO claims to understand: accounts on routes, and the tracing of messages.

@@ -22,27 +22,27 @@ from natsbroker.accounts.account import Bus
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.auth.selection import AuthorizerSelection
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
 from natsbroker.clients.events import ClientEvents, ConnectionEvents
 from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import limitsFrom
-from natsbroker.clients.listener import addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings
+from natsbroker.config.reload import Planner
+from natsbroker.connections.listener import addressEndpoint
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.connections.turns import turnsOn
 from natsbroker.links.context import LinkDependencies
-from natsbroker.links.kinds import KINDS
 from natsbroker.links.services import Links
+from natsbroker.runtime.observers import Observers
+from natsbroker.runtime.plugins import Plugins, nameOf
+from natsbroker.server.authorizers import AuthorizerSelection
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
-from natsbroker.server.observers import Observers
+from natsbroker.server.kinds import KINDS
 from natsbroker.server.planners import limitsPlanner, sectionsPlanner, streamsPlanner, tlsPlanner
-from natsbroker.server.plugins import Plugins, nameOf
-from natsbroker.server.reload import Planner
 from natsbroker.server.risks import allRisks
 from natsbroker.server.watchdog import Watchdog
 from natsbroker.wire.values import Kind
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from natsbroker.jetstream.figures import JetStreamFigures
     from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.monitoring.service import MonitoringService
-    from natsbroker.monitoring.systemanswers import SystemAnswers
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.streaming.service import StreamingService
+    from natsbroker.system.answers import SystemAnswers
 
 _log = Logger(namespace="natsbroker")
 
@@ -293,9 +293,9 @@ class BrokerParts:
         bus = self._systemBus()
         if bus is None:
             return
-        from natsbroker.monitoring.connectioncounts import ConnectionCounts
-        from natsbroker.monitoring.status import StatusReports
-        from natsbroker.monitoring.systemrequests import SystemRequests
+        from natsbroker.system.connectioncounts import ConnectionCounts
+        from natsbroker.system.requests import SystemRequests
+        from natsbroker.system.status import StatusReports
 
         status = StatusReports(
             self._systemBus, self._keys.id, self.describe, self.monitoring, self._reactor
@@ -322,7 +322,7 @@ class BrokerParts:
         )
 
     def _makeAnswers(self) -> SystemAnswers:
-        from natsbroker.monitoring.systemanswers import ServerActions, SystemAnswers
+        from natsbroker.system.answers import ServerActions, SystemAnswers
 
         connections = self.clients.connections
         actions = ServerActions(
@@ -449,8 +449,8 @@ class BrokerParts:
             storeChecks,
         )
         from natsbroker.monitoring.model import MonitoringModel
-        from natsbroker.monitoring.process import ProcessUsage
         from natsbroker.monitoring.state import BrokerState
+        from natsbroker.runtime.process import ProcessUsage
 
         host, process = self._host, ProcessUsage(self._reactor.seconds)
         times = host.startTime, self._loadTime

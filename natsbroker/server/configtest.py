@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.errors import BrokerError
-from natsbroker.links.kinds import KINDS
+from natsbroker.server.kinds import KINDS
 
 if TYPE_CHECKING:
-    from natsbroker.server.plugins import Plugins
+    from natsbroker.runtime.plugins import Plugins
 
 _STORES = ("memory", "lmdb", "postgres")
 """The stores that are no plugins."""
@@ -149,7 +149,7 @@ def _pluginProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
     )
     if not any(named):
         return
-    from natsbroker.server.plugins import Plugins
+    from natsbroker.runtime.plugins import Plugins
 
     plugins = Plugins()
     yield from plugins.problems(settings)
@@ -160,7 +160,7 @@ def _pluginProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
 def _storeProblems(
     settings: Settings, block: _StoreBlock, plugins: Plugins
 ) -> Iterator[tuple[str, Exception]]:
-    from natsbroker.server.plugins import PluginError, optionProblem
+    from natsbroker.runtime.plugins import PluginError, optionProblem
     from natsbroker.storage.stores import storeOpener
 
     try:

@@ -11,9 +11,9 @@ from typing import Any
 
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.nkeys import Signer
-from natsbroker.auth.responder import Describe
 from natsbroker.clients.info import FEATURE_FLAGS, ServerInfo
 from natsbroker.config.model import Settings
+from natsbroker.runtime.responder import Describe
 from natsbroker.wire.instants import instant
 from natsbroker.wire.nkeys import Role
 

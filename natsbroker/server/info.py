@@ -11,9 +11,9 @@ from natsbroker import NATS_VERSION, __version__
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.finding import sessionsOf
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.listener import urlOf
 from natsbroker.clients.listeners import Listeners
 from natsbroker.config.model import Monitoring, Settings
+from natsbroker.connections.listener import urlOf
 from natsbroker.links.services import Links
 from natsbroker.server.identity import ServerKeys
 from natsbroker.wire.columnar import VERSION as FRAMES

@@ -19,8 +19,8 @@ from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.config.reload import Planner, Step, below, nothing
 from natsbroker.interfaces import IAuthorizer, IReloadable
-from natsbroker.server.reload import Planner, Step, below, nothing
 
 if TYPE_CHECKING:
     from natsbroker.auth.operator.service import OperatorService

@@ -12,9 +12,9 @@ from natsbroker.auth.passwords import isHash
 from natsbroker.config.addresses import RemoteURL, isLoopback, joined
 from natsbroker.config.errors import REACHED_PAGES
 from natsbroker.config.model import Settings
-from natsbroker.leafnodes.settings import splitRemote
-from natsbroker.links.settings import UNGUARDED, ListenerSettings
-from natsbroker.routes.settings import splitRoute
+from natsbroker.config.settings.leafnodes import splitRemote
+from natsbroker.config.settings.listeners import UNGUARDED, ListenerSettings
+from natsbroker.config.settings.routes import splitRoute
 
 _LARGE_PAYLOAD = 8 << 20
 """Payloads above this size in bytes get a warning, as with nats-server."""

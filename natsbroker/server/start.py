@@ -12,12 +12,12 @@ from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from natsbroker import NATS_VERSION, __version__, hot
-from natsbroker.clients.listener import PortListener, describe
 from natsbroker.config.addresses import joined
 from natsbroker.config.model import Settings
+from natsbroker.connections.listener import PortListener, describe
+from natsbroker.daemon.logs import raisedAt
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import StoreError
-from natsbroker.server.logs import raisedAt
 from natsbroker.server.risks import CALLOUT, OPEN_TO_OTHERS, isOpen, risksIn
 
 _log = Logger(namespace="natsbroker")

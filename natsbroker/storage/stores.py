@@ -13,8 +13,8 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBrokerHost, IOptionsCheck, IStoreOpener, IStreamStore
-from natsbroker.server.pluginoptions import PluginOptionError, refuseOthers
-from natsbroker.server.plugins import Plugins
+from natsbroker.runtime.pluginoptions import PluginOptionError, refuseOthers
+from natsbroker.runtime.plugins import Plugins
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.memory import MemoryStore
@@ -173,7 +173,7 @@ READY_MADE: tuple[IStoreOpener, ...] = (MemoryOpener(), LMDBOpener(), PostgresOp
 def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
     """
     @param key: what names it, for the error; see L{natsbroker.config.model.Settings.at}.
-    @raise natsbroker.server.plugins.PluginError: if there is no such store.
+    @raise natsbroker.runtime.plugins.PluginError: if there is no such store.
     """
     for opener in READY_MADE:
         if name in getattr(opener, "aliases", ()):

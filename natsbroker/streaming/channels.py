@@ -16,15 +16,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.export.logs import ILogDirectory
 from natsbroker.interfaces import IStateStore, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.streaming import errors
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import Run
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.model import Channel
-from natsbroker.streaming.settings import Streaming
 
 
 class InactivityTimers:

@@ -17,7 +17,6 @@ from zope.interface import implementer
 from natsbroker.accounts.requests import ProgramOrigin, newInbox, request
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
-from natsbroker.streaming.names import RequestSubjects, isChannel
 from natsbroker.streaming.protocol import (
     CloseRequest,
     ConnectRequest,
@@ -26,6 +25,7 @@ from natsbroker.streaming.protocol import (
     PubAck,
     PubMsg,
 )
+from natsbroker.subjects.channels import RequestSubjects, isChannel
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.streaming")

@@ -20,9 +20,10 @@ from natsbroker.config.commandline import CommandLineError, invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagError, FlagType, takeFlags
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces.records import StoreError
-from natsbroker.server.plugins import Plugins
+from natsbroker.runtime.plugins import Plugins
 from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.reports import acknowledge
 from natsbroker.streaming.configured import storeMaker
@@ -35,7 +36,6 @@ from natsbroker.streaming.filestore.importer import (
     Plan,
     planImport,
 )
-from natsbroker.streaming.settings import Streaming
 
 DONE, NOT_DONE, USAGE, FAILED = 0, 1, 2, 3
 """Exit codes: done; refused, or damage was found; a wrong command line; the store failed."""

@@ -10,16 +10,16 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.errors import BrokerError
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.server.plugins import Plugins
+from natsbroker.runtime.plugins import Plugins
 from natsbroker.server.start import StartError
 from natsbroker.storage.stores import monotonicOf, storeOpener, wallClockOf
 from natsbroker.streaming.service import StreamingService
-from natsbroker.streaming.settings import Streaming
 
 
 def storeMaker(

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces import IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.streaming.channels import Channels, InactivityTimers
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import ChannelDelivery, Run, TrafficCounters
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
 from natsbroker.streaming.model import Channel, StreamingClient
-from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.protocol import Replies
 from natsbroker.streaming.redelivery import Redelivery
-from natsbroker.streaming.settings import Streaming
+from natsbroker.subjects.channels import RequestSubjects
 
 _log = Logger(namespace="natsbroker.streaming")
 

@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import StoreError, UnknownFormat
-from natsbroker.streaming.deadlines import Deadline, Deadlines
+from natsbroker.runtime.deadlines import Deadline, Deadlines
 from natsbroker.streaming.model import ChannelSubscription, Group, StreamingClient
 from natsbroker.streaming.protocol import Malformed, messageClasses
 

@@ -20,11 +20,11 @@ from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.python.failure import Failure
 from zope.interface import Interface
 
+from natsbroker.config.settings.streaming import ChannelLimits
 from natsbroker.interfaces import IHeldLog, IRetainedLog, IStreamLog, ISubscription
 from natsbroker.interfaces.records import Entry, LogBounds, Record, Retention, StoreError
-from natsbroker.streaming.deadlines import Deadline
+from natsbroker.runtime.deadlines import Deadline
 from natsbroker.streaming.messages import StoredMessage, Tail, storedMessages
-from natsbroker.streaming.settings import ChannelLimits
 
 GroupKey = tuple[str, ...]
 """

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from natsbroker.wire.text import decoded
 
 if TYPE_CHECKING:
+    from natsbroker.config.settings.streaming import Streaming
     from natsbroker.interfaces import IStreamStore
     from natsbroker.streaming.model import Channel, ChannelSubscription, StreamingClient
     from natsbroker.streaming.service import StreamingService
-    from natsbroker.streaming.settings import Streaming
 
 
 @dataclass(frozen=True, slots=True)

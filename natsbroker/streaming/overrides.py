@@ -26,8 +26,8 @@ def withStreaming(settings: Settings, given: Mapping[str, FlagValue]) -> Setting
         settings = changed(settings, "logging.debug", True)
     if not _ASKING & set(given):
         return settings
+    from natsbroker.config.settings.streaming import Streaming
     from natsbroker.streaming.reading import storeNamed
-    from natsbroker.streaming.settings import Streaming
 
     settings = changed(settings, "streaming", settings.streaming or Streaming())
     for name, value in given.items():

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from natsbroker.config.settings.streaming import ChannelLimits, Streaming
 from natsbroker.monitoring.answers import (
     HTML,
     JSON,
@@ -28,7 +29,6 @@ from natsbroker.monitoring.metrics import MetricSeries
 from natsbroker.monitoring.queries import DEFAULT_LIMIT, BadQuery, Query, integer, repeated, text
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.streaming.monitoring import StreamingModel
-from natsbroker.streaming.settings import ChannelLimits, Streaming
 
 VERSION = "0.25.6"
 """The version of nats-streaming-server that clients and tools are served like."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from natsbroker.streaming.names import RequestSubjects
+from natsbroker.subjects.channels import RequestSubjects
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 

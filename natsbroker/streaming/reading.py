@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.streaming.settings import ChannelLimits, Streaming
+from natsbroker.config.settings.streaming import ChannelLimits, Streaming
 
 STORES = {
     "memory": "memory",

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces.records import StoreError
-from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.streaming.delivery import ChannelDelivery, Run
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.messages import StoredMessage

@@ -17,13 +17,13 @@ from natsbroker.client.client import Client
 from natsbroker.client.connecting import connect
 from natsbroker.client.options import ConnectOptions
 from natsbroker.config.addresses import RemoteURL, splitAddress
+from natsbroker.config.settings.streaming import Streaming, splitServers
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import ILeasedStore, IStreamStore
 from natsbroker.links.dialling import peerEndpoint
 from natsbroker.links.tls import isAddress
 from natsbroker.server.start import StartError
-from natsbroker.streaming.names import RequestSubjects
-from natsbroker.streaming.settings import Streaming, splitServers
+from natsbroker.subjects.channels import RequestSubjects
 
 #: Seconds in which another streaming server would answer, as nats-streaming-server waits.
 _PATIENCE = 0.25

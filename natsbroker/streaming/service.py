@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.accounts.requests import newInbox
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.connections.turns import Turns, turnsOn
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import (
@@ -31,14 +32,13 @@ from natsbroker.interfaces import (
     IStreamStore,
 )
 from natsbroker.interfaces.records import LeaseLost, StoreError
-from natsbroker.server.readiness import Readiness
+from natsbroker.runtime.readiness import Readiness
 from natsbroker.storage.leases import StoreWatch, lead
 from natsbroker.streaming.channels import ChannelDirectory
 from natsbroker.streaming.context import StreamingContext
-from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.recovery import Recovery
 from natsbroker.streaming.requests.dispatcher import Dispatcher
-from natsbroker.streaming.settings import Streaming
+from natsbroker.subjects.channels import RequestSubjects
 
 _log = Logger(namespace="natsbroker.streaming")
 

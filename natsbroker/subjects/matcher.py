@@ -93,7 +93,7 @@ def _weigh(matches: Matches) -> int:
 
 
 #: The work of asking a router, and of each entry that it gives and each shape that it looks at
-#: (see L{natsbroker.connections.backlog}).
+#: (see L{natsbroker.pure.backlog}).
 _LOOK_UP = 32
 _ENTRY = 2
 
@@ -221,7 +221,7 @@ class Matcher:
     def takeCost(self) -> int:
         """
         The work of asking the router since the last call, in the units of
-        L{natsbroker.connections.backlog}. A router that is slow where there are many shapes of
+        L{natsbroker.pure.backlog}. A router that is slow where there are many shapes of
         wildcards has an attribute C{shapes}, their number.
         """
         cost, self._cost = self._cost, 0

@@ -30,8 +30,8 @@ from zope.interface import implementer
 
 from natsbroker.accounts.account import Bus
 from natsbroker.broker import Broker, requireSettings
-from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
+from natsbroker.server.configuration.build import buildText
 from natsbroker.subjects.grammar import notBytes
 from natsbroker.testing.transport import MemoryTransport
 

@@ -12,8 +12,8 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Logging
+from natsbroker.config.settings.websocket import Websocket
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.websocket.settings import Websocket
 
 
 class AuthorizerSource:

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Settings
-from natsbroker.config.tls import tlsOf
-from natsbroker.links.settings import (
+from natsbroker.config.settings.listeners import (
     advertiseProblems,
     certificateProblems,
     listenerKeys,
     loginOf,
     negativeProblems,
 )
+from natsbroker.config.settings.websocket import Websocket
+from natsbroker.config.tls import tlsOf
 from natsbroker.websocket.origins import originOf
-from natsbroker.websocket.settings import Websocket
 
 #: Headers that the answer has anyway, or that would change its meaning.
 _RESERVED = frozenset({"host", "content-length", "connection", "upgrade", "nats-no-masking"})

@@ -18,21 +18,21 @@ from natsbroker.clients.protocol import ClientProtocol
 from natsbroker.config.addresses import joined
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
+from natsbroker.config.reload import Step
+from natsbroker.config.settings.listeners import advertised
+from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
+from natsbroker.connections.hostaddresses import addressesOf
 from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.interfaces import IAuthorizer, IBrokerHost, ILinks
 from natsbroker.links.context import LinkContext, LinkDependencies
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import ConnectionService
-from natsbroker.links.settings import advertised
 from natsbroker.links.tls import LinkTLS
 from natsbroker.monitoring.formats import nanoseconds, number
-from natsbroker.server.hostaddresses import addressesOf
-from natsbroker.server.reload import Step
 from natsbroker.websocket.context import AuthorizerSource, WebSocketContext
 from natsbroker.websocket.origins import OriginCheck
 from natsbroker.websocket.protocol import AcceptedWebSocket
-from natsbroker.websocket.settings import Websocket
 from natsbroker.websocket.upgrade import HandshakeTerms, Upgrade
 
 _log = Logger(namespace="natsbroker")

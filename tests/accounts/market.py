@@ -15,8 +15,8 @@ from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.imports import ImportedService
-from natsbroker.accounts.settings import SINGLETON, Latency, ServiceExport
 from natsbroker.accounts.shadows import ImportedStream
+from natsbroker.config.settings.accounts import SINGLETON, Latency, ServiceExport
 from natsbroker.interfaces import IOrigin
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.renaming import Renaming

@@ -15,9 +15,9 @@ from natsbroker import hot
 from natsbroker.accounts.configured import checkImports, describedIn
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
-from natsbroker.accounts.settings import StreamImport
 from natsbroker.config.model import AccountSettings, Settings
-from natsbroker.server.reload import ReloadError
+from natsbroker.config.reload import ReloadError
+from natsbroker.config.settings.accounts import StreamImport
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.values import Kind, Message
 from tests.server.support import settingsOf

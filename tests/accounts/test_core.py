@@ -13,8 +13,8 @@ from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.tracing import CLIENT, TracePeer
-from natsbroker.connections.backlog import TRACED
 from natsbroker.errors import BrokerError
+from natsbroker.pure.backlog import TRACED
 from natsbroker.subjects.interestfilter import InterestFilter
 from natsbroker.subjects.mapping import MappingTable
 from natsbroker.wire.values import Kind, Message

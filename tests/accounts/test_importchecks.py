@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.importchecks import CycleSearch, ExportTable, Problem, problems
-from natsbroker.accounts.settings import (
+from natsbroker.config.settings.accounts import (
     Export,
     Import,
     Latency,
@@ -22,7 +22,7 @@ from natsbroker.accounts.settings import (
     StreamImport,
     SubjectMapping,
 )
-from natsbroker.auth.settings import AccountSettings
+from natsbroker.config.settings.authorization import AccountSettings
 from tests.counting import callsOf
 
 

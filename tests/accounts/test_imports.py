@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.relays import MOST_HOPS
-from natsbroker.accounts.settings import ServiceExport
 from natsbroker.accounts.shadows import ImportedStream
+from natsbroker.config.settings.accounts import ServiceExport
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.values import ClientInfo, Kind, Message
 from tests.accounts.market import Market, Person, requestor, subjects

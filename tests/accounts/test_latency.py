@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from natsbroker.accounts.latency import answered, sampled, tell, unanswered
-from natsbroker.accounts.settings import Latency
+from natsbroker.config.settings.accounts import Latency
 from natsbroker.wire.values import Message
 from tests.accounts.market import Market, Person
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.accounts.settings import (
+from natsbroker.config.settings.accounts import (
     Latency,
     MappingDestination,
     ServiceExport,

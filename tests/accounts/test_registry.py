@@ -16,8 +16,8 @@ from zope.interface.verify import verifyObject
 from natsbroker import errors, hot
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter, accountNames
-from natsbroker.accounts.settings import StreamExport, StreamImport
 from natsbroker.config.model import AccountLimits, AccountSettings
+from natsbroker.config.settings.accounts import StreamExport, StreamImport
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message

@@ -15,7 +15,7 @@ from natsbroker.accounts.relays import (
     originOf,
     relaySubscription,
 )
-from natsbroker.accounts.settings import ServiceExport
+from natsbroker.config.settings.accounts import ServiceExport
 from natsbroker.interfaces import ISubscriber
 from natsbroker.wire.values import Kind, Message
 from tests.accounts.market import Market, Person

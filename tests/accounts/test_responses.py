@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.responses import Responses
-from natsbroker.accounts.settings import CHUNKED, STREAM
+from natsbroker.config.settings.accounts import CHUNKED, STREAM
 from natsbroker.wire.values import Kind
 from tests.accounts.market import Market, Person, events, subjects
 from tests.support import Recorder

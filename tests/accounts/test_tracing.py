@@ -18,7 +18,7 @@ from natsbroker.accounts.tracing import (
     AccountTracing,
     TracePeer,
 )
-from natsbroker.links.s2stream import S2Decoder
+from natsbroker.connections.s2stream import S2Decoder
 from natsbroker.wire.tracing import withHeader
 from natsbroker.wire.values import Message
 

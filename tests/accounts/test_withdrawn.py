@@ -10,8 +10,8 @@ import pytest
 from zope.interface import implementer
 
 from natsbroker.accounts import withdrawn
-from natsbroker.accounts.settings import STREAM
 from natsbroker.accounts.withdrawn import WithdrawnResponses, isPull
+from natsbroker.config.settings.accounts import STREAM
 from natsbroker.interfaces import IInterestWatcher
 from natsbroker.wire.values import Kind, Message
 from tests.accounts.market import Market

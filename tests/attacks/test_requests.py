@@ -13,7 +13,7 @@ import pytest
 from natsbroker.export.service import VERBS
 from natsbroker.jetstream.service import ROUTES
 from natsbroker.streaming import protocol
-from natsbroker.streaming.names import RequestSubjects
+from natsbroker.subjects.channels import RequestSubjects
 from tests.attacks.stage import MESSAGES, Attacked, encoded, requests
 
 PING = 0.06

@@ -14,7 +14,7 @@ from natsbroker.auth.configured import authorizerFrom
 from natsbroker.auth.nkeys import Signer, encodeRaw
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.proxies import TrustedProxies, requireProxy
-from natsbroker.auth.settings import User
+from natsbroker.config.settings.authorization import User
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.grants import ConnectRequest, Grant

@@ -9,7 +9,9 @@ import re
 import pytest
 
 from natsbroker.auth.reading import EMPTY_ALLOW
-from natsbroker.auth.settings import (
+from natsbroker.config.errors import ConfigErrors
+from natsbroker.config.model import AuthCallout
+from natsbroker.config.settings.authorization import (
     AccountLimits,
     AccountSettings,
     AuthorizationSettings,
@@ -18,9 +20,7 @@ from natsbroker.auth.settings import (
     SubjectPermission,
     User,
 )
-from natsbroker.config.build import buildText
-from natsbroker.config.errors import ConfigErrors
-from natsbroker.config.model import AuthCallout
+from natsbroker.server.configuration.build import buildText
 from natsbroker.subjects.permissions import ResponsePermission
 from tests.auth.operator.keys import ACCOUNT, USER
 from tests.config.support import built, complaintsOf, settingsOf

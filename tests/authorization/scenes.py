@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from natsbroker.accounts.imports import ImportedService
-from natsbroker.accounts.settings import ServiceExport
 from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.settings.accounts import ServiceExport
 from natsbroker.errors import Unauthorized
-from natsbroker.routes.interest import RoutePermissions
+from natsbroker.links.interest import RoutePermissions
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.subjects.permissions import (
     DENIED,

@@ -182,8 +182,8 @@ ATTEMPTS: dict[int, Listed] = {
             "tests/streaming/requests/test_publish.py::TestPermissions::test_othersClient",
             "tests/streaming/requests/test_subscribe.py::TestPermissions::test_othersClient",
             "tests/streaming/requests/test_close.py::TestClose::test_othersClient",
-            "tests/streaming/test_names.py::test_notClientIDs",
-            "tests/streaming/test_names.py::test_notChannels",
+            "tests/subjects/test_channels.py::test_notClientIDs",
+            "tests/subjects/test_channels.py::test_notChannels",
         ),
     ),
     17: Listed(
@@ -284,7 +284,7 @@ ADVISORIES: dict[str, Listed] = {
     "CVE-2026-33215": Listed(
         "client ids with odd signs, and those of other users",
         (
-            "tests/streaming/test_names.py::test_notClientIDs",
+            "tests/subjects/test_channels.py::test_notClientIDs",
             "tests/streaming/requests/test_connect.py::TestConnect::test_inboxOfOthers",
         ),
     ),

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from natsbroker.accounts.imports import ImportedService
-from natsbroker.accounts.settings import ServiceExport
+from natsbroker.config.settings.accounts import ServiceExport
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.subjects.renaming import Renaming

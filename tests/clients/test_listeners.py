@@ -12,10 +12,10 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactor
 
-from natsbroker.clients.listener import addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.connections.listener import addressEndpoint
 from natsbroker.connections.tls import Begin, TLSClientFactory, TLSTerms
 from natsbroker.server.start import StartError
 from tests.interop.certificates import writeCertificates

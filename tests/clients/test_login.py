@@ -14,9 +14,9 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.clients.login import Login
+from natsbroker.daemon.logs import definedAt
 from natsbroker.errors import AUTH_REVOKED, Unauthorized
-from natsbroker.server.logs import definedAt
-from natsbroker.server.observers import PluginCalls
+from natsbroker.runtime.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines

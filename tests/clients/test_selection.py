@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from natsbroker.clients.context import ClosedClient, Connections
-from natsbroker.clients.facts import ConnectionFacts, SubscriptionFacts
 from natsbroker.clients.selection import Selection, accountOf, choose
+from natsbroker.connections.facts import ConnectionFacts, SubscriptionFacts
 from natsbroker.monitoring.answers import complete
 from natsbroker.monitoring.queries import DEFAULT_LIMIT, LARGEST_LIMIT, BadQuery, limitFrom
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock, readTable
-from natsbroker.config.build import Built, buildText
 from natsbroker.config.errors import ConfigError, ConfigErrors
 from natsbroker.config.keys.root import ROOT
 from natsbroker.config.language.parser import parse
 from natsbroker.config.model import Settings
+from natsbroker.server.configuration.build import Built, buildText
 
 PEM = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n"
 """Stands for a certificate and for a key."""

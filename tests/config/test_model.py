@@ -8,11 +8,11 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from natsbroker.auth.settings import AccountSettings, AuthorizationSettings, User
 from natsbroker.config import model
 from natsbroker.config.model import JetStream, Settings
-from natsbroker.gateways.settings import Gateway
-from natsbroker.routes.settings import Cluster
+from natsbroker.config.settings.authorization import AccountSettings, AuthorizationSettings, User
+from natsbroker.config.settings.gateways import Gateway
+from natsbroker.config.settings.routes import Cluster
 
 
 def test_defaults() -> None:

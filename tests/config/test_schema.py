@@ -12,13 +12,13 @@ import jsonschema
 import pytest
 
 from natsbroker.config.blocks import Diagnostics, readTable
-from natsbroker.config.build import buildTree
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet, Position
 from natsbroker.config.keys.root import ROOT
 from natsbroker.config.keys.types import BlockSchema
 from natsbroker.config.language.parser import parse
 from natsbroker.config.language.tree import ArrayNode, Node, ScalarNode, TableEntry, TableNode
 from natsbroker.config.schema import jsonSchema, main
+from natsbroker.server.configuration.build import buildTree
 from tests.config.support import PEM, filesystem
 from tests.config.test_against_server import ENVIRONMENT, FILES, Case, cases
 

@@ -13,7 +13,7 @@ import pytest
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactor
 
-from natsbroker.clients.listener import PortListener, addressEndpoint, describe
+from natsbroker.connections.listener import PortListener, addressEndpoint, describe
 from natsbroker.connections.opensocket import ANYWHERE, addressOf, openSocket, takesBoth
 
 

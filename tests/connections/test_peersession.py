@@ -12,8 +12,8 @@ from twisted.internet.task import Clock
 
 from natsbroker import errors, hot
 from natsbroker.clients.limits import ClientLimits
-from natsbroker.connections.backlog import SHARE
 from natsbroker.connections.peersession import PATIENCE, PeerSession, Stall
+from natsbroker.pure.backlog import SHARE
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.conftest import FlushLoggedErrors

@@ -19,10 +19,10 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 
 from natsbroker.connections.polledtransport import PolledTransport, pollTransport, unsentBy
-from natsbroker.links.compression import Compression
+from natsbroker.connections.s2stream import S2Decoder
 from natsbroker.links.protocol import LinkFactory
-from natsbroker.links.s2stream import S2Decoder
 from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.compression import Compression
 from natsbroker.wire.values import Message
 from tests.connections.realreactor import POLLED, RealReactor
 from tests.links.s2frames import BEGIN, plain

@@ -10,8 +10,8 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from natsbroker import hot
-from natsbroker.connections.backlog import SHARE
 from natsbroker.connections.turns import LEVEL, LONGEST, SLICE, Turns, WorkEnded
+from natsbroker.pure.backlog import SHARE
 
 
 class World:

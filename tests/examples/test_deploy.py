@@ -21,11 +21,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from natsbroker.config.build import buildText
 from natsbroker.config.commandline import Invocation, invocationFrom
 from natsbroker.config.model import Settings, changed
-from natsbroker.config.passedsockets import NAMES
-from natsbroker.server.processes import SIGNALS
+from natsbroker.daemon.processes import SIGNALS
+from natsbroker.server.configuration.build import buildText
+from natsbroker.server.configuration.passedsockets import NAMES
 from tests.server.support import Host
 from tests.wheels import SOURCES
 

@@ -18,10 +18,10 @@ from twisted.internet.task import Clock
 from natsbroker.client.transports import connectPipe
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.gateways import Gateway, RemoteGateway
 from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.settings import Gateway, RemoteGateway
 from natsbroker.gateways.terms import GatewayTerms
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkIdentity

@@ -11,8 +11,8 @@ import pytest
 
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import TLSSettings
+from natsbroker.config.settings.gateways import Gateway
 from natsbroker.connections.labels import inQuotes
-from natsbroker.gateways.settings import Gateway
 from natsbroker.links.context import LinkLimits
 from tests.auth.certificates import certificate
 from tests.auth.hashes import blowfish

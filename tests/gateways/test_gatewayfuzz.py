@@ -17,9 +17,9 @@ from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.gateways.policies import SwitchingPolicy
-from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.interfaces import IMessageBus
+from natsbroker.links.gatewayreplies import GatewayDependencies, ReplyNames
 from natsbroker.wire.values import Kind
 from tests.gateways.gatewaypeers import GatewayWire, Joined, connect, info
 from tests.routes.clusters import FakeBuses

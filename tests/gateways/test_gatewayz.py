@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from natsbroker.config.model import TLSSettings
+from natsbroker.config.settings.gateways import Gateway
 from natsbroker.gateways.gatewayz import GatewayPages, LinkPage
-from natsbroker.gateways.settings import Gateway
 from natsbroker.monitoring.formats import uptime
 from tests.gateways.gatewaypeers import Joined, remote
 from tests.monitoring.staging import BEGIN, Stage

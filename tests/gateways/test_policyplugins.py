@@ -18,7 +18,7 @@ from natsbroker.gateways.policies import (
 )
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC
 from natsbroker.interfaces import IGatewayInterestPolicy, IGatewayPolicyPlugin
-from natsbroker.server.plugins import PluginError, Plugins
+from natsbroker.runtime.plugins import PluginError, Plugins
 from tests.server.support import settingsOf
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
+from natsbroker.config.settings.gateways import Gateway, InterestPolicy, RemoteGateway
 from tests.config.support import built, complaintsOf
 
 

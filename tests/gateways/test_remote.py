@@ -11,8 +11,8 @@ from OpenSSL import SSL
 
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.gateways import Gateway, RemoteGateway
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.settings import Gateway, RemoteGateway
 from natsbroker.gateways.terms import GatewayTerms
 from natsbroker.links.tls import LinkTLS
 from tests.gateways.gatewaypeers import remote

@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from natsbroker.accounts.registry import LinkBuses
-from natsbroker.server.reload import ReloadError
+from natsbroker.config.reload import ReloadError
 from natsbroker.server.start import StartError
 from natsbroker.wire.values import Kind
 from tests.gateways.edges import GATEWAY, REMOTES, Edge

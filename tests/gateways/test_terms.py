@@ -11,8 +11,8 @@ import pytest
 
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.config.settings.gateways import Gateway, RemoteGateway
 from natsbroker.connections.tlscontext import TLSSettingsError
-from natsbroker.gateways.settings import Gateway, RemoteGateway
 from natsbroker.gateways.terms import (
     connectOptions,
     identityFrom,

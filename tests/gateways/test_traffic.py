@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from natsbroker.gateways.policies import InterestOnlyPolicy, OptimisticPolicy, SwitchingPolicy
-from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
 from natsbroker.gateways.traffic import GatewayTraffic
+from natsbroker.links.gatewayreplies import GatewayDependencies, ReplyNames
 from natsbroker.wire.serverinfo import parseDocument
 from tests.routes.crossings import Town, Wire
 from tests.support import Recorder

@@ -88,7 +88,7 @@ def test_importsNoJetStream() -> None:
     program = (
         "import sys\n"
         "from natsbroker.broker import Broker\n"
-        "from natsbroker.config.build import buildText\n"
+        "from natsbroker.server.configuration.build import buildText\n"
         "Broker(buildText('port: -1', {}).settings)\n"
         "sys.exit(any(name.startswith('natsbroker.jetstream') for name in sys.modules))\n"
     )

@@ -20,8 +20,8 @@ from natsbroker.interfaces import ISubscriber
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.streams.stream import Stream, logName
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.values import Kind, Message
 from tests.support import Router

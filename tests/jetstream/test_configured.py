@@ -14,9 +14,8 @@ from twisted.internet.defer import Deferred, succeed
 
 from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.operator.accountclaims import OperatorLimits
-from natsbroker.auth.operator.settings import OperatorMode
-from natsbroker.config.build import buildText
 from natsbroker.config.model import JetStream, Settings
+from natsbroker.config.settings.operator import OperatorMode
 from natsbroker.jetstream.configured import (
     LeavingObserver,
     allowanceOf,
@@ -26,6 +25,7 @@ from natsbroker.jetstream.configured import (
     storeDirectory,
 )
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
+from natsbroker.server.configuration.build import buildText
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.testing.process import BrokerProcess

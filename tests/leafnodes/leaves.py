@@ -21,18 +21,18 @@ from natsbroker.auth.proxies import TrustedProxies
 from natsbroker.client.transports import connectPipe
 from natsbroker.clients.context import Connections
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafProtocol
 from natsbroker.leafnodes.registry import LeafLink, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
-from natsbroker.links.compression import NO_COMPRESSION
 from natsbroker.links.context import LinkDependencies, LinkLimits
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.tls import LinkTLS
-from natsbroker.server.observers import PluginCalls
+from natsbroker.runtime.observers import PluginCalls
+from natsbroker.wire.compression import NO_COMPRESSION
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind
 from tests.links.linkpeers import AccountNode, LinkWire, said

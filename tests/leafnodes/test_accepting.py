@@ -14,10 +14,10 @@ from twisted.internet.defer import Deferred
 from natsbroker import errors
 from natsbroker.accounts.tracing import AccountTracing
 from natsbroker.advisories import LeafConnected, LeafDisconnected, LeafRefused
-from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkLimits
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.wire.compression import Compression
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests.leafnodes.leaves import Broker, connect, info

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.links.compression import Compression
+from natsbroker.wire.compression import Compression
 from natsbroker.wire.values import Kind
 from tests.leafnodes.keys import KEY, SEED
 from tests.leafnodes.leaves import Broker, info

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.errors import NotSupportedYet
+from natsbroker.config.settings.leafnodes import Leafnodes, LeafProxy, LeafUser, RemoteLeaf
 from natsbroker.leafnodes.reading import seedOf
-from natsbroker.leafnodes.settings import Leafnodes, LeafProxy, LeafUser, RemoteLeaf
-from natsbroker.links.compression import Compression
+from natsbroker.wire.compression import Compression
 from tests.config.support import built, complaintsOf
 from tests.config.support import errorsOf as mistakesIn
 from tests.leafnodes.keys import KEY, SEED

@@ -12,8 +12,8 @@ from nacl.signing import VerifyKey
 
 from natsbroker.auth.nkeys import decodeSignature
 from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.settings.leafnodes import RemoteLeaf
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.leafnodes.settings import RemoteLeaf
 from natsbroker.wire.nkeys import Role, decodeKey
 from tests.leafnodes.keys import SEED
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 
 from natsbroker import errors
-from natsbroker.auth.settings import AccountLimits
-from natsbroker.server.reload import ReloadError
+from natsbroker.config.reload import ReloadError
+from natsbroker.config.settings.authorization import AccountLimits
 from natsbroker.server.start import StartError
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind

@@ -12,9 +12,9 @@ import pytest
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.model import JetStream, Settings, TLSSettings
+from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf
 from natsbroker.connections.tlscontext import TLSSettingsError
 from natsbroker.errors import Unauthorized
-from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 from natsbroker.leafnodes.terms import (
     acceptingTLSFrom,
     authorizerFrom,

@@ -16,10 +16,10 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from natsbroker import hot
+from natsbroker.connections.s2stream import S2Decoder
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.links.context import LinkContext, LinkLimits
 from natsbroker.links.protocol import LinkProtocol
-from natsbroker.links.s2stream import S2Decoder
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Kind, Message
 from tests.links.s2frames import BEGIN, plain

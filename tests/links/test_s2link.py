@@ -10,9 +10,9 @@ from typing import Any
 
 from cramjam import snappy
 
-from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkLimits
 from natsbroker.routes.route import Route
+from natsbroker.wire.compression import Compression
 from tests.links.s2frames import BEGIN, compressed, plain
 from tests.routes.clusters import Node, connect, info
 from tests.server.support import logLines

@@ -12,10 +12,10 @@ from twisted.internet.testing import MemoryReactorClock
 from zope.interface import directlyProvides
 
 from natsbroker.broker import Broker
-from natsbroker.config.build import buildText
 from natsbroker.interfaces import IConnectionKind
 from natsbroker.links.services import Links
-from natsbroker.server.pluginoptions import PluginOptionError
+from natsbroker.runtime.pluginoptions import PluginOptionError
+from natsbroker.server.configuration.build import buildText
 from tests.routes.brokers import Member
 from tests.routes.clusters import info
 from tests.server.support import Host

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.config.settings.gateways import Gateway
+from natsbroker.config.settings.leafnodes import Leafnodes
+from natsbroker.config.settings.routes import Cluster
 from natsbroker.connections.tlscontext import TLSSettingsError
-from natsbroker.gateways.settings import Gateway
-from natsbroker.leafnodes.settings import Leafnodes
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.settingsmapper import (
@@ -21,7 +22,6 @@ from natsbroker.links.settingsmapper import (
     limitsOf,
     linkTLSFrom,
 )
-from natsbroker.routes.settings import Cluster
 from tests.interop.certificates import writeCertificates
 
 

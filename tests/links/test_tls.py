@@ -28,10 +28,10 @@ from zope.interface.verify import verifyObject
 from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import isPinned
 from natsbroker.connections.tlscontext import bothContextsFrom
-from natsbroker.links.compression import Compression
 from natsbroker.links.protocol import LinkFactory, LinkProtocol
 from natsbroker.links.tls import LinkTLS, isAddress, nameProblem
 from natsbroker.routes.terms import RouteTarget
+from natsbroker.wire.compression import Compression
 from natsbroker.wire.values import Message
 from tests.interop.certificates import writeCertificates
 from tests.routes.clusters import Node, target

@@ -13,12 +13,12 @@ from twisted.internet.address import IPv4Address
 
 from natsbroker.clients.limits import ClientLimits
 from natsbroker.config.model import Monitoring, Settings
-from natsbroker.links.kinds import KINDS
 from natsbroker.monitoring.answers import Answer
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.resource import monitorSite
 from natsbroker.monitoring.state import BrokerState
+from natsbroker.runtime.process import ProcessUsage
+from natsbroker.server.kinds import KINDS
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.support import Doorkeeper, Wire, World

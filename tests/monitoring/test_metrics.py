@@ -10,7 +10,7 @@ from zope.interface import implementer
 from natsbroker.interfaces import IPublishFilter
 from natsbroker.monitoring.answers import complete
 from natsbroker.monitoring.metrics import Metrics, MetricSeries, loadClient
-from natsbroker.server.observers import PluginCalls
+from natsbroker.runtime.observers import PluginCalls
 from natsbroker.wire.values import Message
 from tests.conftest import FlushLoggedErrors
 from tests.jetstream.figurestage import FigureStage

@@ -7,9 +7,9 @@ import pytest
 from natsbroker.monitoring.answers import Answer, jsonAnswer
 from natsbroker.monitoring.healthz import HealthProblem
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.queries import BadQuery, Query
 from natsbroker.monitoring.state import BrokerState
+from natsbroker.runtime.process import ProcessUsage
 from tests.monitoring.staging import BEGIN, Stage, monitoring
 
 

@@ -16,9 +16,9 @@ from twisted.python.failure import Failure
 
 from natsbroker.config.model import Cluster, Gateway, Leafnodes, Settings, TLSSettings, Websocket
 from natsbroker.config.ocsp import OCSP, OCSPPeer
+from natsbroker.config.settings.gateways import RemoteGateway
+from natsbroker.config.settings.leafnodes import RemoteLeaf
 from natsbroker.connections.tlscontext import TLSSettingsError, contextFrom, diallingContextFrom
-from natsbroker.gateways.settings import RemoteGateway
-from natsbroker.leafnodes.settings import RemoteLeaf
 from natsbroker.ocsp.desk import OCSPDesk
 from natsbroker.ocsp.responses import Status, readAnswer
 from tests.connections.handshakes import Handshake

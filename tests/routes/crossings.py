@@ -15,10 +15,10 @@ from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
-from natsbroker.gateways.replies import GatewayDependencies, ReplyNames
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.links.context import LinkContext
+from natsbroker.links.gatewayreplies import GatewayDependencies, ReplyNames
 from natsbroker.links.link import Link
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.links.registry import LinkRegistry

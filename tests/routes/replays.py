@@ -29,7 +29,7 @@ import re
 from typing import Any
 
 from natsbroker.links.context import LinkLimits
-from natsbroker.routes.interest import RoutePermissions
+from natsbroker.links.interest import RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from tests.routes.clusters import Node, Wire, oldConnect, oldInfo
 from tests.support import Recorder

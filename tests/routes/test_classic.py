@@ -11,9 +11,9 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILinkSubscriber, IOrigin
 from natsbroker.links.context import LinkLimits
+from natsbroker.links.interest import RoutePermissions
 from natsbroker.routes.classic import ClassicMember, ClassicTraffic
 from natsbroker.routes.dialects import RouteDialect
-from natsbroker.routes.interest import RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.values import Message
 from tests.routes.clusters import Node, Wire, connect, info, mesh, oldConnect, oldInfo, target

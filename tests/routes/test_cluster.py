@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from natsbroker import errors
+from natsbroker.links.interest import RoutePermissions
 from natsbroker.routes.cluster import IncompatiblePeers
-from natsbroker.routes.interest import RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from tests.routes.clusters import Node, connect, info, mesh, target
 

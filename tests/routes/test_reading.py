@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.auth.settings import Permissions, SubjectPermission
 from natsbroker.config.errors import NotSupportedYet
-from natsbroker.routes.settings import Cluster
+from natsbroker.config.settings.authorization import Permissions, SubjectPermission
+from natsbroker.config.settings.routes import Cluster
 from tests.config.support import built, complaintsOf
 
 

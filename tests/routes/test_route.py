@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.links.compression import Compression
 from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkLogin
+from natsbroker.wire.compression import Compression
 from tests.auth.certificates import certificate
 from tests.auth.hashes import blowfish
 from tests.auth.threads import Threads

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.registry import LinkBuses
+from natsbroker.config.reload import ReloadError
 from natsbroker.links.tls import LinkTLS
-from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
 from natsbroker.wire.values import Kind
 from tests.interop.certificates import writeCertificates

@@ -9,12 +9,11 @@ from dataclasses import replace
 import pytest
 
 from natsbroker.config.model import Settings
-from natsbroker.links.compression import Compression
+from natsbroker.config.settings.routes import Cluster
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.identity import LinkIdentity, LinkLogin
 from natsbroker.links.settingsmapper import backoffTerms
 from natsbroker.routes.dialects import RouteDialect
-from natsbroker.routes.settings import Cluster
 from natsbroker.routes.terms import (
     ClusterTerms,
     RouteTarget,
@@ -24,6 +23,7 @@ from natsbroker.routes.terms import (
     linkLimitsFrom,
     termsFrom,
 )
+from natsbroker.wire.compression import Compression
 from natsbroker.wire.connect import infoLine
 from natsbroker.wire.serverinfo import parseDocument
 from tests.server.support import settingsOf

@@ -15,9 +15,9 @@ from twisted.logger import globalLogPublisher
 
 from natsbroker.advisories import Advisory
 from natsbroker.broker import Broker
-from natsbroker.config.build import buildText
 from natsbroker.config.model import Logging, Settings
-from natsbroker.server.logs import LineLog
+from natsbroker.daemon.logs import LineLog
+from natsbroker.server.configuration.build import buildText
 from natsbroker.testing.transport import MemoryTransport
 from tests.support import QUIET
 

@@ -17,10 +17,10 @@ from zope.interface import implementer
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.diff import Change
+from natsbroker.config.reload import ReloadError, below
 from natsbroker.connections.tls import TLSClientFactory
 from natsbroker.interfaces import IBrokerHost, IBrokerService, IReloadable
-from natsbroker.server.plugins import Plugins
-from natsbroker.server.reload import ReloadError, below
+from natsbroker.runtime.plugins import Plugins
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.interop.certificates import writeCertificates
 from tests.server.support import Host, logLines, settingsOf

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from natsbroker.config.build import buildText
 from natsbroker.config.errors import REACHED_PAGES
 from natsbroker.config.model import Cluster, Gateway, Settings, TLSSettings
-from natsbroker.links.settings import UNGUARDED
+from natsbroker.config.settings.listeners import UNGUARDED
+from natsbroker.server.configuration.build import buildText
 from natsbroker.server.risks import (
     HASH_UNSAID,
     NO_LEAF_CERTIFICATE,

@@ -25,14 +25,14 @@ from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Logging, Settings
+from natsbroker.config.reload import ReloadError
+from natsbroker.daemon.logs import ProcessLog
 from natsbroker.interfaces import IObserver
-from natsbroker.monitoring.systemoptions import OPTIONS
-from natsbroker.server.logs import ProcessLog
-from natsbroker.server.reload import ReloadError
+from natsbroker.server.configuration.build import buildText
 from natsbroker.storage.postgres.connecting import Database
+from natsbroker.system.options import OPTIONS
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.serverinfo import parseConnect
 from tests.server.support import Host

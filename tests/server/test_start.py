@@ -15,8 +15,8 @@ from twisted.internet.testing import MemoryReactor
 from twisted.python.failure import Failure
 
 from natsbroker import NATS_VERSION, __version__, hot
-from natsbroker.clients.listener import PortListener, addressEndpoint
 from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.connections.listener import PortListener, addressEndpoint
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.server.start import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
+from natsbroker.server.configuration.build import buildText
 from natsbroker.testing.simulation.connection import Wire
 from tests.simulation.world import CLIENTS, RECOVERY, World, address
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.delivery import Delivery
+from natsbroker.links.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.routes.classic import ClassicMember, ClassicTraffic
-from natsbroker.routes.interest import InterestAdvertiser, RemoteInterest
 from natsbroker.routes.modern import ModernTraffic, RouteAccount
 from natsbroker.routes.sids import LocalSids
 from natsbroker.wire import reach

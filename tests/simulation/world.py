@@ -11,8 +11,8 @@ from random import Random
 from typing import NamedTuple
 
 from natsbroker.broker import Broker
-from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
+from natsbroker.server.configuration.build import buildText
 from natsbroker.server.identity import ServerKeys
 from natsbroker.testing.simulation.clock import SimulatedClock
 from natsbroker.testing.simulation.connection import Wire

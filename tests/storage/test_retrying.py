@@ -12,9 +12,9 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from natsbroker.interfaces.records import LeaseLost, StoreClosed, StoreFailed, StoreFull
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.storage.retrying import MOST, StoreRetry
-from natsbroker.streaming.deadlines import Deadlines
 
 
 class Trying:

@@ -16,7 +16,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreOpener, IStreamStore
-from natsbroker.server.plugins import PluginError, Plugins
+from natsbroker.runtime.plugins import PluginError, Plugins
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.stores import (
     LMDBOpener,

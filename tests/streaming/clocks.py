@@ -17,7 +17,7 @@ import argparse
 from collections.abc import Callable
 from random import Random
 
-from natsbroker.streaming.settings import Streaming
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.wire.values import Message
 from tests.streaming.support import SECOND, Client, Listener, Stage
 

@@ -16,12 +16,12 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.interfaces import IOrigin, ISubscriber
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming import protocol
 from natsbroker.streaming.monitoring import StreamingModel
 from natsbroker.streaming.service import StreamingService
-from natsbroker.streaming.settings import Streaming
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Kind, Message
 from tests.support import Router

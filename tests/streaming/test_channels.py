@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
+from natsbroker.config.settings.streaming import ChannelLimits, Streaming
 from natsbroker.export.logs import ILogConsumer, ILogDirectory
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.storage.memory import MemoryStore
@@ -20,7 +21,6 @@ from natsbroker.streaming import errors
 from natsbroker.streaming.channels import Channels
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.model import Channel
-from natsbroker.streaming.settings import ChannelLimits, Streaming
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Listener, Stage
 

@@ -15,13 +15,13 @@ from twisted.internet.error import ConnectionRefusedError
 from zope.interface import implementer
 
 from natsbroker.config.model import Settings
+from natsbroker.config.reload import ReloadError
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IBrokerService, IReadiness
-from natsbroker.server.plugins import PluginError
-from natsbroker.server.reload import ReloadError
+from natsbroker.runtime.plugins import PluginError
 from natsbroker.server.start import StartError
 from natsbroker.streaming import protocol
-from natsbroker.streaming.settings import Streaming
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.columnar import readFrame
 from tests.streaming.calls import asked, joined, publish, request

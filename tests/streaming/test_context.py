@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from twisted.internet.task import Clock
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.connections.turns import turnsOn
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.streaming.context import Clients, StreamingContext
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.model import StreamingClient
-from natsbroker.streaming.names import RequestSubjects
-from natsbroker.streaming.settings import Streaming
+from natsbroker.subjects.channels import RequestSubjects
 from tests.streaming.support import Stage
 
 

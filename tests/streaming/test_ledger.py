@@ -10,12 +10,12 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
+from natsbroker.config.settings.streaming import ChannelLimits
 from natsbroker.interfaces.records import StoreFull, UnknownFormat
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.ledger import ANNOUNCED, DELAY, RETRY, Ledger, Remembered, ServiceState
 from natsbroker.streaming.model import Channel, ChannelSubscription, Group, StreamingClient
-from natsbroker.streaming.settings import ChannelLimits
 from tests.streaming.stores import HeldStore
 
 

@@ -4,6 +4,7 @@ Groups and their members.
 
 from __future__ import annotations
 
+from natsbroker.config.settings.streaming import ChannelLimits
 from natsbroker.streaming.model import (
     LARGEST_WINDOW,
     Channel,
@@ -12,7 +13,6 @@ from natsbroker.streaming.model import (
     StreamingClient,
     queueName,
 )
-from natsbroker.streaming.settings import ChannelLimits
 
 
 def group(queue: str = "q", members: int = 1, maxInFlight: int = 2) -> Group:

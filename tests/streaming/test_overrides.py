@@ -10,8 +10,8 @@ from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError, NotSupportedYet
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.streaming.overrides import withStreaming
-from natsbroker.streaming.settings import Streaming
 
 FILES = {"s.conf": "port: 5\nstreaming { id: file, store: file, dir: d, limits { mm: 7 } }"}
 

@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.monitoring.answers import complete
 from natsbroker.streaming.pages import limitsOf, openFiles, streamingPages, streamingSeries
-from natsbroker.streaming.settings import Streaming
 from tests.interop.readers import STREAMING, ExpectedAnswer
 from tests.monitoring.staging import Stage as MonitoringStage
 from tests.streaming.support import Stage

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigErrors, NotSupportedYet
+from natsbroker.config.settings.streaming import Streaming
+from natsbroker.server.configuration.build import buildText
 from natsbroker.streaming.reading import storeNamed
-from natsbroker.streaming.settings import Streaming
 
 
 def built(text: str) -> Streaming | None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.streaming.redelivery import SLICE
-from natsbroker.streaming.settings import Streaming
 from tests.export.support import TurnClock
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Client, Listener, Stage

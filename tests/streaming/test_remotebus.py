@@ -13,11 +13,11 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 
 from natsbroker.client.options import ConnectOptions
+from natsbroker.config.settings.streaming import Streaming, splitServers
 from natsbroker.server.start import StartError
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.remotebus import ServerPool, onlyServer, optionsFor, remoteBus
 from natsbroker.streaming.service import StreamingService
-from natsbroker.streaming.settings import Streaming, splitServers
 from tests.client.stage import Stage
 from tests.streaming.stores import LeasedStore, Shared
 

@@ -13,13 +13,13 @@ from twisted.logger import capturedLogs, formatEvent
 from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.interfaces import IReadiness, IReportingStore, IStoreWatcher
 from natsbroker.interfaces.records import StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.storage.leases import StoreWatch
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.monitoring import StreamingModel
 from natsbroker.streaming.service import StreamingService, leaderLog
-from natsbroker.streaming.settings import Streaming
 from tests.conftest import FlushLoggedErrors
 from tests.streaming.stores import HeldStore, LeasedStore, Shared
 from tests.streaming.support import Inbox, Stage, refused

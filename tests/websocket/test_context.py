@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from natsbroker.config.model import Logging
+from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.websocket.context import WebSocketContext
-from natsbroker.websocket.settings import Websocket
 from tests.support import Doorkeeper, World
 
 

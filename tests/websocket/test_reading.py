@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.websocket.settings import Websocket
+from natsbroker.config.settings.websocket import Websocket
 from tests.config.support import complaintsOf, settingsOf
 
 WHOLE = """

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.connections.outbox import frameFor
+from natsbroker.pure.outbox import frameFor
 from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.decoder import Decoder

@@ -19,7 +19,7 @@ from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.callout.callouts import Callouts, guarded
 from natsbroker.auth.callout.messages import AuthorizationResponse, CalloutUser, nameIn, stayOf
 from natsbroker.auth.operator.granting import expiryOf, rulesInto
-from natsbroker.auth.settings import AuthCallout
+from natsbroker.config.settings.authorization import AuthCallout
 from natsbroker.errors import PROXY_REQUIRED, Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, ConnectRequest, Grant

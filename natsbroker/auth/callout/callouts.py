@@ -29,10 +29,10 @@ from natsbroker.auth.callout.xkeys import CurveKeys, SealError
 from natsbroker.auth.nkeys import Signer
 from natsbroker.auth.operator.tokens import encodeToken
 from natsbroker.auth.proxies import requireProxy
-from natsbroker.auth.responder import Describe
-from natsbroker.auth.settings import AuthCallout
+from natsbroker.config.settings.authorization import AuthCallout
 from natsbroker.errors import NoResponders, RequestTimeout, Unauthorized, logText
 from natsbroker.interfaces import IMessageBus
+from natsbroker.runtime.responder import Describe
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.headers import Headers

@@ -20,7 +20,7 @@ from natsbroker.auth.operator.accountclaims import AccountClaims
 from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
 from natsbroker.auth.operator.userclaims import NO_LIMIT, UserClaims
-from natsbroker.auth.settings import AuthCallout
+from natsbroker.config.settings.authorization import AuthCallout
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 

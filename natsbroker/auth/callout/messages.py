@@ -19,7 +19,7 @@ from natsbroker.auth.callout.xkeys import SealError
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.tokens import decodeToken
 from natsbroker.auth.operator.userclaims import UserClaims, validUntil
-from natsbroker.auth.settings import CONNECTION_TYPES
+from natsbroker.config.settings.authorization import CONNECTION_TYPES
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Security
 from natsbroker.wire.nkeys import Role, isKey

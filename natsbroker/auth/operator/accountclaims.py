@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from natsbroker.accounts.settings import SubjectMapping
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.operator.exchangeclaims import (
     ExportClaim,
@@ -27,7 +26,8 @@ from natsbroker.auth.operator.userclaims import (
     readRules,
     readTerms,
 )
-from natsbroker.auth.settings import MessageTraces
+from natsbroker.config.settings.accounts import SubjectMapping
+from natsbroker.config.settings.authorization import MessageTraces
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 from natsbroker.wire.nkeys import Role, isKey
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from natsbroker.accounts.importchecks import problems
-from natsbroker.accounts.settings import Export, Import, SubjectMapping, mappingFrom
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
 from natsbroker.auth.operator.exchangeclaims import ExportClaim, ImportClaim
-from natsbroker.auth.settings import AccountLimits, AccountSettings
+from natsbroker.config.settings.accounts import Export, Import, SubjectMapping, mappingFrom
+from natsbroker.config.settings.authorization import AccountLimits, AccountSettings
 from natsbroker.subjects.functions import InvalidMapping
 
 _Thing = TypeVar("_Thing", Export, Import)

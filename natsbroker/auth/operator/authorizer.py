@@ -26,7 +26,7 @@ from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
 from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits, isFrom, validUntil
 from natsbroker.auth.proxies import requireProxy
-from natsbroker.auth.settings import CONNECTION_TYPES
+from natsbroker.config.settings.authorization import CONNECTION_TYPES
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant
 

@@ -21,9 +21,9 @@ from natsbroker.auth.operator.directory import AccountDirectory
 from natsbroker.auth.operator.folders import Deletion, FolderError
 from natsbroker.auth.operator.resolvers import FolderResolver
 from natsbroker.auth.operator.tokens import SignedJWT, decodeAny, expiryIn
-from natsbroker.auth.responder import Describe, RequestResponder
 from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus
+from natsbroker.runtime.responder import Describe, RequestResponder
 from natsbroker.wire.nkeys import Role, isKey
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message

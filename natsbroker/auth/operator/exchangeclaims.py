@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from natsbroker.accounts.settings import (
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
+from natsbroker.config.settings.accounts import (
     CHUNKED,
     RESPONSE_THRESHOLD,
     SINGLETON,
@@ -25,8 +27,6 @@ from natsbroker.accounts.settings import (
     StreamImport,
     SubjectMapping,
 )
-from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject
 
 _KINDS = frozenset({"stream", "service"})

@@ -16,10 +16,10 @@ from natsbroker import NATS_VERSION
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import decodeRaw
 from natsbroker.auth.operator.accountclaims import AccountClaims
-from natsbroker.auth.operator.settings import CACHE, FULL, GIVEN, MEMORY, URL, OperatorMode
 from natsbroker.auth.operator.tokens import SignedJWT, decodeToken
 from natsbroker.auth.operator.userclaims import UserClaims, UserPermissionLimits
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
+from natsbroker.config.settings.operator import CACHE, FULL, GIVEN, MEMORY, URL, OperatorMode
 from natsbroker.wire.nkeys import Role, isKey
 
 _DECORATED = re.compile(r"\s*-{3,}[^\n]*-{3,}\r?\n([\w\-.=]+)\r?\n-{3,}[^\n]*-{3,}(?:\r?\n|\Z)")

@@ -18,10 +18,10 @@ from twisted.logger import Logger
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.resolvers import TIMEOUT
-from natsbroker.auth.peerrequests import PeerEnding, PeerRequests
-from natsbroker.auth.responder import RequestResponder
 from natsbroker.errors import logText
 from natsbroker.interfaces import IMessageBus, ISubscription
+from natsbroker.runtime.peerrequests import PeerEnding, PeerRequests
+from natsbroker.runtime.responder import RequestResponder
 from natsbroker.wire.values import Message
 
 _log = Logger()

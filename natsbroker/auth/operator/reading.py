@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Settings
+from natsbroker.config.settings.operator import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
 from natsbroker.config.tls import tlsOf
 from natsbroker.wire.nkeys import Role, isKey
 

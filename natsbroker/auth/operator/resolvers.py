@@ -13,10 +13,10 @@ from twisted.web.iweb import IAgent
 from zope.interface import implementer
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.httpexchange import exchange
 from natsbroker.auth.operator.folders import CachedFolder, TokenFolder
 from natsbroker.auth.operator.tokens import LONGEST, decodeToken
 from natsbroker.auth.passwords import RunInThread
+from natsbroker.connections.httpexchange import exchange
 from natsbroker.interfaces import IAccountResolver
 
 #: Seconds that a server has to answer (nats-server's limit).

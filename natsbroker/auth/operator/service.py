@@ -30,12 +30,12 @@ from natsbroker.auth.operator.granting import ServerLimits
 from natsbroker.auth.operator.operators import operatorsIn
 from natsbroker.auth.operator.peers import PeerLookup
 from natsbroker.auth.operator.resolvers import TIMEOUT, FolderResolver, MemoryResolver, URLResolver
-from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY
-from natsbroker.auth.responder import Describe
 from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Settings
+from natsbroker.config.settings.operator import CACHE, FULL, MEMORY
+from natsbroker.connections.agents import agentFor
 from natsbroker.errors import logText
 from natsbroker.interfaces import IAccountResolver, IMessageBus
-from natsbroker.server.agents import agentFor
+from natsbroker.runtime.responder import Describe
 from natsbroker.wire.nkeys import Role, isKey
 from natsbroker.wire.values import Kind
 

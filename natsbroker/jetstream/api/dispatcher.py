@@ -96,7 +96,7 @@ class ApiDispatcher:
     """
     Serves the API of one account.
 
-    @cvar cost: of a request, in the units of L{natsbroker.connections.backlog}.
+    @cvar cost: of a request, in the units of L{natsbroker.pure.backlog}.
     """
 
     cost = 1000

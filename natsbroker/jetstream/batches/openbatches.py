@@ -12,7 +12,7 @@ from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi, withoutHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
-from natsbroker.streaming.deadlines import Deadline
+from natsbroker.runtime.deadlines import Deadline
 
 LONGEST_ID = 64
 

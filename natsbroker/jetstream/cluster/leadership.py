@@ -26,7 +26,7 @@ from natsbroker.jetstream.cluster.reach import StoreReach
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.members import JetStreamPeer, JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import Placement
-from natsbroker.streaming.deadlines import Deadline, Deadlines
+from natsbroker.runtime.deadlines import Deadline, Deadlines
 
 _log = Logger(namespace="natsbroker.jetstream")
 

@@ -17,7 +17,7 @@ from natsbroker.accounts.requests import ProgramOrigin
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.jetstream.model.members import peerId
-from natsbroker.streaming.deadlines import Deadline, Deadlines
+from natsbroker.runtime.deadlines import Deadline, Deadlines
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")

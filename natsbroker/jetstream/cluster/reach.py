@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from natsbroker.streaming.deadlines import Deadline, Deadlines
+from natsbroker.runtime.deadlines import Deadline, Deadlines
 
 QUORUM_LOST = 10.0
 """Seconds after which streams are reported to have no quorum, as long as nats-server waits."""

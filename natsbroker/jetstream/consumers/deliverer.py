@@ -26,7 +26,7 @@ SLICE_BYTES = 1 << 20
 #: Messages that are delivered at once although a slice would have to wait.
 FEW = 64
 
-#: What a slice costs besides what is put into outboxes; see L{natsbroker.connections.backlog}.
+#: What a slice costs besides what is put into outboxes; see L{natsbroker.pure.backlog}.
 _COST = 512
 
 #: Gaps between stored messages that a replay at the original pace does not keep, in nanoseconds.

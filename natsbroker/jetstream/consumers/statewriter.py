@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import LeaseLost, StoreClosed, StoreError
-from natsbroker.streaming.deadlines import Deadline, Deadlines
+from natsbroker.runtime.deadlines import Deadline, Deadlines
 
 _log = Logger(namespace="natsbroker.jetstream")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from natsbroker.streaming.deadlines import Deadline, Deadlines
+from natsbroker.runtime.deadlines import Deadline, Deadlines
 
 _NEVER = float("inf")
 

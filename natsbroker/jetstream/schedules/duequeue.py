@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.jetstream.contracts import ExpiringStream
-from natsbroker.streaming.deadlines import Deadline
+from natsbroker.runtime.deadlines import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Generator

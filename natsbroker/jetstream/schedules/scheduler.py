@@ -37,7 +37,7 @@ RETRY = 2_000_000_000
 """Nanoseconds after which a message is published again that was not stored."""
 
 COST = 1500
-"""The cost of publishing the message of a schedule; see L{natsbroker.connections.backlog}."""
+"""The cost of publishing the message of a schedule; see L{natsbroker.pure.backlog}."""
 
 NOTE = 500
 """The cost of reading a schedule."""

@@ -17,7 +17,7 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.snapshots.archive import InvalidArchive
 from natsbroker.jetstream.snapshots.restoring import StreamRestore
-from natsbroker.streaming.deadlines import Deadline
+from natsbroker.runtime.deadlines import Deadline
 from natsbroker.wire.values import Message
 
 #: Seconds without a chunk after which the sender counts as gone.

@@ -13,6 +13,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from natsbroker.connections.s2stream import S2Decoder, S2Error
 from natsbroker.interfaces.records import Entry, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
@@ -37,7 +38,6 @@ from natsbroker.jetstream.snapshots.archive import (
 from natsbroker.jetstream.snapshots.consumerdocuments import readConsumer
 from natsbroker.jetstream.streams.recovery import activateStream, openStream
 from natsbroker.jetstream.streams.stream import Stream
-from natsbroker.links.s2stream import S2Decoder, S2Error
 from natsbroker.wire.text import decoded
 
 #: Bytes of the archive that are read before others are served.

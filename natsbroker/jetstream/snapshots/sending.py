@@ -13,12 +13,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from natsbroker.connections.s2stream import S2Encoder
 from natsbroker.interfaces import ISubscriber
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.model.bodies import SnapshotRequest
 from natsbroker.jetstream.snapshots.archive import END, MAGIC, encodeEntry
 from natsbroker.jetstream.streams.stream import Stream
-from natsbroker.links.s2stream import S2Encoder
 from natsbroker.wire.values import Message
 
 #: Seconds to wait for the interest of the receiver.

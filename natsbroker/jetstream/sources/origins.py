@@ -36,7 +36,7 @@ from natsbroker.jetstream.model.sourceconsumers import (
 )
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.streaming.deadlines import Deadline
+from natsbroker.runtime.deadlines import Deadline
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")

@@ -13,7 +13,7 @@ from natsbroker.jetstream.contracts import ExpiringStream
 from natsbroker.jetstream.streams.expiry import NEVER, SECOND, parseTtl
 from natsbroker.jetstream.streams.markers import MessageEnds
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.streaming.deadlines import Deadline
+from natsbroker.runtime.deadlines import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000_000
 
 _MARK = 500
-"""The cost of a marker, in the units of L{natsbroker.connections.backlog}."""
+"""The cost of a marker, in the units of L{natsbroker.pure.backlog}."""
 
 
 def isMarker(headers: bytes) -> bool:

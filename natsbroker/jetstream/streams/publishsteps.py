@@ -20,7 +20,7 @@ class PublishSteps:
     The step of one stream. Without the compiled lane it takes nothing.
 
     @cvar cost: of a message that is left to the readable path, in the units of
-        L{natsbroker.connections.backlog}.
+        L{natsbroker.pure.backlog}.
     """
 
     cost = 300

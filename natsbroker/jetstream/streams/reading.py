@@ -27,7 +27,7 @@ SLICE = 1024
 walk keeps nobody waiting."""
 
 RECORD = 8
-"""The cost of looking at a record, in the units of L{natsbroker.connections.backlog}."""
+"""The cost of looking at a record, in the units of L{natsbroker.pure.backlog}."""
 
 SEARCH = 300
 """The cost of asking a log once."""

@@ -102,9 +102,9 @@ def _report(
 def _encryptionIn(configuration: str, environment: Mapping[str, str]) -> Encryption | None:
     if not configuration:
         return None
-    from natsbroker.config.build import inspectFile
     from natsbroker.config.files import readText
     from natsbroker.jetstream.configured import encryptionOf
+    from natsbroker.server.configuration.build import inspectFile
 
     readText(configuration)
     return encryptionOf(inspectFile(configuration, environment).settings.jetstream)

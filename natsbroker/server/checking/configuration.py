@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 from natsbroker.accounts.importchecks import problems as exchangeProblems
 from natsbroker.auth.configured import loginsIn
 from natsbroker.config.addresses import joined
-from natsbroker.config.build import Built, inspectFile
 from natsbroker.config.errors import ConfigError, ConfigErrors, oneLine
 from natsbroker.config.files import readText
 from natsbroker.config.model import Settings
 from natsbroker.jetstream.configured import storeDirectory
 from natsbroker.leafnodes.remote import credentialsIn
-from natsbroker.links.kinds import KINDS
 from natsbroker.server.configtest import folderProblem, referenceProblems
+from natsbroker.server.configuration.build import Built, inspectFile
+from natsbroker.server.kinds import KINDS
 from natsbroker.server.risks import keyIn, openListeners, risksIn
 
 _EVERYWHERE = {"0.0.0.0", "::"}

@@ -17,6 +17,7 @@ from hashlib import sha256
 from struct import Struct
 from typing import Any
 
+from natsbroker.config.settings.streaming import ChannelLimits, Streaming
 from natsbroker.interfaces import ILeasedStore, IRetainedLog, IStateStore, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import Entry, StoreError
 from natsbroker.streaming.channels import logPrefix
@@ -38,9 +39,8 @@ from natsbroker.streaming.ledger import (
 )
 from natsbroker.streaming.messages import replyBlock
 from natsbroker.streaming.model import provides
-from natsbroker.streaming.names import isChannel, isClientID
 from natsbroker.streaming.service import leaderLog
-from natsbroker.streaming.settings import ChannelLimits, Streaming
+from natsbroker.subjects.channels import isChannel, isClientID
 from natsbroker.subjects.grammar import isValidLiteral
 
 #: Messages, and bytes of data, in one batch of the store.

@@ -24,7 +24,6 @@ from natsbroker.streaming import errors
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.model import StreamingClient
-from natsbroker.streaming.names import isClientID
 from natsbroker.streaming.protocol import (
     ConnectRequest,
     ConnectResponse,
@@ -33,6 +32,7 @@ from natsbroker.streaming.protocol import (
     PingResponse,
 )
 from natsbroker.streaming.requests.access import Requester, requesterOf
+from natsbroker.subjects.channels import isClientID
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.streaming")

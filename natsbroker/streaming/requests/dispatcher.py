@@ -28,7 +28,7 @@ from natsbroker.wire.values import Message, Run
 _log = Logger(namespace="natsbroker.streaming")
 
 COST = 1500
-"""The cost of a request, in the units of L{natsbroker.connections.backlog}."""
+"""The cost of a request, in the units of L{natsbroker.pure.backlog}."""
 
 
 class RequestHandler(NamedTuple):

@@ -20,9 +20,9 @@ from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.messages import pubAcks, publishedIn, replyBlock, storedMessages
 from natsbroker.streaming.model import Channel
-from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, PubMsg
 from natsbroker.streaming.requests.access import Requester, requesterOf
+from natsbroker.subjects.channels import isChannel
 from natsbroker.wire.values import Run
 
 _log = Logger(namespace="natsbroker.streaming")

@@ -27,10 +27,10 @@ from natsbroker.streaming.model import (
     StreamingClient,
     queueName,
 )
-from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, SubscriptionRequest, SubscriptionResponse
 from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf
 from natsbroker.streaming.requests.close import CloseHandler
+from natsbroker.subjects.channels import isChannel
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.streaming")

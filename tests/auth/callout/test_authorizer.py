@@ -14,7 +14,7 @@ from zope.interface.verify import verifyObject
 from natsbroker.auth.authenticator import Revocations
 from natsbroker.auth.callout.authorizer import CalloutAuthorizer
 from natsbroker.auth.callout.callouts import SUBJECT
-from natsbroker.auth.settings import AuthCallout
+from natsbroker.config.settings.authorization import AuthCallout
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import ConnectRequest, Grant

@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.auth.callout.callouts import SUBJECT, guarded
 from natsbroker.auth.callout.messages import CalloutUser
-from natsbroker.auth.settings import AuthCallout
+from natsbroker.config.settings.authorization import AuthCallout
 from natsbroker.errors import PROXY_REQUIRED, Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import ConnectRequest, Grant

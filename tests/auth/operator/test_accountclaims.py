@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.accounts.settings import MappingDestination, SubjectMapping
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.accountclaims import (
@@ -20,7 +19,8 @@ from natsbroker.auth.operator.accountclaims import (
     OperatorLimits,
 )
 from natsbroker.auth.operator.userclaims import NO_LIMIT, PermissionClaims
-from natsbroker.auth.settings import MessageTraces
+from natsbroker.config.settings.accounts import MappingDestination, SubjectMapping
+from natsbroker.config.settings.authorization import MessageTraces
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, oldToken, token
 from tests.auth.operator.claimvalues import KNOWN, VALUES
 

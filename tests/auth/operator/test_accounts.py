@@ -8,7 +8,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from natsbroker.accounts.settings import (
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
+from natsbroker.config.settings.accounts import (
     Latency,
     MappingDestination,
     ServiceExport,
@@ -17,9 +19,7 @@ from natsbroker.accounts.settings import (
     StreamImport,
     SubjectMapping,
 )
-from natsbroker.auth.operator.accountclaims import AccountClaims
-from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
-from natsbroker.auth.settings import AccountLimits, AccountSettings, MessageTraces
+from natsbroker.config.settings.authorization import AccountLimits, AccountSettings, MessageTraces
 from tests.auth.operator.chain import Account, Operator, claimsOf, token
 
 OPERATOR = Operator()

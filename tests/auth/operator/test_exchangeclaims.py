@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts.settings import (
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.operator.exchangeclaims import (
+    ExportClaim,
+    readExports,
+    readImports,
+    readMappings,
+)
+from natsbroker.config.settings.accounts import (
     SINGLETON,
     Latency,
     MappingDestination,
@@ -17,13 +24,6 @@ from natsbroker.accounts.settings import (
     ServiceImport,
     StreamImport,
     SubjectMapping,
-)
-from natsbroker.auth.fields import FieldError, Fields
-from natsbroker.auth.operator.exchangeclaims import (
-    ExportClaim,
-    readExports,
-    readImports,
-    readMappings,
 )
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, token
 

@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.peers import PeerLookup
-from natsbroker.auth.responder import RequestResponder
+from natsbroker.runtime.responder import RequestResponder
 from natsbroker.wire.values import Message
 from tests.auth.buses import busOf
 from tests.conftest import FlushLoggedErrors

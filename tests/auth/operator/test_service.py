@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from zope.interface import implementer
 
-from natsbroker.config.build import buildText
+from natsbroker.config.reload import ReloadError
 from natsbroker.interfaces import IAccountResolver
-from natsbroker.server.reload import ReloadError
+from natsbroker.server.configuration.build import buildText
 from natsbroker.streaming import protocol
 from natsbroker.testing.memory import MemoryConnection
 from tests.auth.operator.chain import Account, KeyPair, Operator, claimsOf, raw, token

@@ -30,7 +30,7 @@ from natsbroker.config.model import (
     Streaming,
     TLSSettings,
 )
-from natsbroker.leafnodes.settings import RemoteLeaf
+from natsbroker.config.settings.leafnodes import RemoteLeaf
 from natsbroker.wire.durations import secondsFrom
 from tests.reference import MANUAL, rendered
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from twisted.internet.defer import succeed
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.model.limits import NO_SERVER_LIMITS, JetStreamLimits
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.service import StreamingService
-from natsbroker.streaming.settings import Streaming
 from natsbroker.wire.values import Kind, Message
 from tests.jetstream.support import Inbox
 from tests.streaming.support import Stage

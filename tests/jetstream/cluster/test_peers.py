@@ -9,7 +9,7 @@ from typing import Any
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.jetstream.cluster.peers import PATIENCE, PeerChannel
 from natsbroker.jetstream.model.members import peerId
-from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.wire.values import Kind
 from tests.jetstream.support import Stage
 

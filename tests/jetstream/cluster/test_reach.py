@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.cluster.reach import QUORUM_LOST, StoreReach
-from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.runtime.deadlines import Deadlines
 from tests.jetstream.cluster.support import ClusterStage
 
 

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import StoreClosed, StoreFull
 from natsbroker.jetstream.consumers.statewriter import StateWriter
-from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.runtime.deadlines import Deadlines
 
 
 @implementer(IStateStore)

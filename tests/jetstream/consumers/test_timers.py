@@ -7,7 +7,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 
 from natsbroker.jetstream.consumers.timers import ConsumerTimers
-from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.runtime.deadlines import Deadlines
 
 
 class Watcher:

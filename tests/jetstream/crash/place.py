@@ -22,9 +22,9 @@ from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
 from natsbroker.jetstream.api.streams import STREAM_ROUTES
 from natsbroker.jetstream.streams.recovery import recover
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.testing.pumped import PumpedReactor
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.values import Kind, Message

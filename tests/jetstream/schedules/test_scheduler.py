@@ -7,12 +7,12 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
-from natsbroker.connections.backlog import SHARE
 from natsbroker.connections.turns import AccountTurns
 from natsbroker.interfaces.records import Record, StoreFailed, StoreFull
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.schedules.scheduler import NOTE, producedHeaders
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.pure.backlog import SHARE
 from tests.jetstream.support import Stage
 
 # The stage begins at 2023-11-14T22:13:20Z.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from natsbroker.links.s2stream import S2Decoder, S2Encoder
+from natsbroker.connections.s2stream import S2Decoder, S2Encoder
 from tests.jetstream.api.support import ApiStage
 
 #: A consumer that waits for acknowledgements.

@@ -10,7 +10,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import StorageType
 from natsbroker.jetstream.streams.storageuse import FRESH, StorageUse
-from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.wire.values import Kind
 from tests.jetstream.support import Stage
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.config.build import buildFile
 from natsbroker.config.errors import ConfigErrors
 from natsbroker.server.checking.configuration import configurationReport, fileProblem
+from natsbroker.server.configuration.build import buildFile
 from tests.auth.operator.chain import Operator
 from tests.config.test_against_server import ENVIRONMENT, cases
 from tests.interop.certificates import writeCertificates

@@ -14,12 +14,12 @@ from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.streaming.filestore.directory import SourceDirectory
 from natsbroker.streaming.filestore.framing import Report, SourceError
 from natsbroker.streaming.filestore.importer import Importer, ImportRefused, Plan, planImport
-from natsbroker.streaming.settings import Streaming
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.postgres.harness import PostgresHarness
 from tests.streaming.filestore.writer import BEGINNING, STEP, StoreWriter, append, flip

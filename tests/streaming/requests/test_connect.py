@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
-from natsbroker.streaming.settings import Streaming
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.links.test_origins import Moon

@@ -8,8 +8,8 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IRunSubscriber
 from natsbroker.streaming import protocol
-from natsbroker.streaming.names import RequestSubjects
 from natsbroker.streaming.requests.dispatcher import RequestHandler
+from natsbroker.subjects.channels import RequestSubjects
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message, Run

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from zope.interface import implementer
 
+from natsbroker.config.settings.streaming import Streaming
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.messages import publishedIn
 from natsbroker.streaming.requests import publish
-from natsbroker.streaming.settings import Streaming
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message

@@ -1,0 +1,129 @@
+"""
+A broker as a whole process: its log, its signals and its exit code, as nats-server has them.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from socket import socket
+from typing import Any, TextIO
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, globalLogBeginner
+from twisted.python.failure import Failure
+
+from natsbroker import hot
+from natsbroker.broker import Broker
+from natsbroker.config.model import Settings
+from natsbroker.daemon.logs import ProcessLog
+from natsbroker.daemon.processfiles import ProcessFiles
+from natsbroker.daemon.servicemanager import ServiceManager
+from natsbroker.daemon.signals import Signals
+from natsbroker.garbage import FullPasses
+from natsbroker.server.start import failureReason
+
+_log = Logger(namespace="natsbroker")
+
+SLICE = 500_000
+"""Nanoseconds of processor time that the broker asks for at a time. When a message wakes it up it
+works for less than that, and on a busy machine would wait for those who use milliseconds each."""
+
+
+@dataclass(eq=False)
+class ServerProcess:
+    settings: Settings
+    reactor: Any
+    stderr: TextIO
+    program: str
+    read: Callable[[], Settings] | None = None
+    warnings: Iterable[str] = ()
+    sockets: Mapping[str, socket] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    exitCode: int = field(default=0, init=False)
+    _broker: Broker | None = field(default=None, init=False)
+    _manager: ServiceManager | None = field(default=None, init=False)
+    _isStopping: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._passes = FullPasses(self.reactor)
+        self._processLog = ProcessLog(self.stderr, self.settings.logging)
+        self._signals = Signals(
+            self.reactor,
+            {
+                signal.SIGINT: self.stop,
+                signal.SIGTERM: self._terminate,
+                signal.SIGHUP: self._reload,
+                signal.SIGUSR1: self._processLog.reopen,
+                signal.SIGUSR2: self._lameDuck,
+            },
+        )
+
+    def run(self) -> int:
+        self._processLog.open()
+        globalLogBeginner.beginLoggingTo([self._processLog.observer], redirectStandardIO=False)
+        if hot.useShortSlices is not None:
+            hot.useShortSlices(SLICE)
+        self.reactor.callWhenRunning(self._start)
+        self.reactor.run()
+        self._passes.stop()
+        self._signals.uninstall()
+        self._processLog.close()
+        return self.exitCode
+
+    def _start(self) -> None:
+        self._signals.install()
+        try:
+            broker = self._broker = Broker(
+                self.settings, reactor=self.reactor, sockets=self.sockets
+            )
+            broker.gaveUp = self.stop
+            broker.addPlanner(self._processLog.plan)
+            processFiles = ProcessFiles(broker, self.program, self.read)
+            processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
+            self._manager = ServiceManager(broker, processFiles.reload, self.environment)
+            self._manager.setServiceParent(broker)  # type: ignore[no-untyped-call]
+            for warning in self.warnings:
+                _log.warn("{warning}", warning=warning)
+            broker.startService()
+        except BaseException:
+            # The reactor would log it and run on, with nothing that listens.
+            self._giveUp(Failure())
+        else:
+            waiting = broker.whenReady()
+            waiting.addCallback(lambda _: self._passes.start())
+            waiting.addErrback(self._giveUp)
+
+    def _giveUp(self, failure: Failure) -> None:
+        _log.critical("{reason}", reason=failureReason(failure))
+        self.exitCode = 1
+        self.stop()
+
+    def _reload(self) -> None:
+        if self._manager is not None:
+            self._manager.reload()
+
+    def _terminate(self) -> None:
+        if self._broker is None or not self._broker.isLameDuck:
+            self.stop()
+
+    def _lameDuck(self) -> None:
+        if self._broker is not None and not self._broker.isLameDuck and not self._isStopping:
+            leaving = self._broker.lameDuck()
+            leaving.addErrback(lambda failure: _log.failure("Lame duck mode failed", failure))
+            leaving.addCallback(lambda _: self.stop())
+
+    def stop(self) -> None:
+        if not self._isStopping:
+            self._isStopping = True
+            ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        try:
+            if self._broker is not None and self._broker.running:
+                await self._broker.stopService()
+        except Exception:
+            _log.failure("The broker did not stop properly")
+            self.exitCode = 1
+        self.reactor.stop()

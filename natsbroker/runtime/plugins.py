@@ -1,0 +1,326 @@
+"""
+Plugins that the settings name, and objects that an embedder gives instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, TypeVar
+
+from twisted.application.service import IService
+from twisted.logger import Logger
+from zope.interface.interface import InterfaceClass
+
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import (
+    IAuthorizer,
+    IAuthorizerPlugin,
+    IBrokerHost,
+    IBrokerService,
+    IConnectionKind,
+    IGatewayInterestPolicy,
+    IGatewayPolicyPlugin,
+    IOptionsCheck,
+    IRouterPlugin,
+    ISubjectRouter,
+)
+from natsbroker.interfaces.providers import require
+from natsbroker.runtime.installedplugins import InstalledPlugins
+from natsbroker.runtime.pluginoptions import PluginOptionError
+
+_log = Logger(namespace="natsbroker")
+
+Find = Callable[[Any], Iterable[Any]]
+
+_Made = TypeVar("_Made")
+
+BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
+    IAuthorizerPlugin: lambda: import_module("natsbroker.auth.plugins").READY_MADE,
+    IGatewayPolicyPlugin: lambda: import_module("natsbroker.gateways.policies").READY_MADE,
+    IBrokerService: lambda: [
+        each
+        for module in ("spans", "trafficservice")
+        for each in import_module(f"natsbroker.monitoring.{module}").READY_MADE
+    ],
+}
+"""The plugins that need no installation, by interface; their modules load when one is looked up."""
+
+_NOUNS: Mapping[InterfaceClass, str] = {
+    IAuthorizerPlugin: "authorization plugin",
+    IGatewayPolicyPlugin: "gateway policy",
+    IRouterPlugin: "router plugin",
+    IBrokerService: "service",
+}
+"""How errors name a plugin, by its interface."""
+
+
+class PluginError(BrokerError):
+    """A plugin that the settings name is missing, or makes an object without its interface."""
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """
+    @ivar builtIn: see L{BUILT_IN}. An installed plugin does not hide one of these.
+    """
+
+    find: Find = field(default_factory=InstalledPlugins)
+    builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(
+        default_factory=lambda: BUILT_IN
+    )
+
+    def named(self, interface: InterfaceClass, name: str, key: str = "") -> Any:
+        known = {each.name: each for each in self.builtIn.get(interface, tuple)()}
+        if name in known:
+            return known[name]
+        known.update(_byName(interface, self.find(interface)))
+        if name not in known and isinstance(self.find, InstalledPlugins):
+            known.update(_byName(interface, self.find.live(interface)))
+        if name not in known:
+            there = ", ".join(sorted({*known, *self._kindNames(interface)})) or "none"
+            kind = interface.getName()  # type: ignore[no-untyped-call]
+            where = f"{key}: " if key else ""
+            broken = getattr(self.find, "broken", {})
+            why = [f"{each} cannot be imported: {broken[each]}" for each in sorted(broken)]
+            nameless = [each for each in self.find(interface) if not _nameIn(each)]
+            why += sorted({_nameless(interface, each) for each in nameless})
+            text = f'{where}there is no {kind} named "{name}" (there is {there})'
+            raise PluginError("; ".join([text, *why]))
+        return known[name]
+
+    def _kindNames(self, interface: InterfaceClass) -> Iterable[str]:
+        """Connection kinds stand beside services in the configuration."""
+        if interface is not IBrokerService:
+            return ()
+        return _byName(IConnectionKind, self.find(IConnectionKind))
+
+    def authorizer(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: IAuthorizer | IAuthorizerPlugin | None = None,
+    ) -> IAuthorizer | None:
+        name, options = settings.authorization.plugin, settings.authorization.options
+        if given is not None and not IAuthorizerPlugin.providedBy(given):
+            return given
+        if given is None and not name:
+            return None
+        plugin: Any = given
+        if given is None:
+            plugin = self._plugin(settings, IAuthorizerPlugin, "authorization", name)
+        what, make = _what(IAuthorizerPlugin, plugin.name), plugin.makeAuthorizer
+        return _made(what, IAuthorizer, "authorizer", make, host, options)
+
+    def gatewayPolicy(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
+    ) -> IGatewayInterestPolicy:
+        """
+        @param given: wins over C{gateway { interest }}; the default is the first built-in policy.
+        """
+        if given is not None and not IGatewayPolicyPlugin.providedBy(given):
+            require(IGatewayInterestPolicy, given)
+            return given
+        from natsbroker.config.settings.gateways import Gateway
+
+        interest = (settings.gateway or Gateway()).interest
+        plugin: Any = given
+        if given is None:
+            name = interest.plugin or self.builtIn[IGatewayPolicyPlugin]()[0].name
+            plugin = self._plugin(settings, IGatewayPolicyPlugin, "gateway.interest", name)
+        what, options = _what(IGatewayPolicyPlugin, plugin.name), interest.options
+        make = plugin.makePolicy
+        return _made(what, IGatewayInterestPolicy, "policy", make, host, options)
+
+    def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
+        name, options = settings.router.plugin, settings.router.options
+        if not name:
+            return None
+        plugin = self._plugin(settings, IRouterPlugin, "router", name)
+
+        def make(account: str) -> ISubjectRouter:
+            what, makeRouter = _what(IRouterPlugin, name), plugin.makeRouter
+            return _made(what, ISubjectRouter, "router", makeRouter, account, options)
+
+        return make
+
+    def connectionKinds(
+        self, settings: Settings, given: Sequence[IConnectionKind] = ()
+    ) -> list[IConnectionKind]:
+        for each in given:
+            try:
+                require(IConnectionKind, each)
+            except TypeError as error:
+                raise PluginError(f"not a connection kind: {error}") from error
+        names = {*settings.plugins, *settings.services} - {each.name for each in given}
+        installed = _byName(IConnectionKind, self.find(IConnectionKind)) if names else {}
+        return [*given, *(each for name, each in installed.items() if name in names)]
+
+    def services(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: Sequence[IBrokerService],
+        kinds: Container[str] = (),
+    ) -> list[tuple[str, IService]]:
+        """
+        @param given: each with an empty section unless the settings have one of its name.
+        """
+        sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
+        for each in given:
+            require(IBrokerService, each, "makeService")
+            if not _nameIn(each):
+                raise PluginError(_nameless(IBrokerService, each))
+        makers: dict[str, Any] = {service.name: service for service in given}
+        if len(makers) < len(given):
+            names = ", ".join(sorted(each.name for each in given))
+            raise PluginError(f"services need names of their own: {names}")
+        for name in sections:
+            if name not in makers and name not in kinds:
+                makers[name] = self._servicePlugin(settings, name)
+
+        def make(name: str) -> IService:
+            section = sections.get(name, {})
+            what, makeService = _what(IBrokerService, name), makers[name].makeService
+            return _made(what, IService, "service", makeService, host, section)
+
+        return [(name, make(name)) for name in makers]
+
+    def problems(self, settings: Settings) -> Iterator[tuple[str, PluginError]]:
+        """
+        @return: the key of each plugin that is named and is not there, and of each option that a
+            plugin says is wrong; and the error.
+        """
+        for interface, name, section, key, block in self._named(settings):
+            try:
+                plugin = self.named(interface, name, settings.at(key))
+            except PluginError as error:
+                yield key, error
+            else:
+                what, keyOf = _what(interface, name), f"{block}.{{}}".format
+                yield from optionProblem(settings, what, plugin, section, key, keyOf)
+        for kind in self.connectionKinds(settings):
+            key = _sectionOf(settings, kind.name)
+            section = settings.services.get(kind.name, settings.plugins.get(kind.name, {}))
+            what, keyOf = f'connection kind "{kind.name}"', f"{key}.{{}}".format
+            yield from optionProblem(settings, what, kind, section, key, keyOf)
+
+    def _named(
+        self, settings: Settings
+    ) -> Iterator[tuple[InterfaceClass, str, Mapping[str, Any], str, str]]:
+        """
+        @return: what the settings name: interface, name, section, the key that has the name, and
+            the path of the section.
+        """
+        logins, router = settings.authorization, settings.router
+        chosen = [
+            (IAuthorizerPlugin, logins.plugin, logins.options, "authorization"),
+            (IRouterPlugin, router.plugin, router.options, "router"),
+        ]
+        if settings.gateway is not None:
+            interest = settings.gateway.interest
+            row = IGatewayPolicyPlugin, interest.plugin, interest.options, "gateway.interest"
+            chosen.insert(1, row)
+        for interface, name, section, block in chosen:
+            if name:
+                yield interface, name, section, f"{block}.plugin", block
+        kinds = {each.name for each in self.connectionKinds(settings)}
+        for name, section in {**settings.plugins, **settings.services}.items():
+            if name not in kinds:
+                key = _sectionOf(settings, name)
+                yield IBrokerService, name, section, key, key
+
+    def _plugin(self, settings: Settings, interface: Any, block: str, name: str) -> Any:
+        return self.named(interface, name, settings.at(f"{block}.plugin"))
+
+    def _servicePlugin(self, settings: Settings, name: str) -> Any:
+        return self.named(IBrokerService, name, settings.at(_sectionOf(settings, name)))
+
+
+def _sectionOf(settings: Settings, name: str) -> str:
+    return f"{'services' if name in settings.services else 'plugins'}.{name}"
+
+
+def _what(interface: InterfaceClass, name: str) -> str:
+    return f'{_NOUNS[interface]} "{name}"'
+
+
+def optionProblem(
+    settings: Settings,
+    what: str,
+    plugin: object,
+    section: Mapping[str, Any],
+    key: str,
+    keyOf: Callable[[str], str],
+) -> Iterator[tuple[str, PluginError]]:
+    """
+    @param key: of the plugin's name, for a problem that no option has.
+    @param keyOf: gives the key of an option.
+    """
+    if not IOptionsCheck.providedBy(plugin):
+        return
+    checked: Any = plugin
+    try:
+        checked.checkOptions(section, settings)
+    except ValueError as error:
+        option = error.option if isinstance(error, PluginOptionError) else ""
+        at = keyOf(option) if option in section else key
+        yield at, PluginError(settings.placed(at, f"{what}: {error}"))
+
+
+def _byName(interface: InterfaceClass, plugins: Iterable[Any]) -> dict[str, Any]:
+    found = {}
+    for each in plugins:
+        name = _nameIn(each)
+        if name:
+            found[name] = each
+        else:
+            _log.warn("{text}", text=_nameless(interface, each))
+    return found
+
+
+def _nameIn(plugin: object) -> str:
+    name = getattr(plugin, "name", "")
+    return name if isinstance(name, str) else ""
+
+
+def _nameless(interface: InterfaceClass, plugin: object) -> str:
+    kind = interface.getName()  # type: ignore[no-untyped-call]
+    made = type(plugin)
+    return (
+        f"the {kind} {made.__module__}.{made.__name__} has no name, so no configuration can ask for"
+        ' it: give it an attribute such as name = "mine"'
+    )
+
+
+def nameOf(given: object, default: str) -> str:
+    if given is None:
+        return default
+    name = getattr(given, "__name__", "")
+    return name or type(given).__name__
+
+
+def _made(
+    what: str, interface: type[_Made], noun: str, make: Callable[..., _Made], *arguments: object
+) -> _Made:
+    try:
+        made = make(*arguments)
+    except ValueError as error:
+        raise PluginError(f"{what}: {error}") from error
+    except BrokerError:
+        raise
+    except Exception as error:
+        # Somebody else's code: the traceback is for its author, the sentence for the operator.
+        _log.failure("{what} failed", what=what)
+        text = f"{type(error).__name__}: {error}"
+        raise PluginError(f"{what} failed to make the {noun}: {text}") from error
+    try:
+        require(interface, made)
+    except TypeError as error:
+        raise PluginError(f"{what} makes no {noun}: {error}") from error
+    return made

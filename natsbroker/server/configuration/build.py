@@ -1,0 +1,309 @@
+"""
+From a tree to frozen settings, or to all errors in it, with nats-server's checks that need several
+keys of a file. L{natsbroker.server.configuration.checks} has those that need the command line too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from natsbroker.auth.operator.reading import OperatorModeReader
+from natsbroker.auth.reading import AuthorizationReader
+from natsbroker.config.blocks import Diagnostics, ParsedBlock, plainValues, positionsIn, readTable
+from natsbroker.config.errors import ConfigError, ConfigErrors, Position
+from natsbroker.config.files import readText
+from natsbroker.config.language.tree import TableNode
+from natsbroker.config.model import (
+    SYSTEM_ACCOUNT,
+    JetStream,
+    Logging,
+    Monitoring,
+    RouterSettings,
+    Settings,
+)
+from natsbroker.config.ocsp import ocspCacheOf, ocspOf
+from natsbroker.config.settings.listeners import listenAddress
+from natsbroker.config.tls import tlsOf
+from natsbroker.server.configuration.checks import check
+from natsbroker.server.kinds import KINDS
+from natsbroker.wire.durations import durationText
+from natsbroker.wire.nkeys import NkeyError, publicBytes
+
+Override = Callable[[Settings], Settings]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """
+    @ivar errors: empty, except from L{inspectFile}.
+    """
+
+    settings: Settings
+    warnings: tuple[ConfigError, ...] = ()
+    errors: tuple[ConfigError, ...] = ()
+
+
+def _unchanged(settings: Settings) -> Settings:
+    return settings
+
+
+def buildFile(
+    path: str,
+    environment: Mapping[str, str],
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    return _accepted(inspectFile(path, environment, override, read))
+
+
+def inspectFile(
+    path: str,
+    environment: Mapping[str, str],
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    """
+    @return: settings too if there are errors: a key with an error has its default then.
+    @raise ConfigErrors: if the text is not in the configuration language.
+    """
+    from natsbroker.config.language.parser import parseFile
+
+    tree = _parsed(lambda: parseFile(path, environment, read))
+    return _built(tree, path, override, read)
+
+
+def buildText(
+    text: str,
+    environment: Mapping[str, str],
+    source: str = "",
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    from natsbroker.config.language.parser import parse
+
+    tree = _parsed(lambda: parse(text, environment, source, read))
+    return buildTree(tree, source, override, read)
+
+
+def buildDefaults(override: Override = _unchanged) -> Built:
+    findings = Diagnostics()
+    root = ParsedBlock("", Position())
+    settings = check(override(_settings(root, findings, readText)), root, findings)
+    return _accepted(_outcome(settings, findings))
+
+
+def buildTree(
+    tree: TableNode,
+    source: str,
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    return _accepted(_built(tree, source, override, read))
+
+
+def _built(tree: TableNode, source: str, override: Override, read: Callable[[str], str]) -> Built:
+    from natsbroker.config.keys.root import ROOT
+    from natsbroker.config.language.digest import digestOf
+
+    findings = Diagnostics()
+    if not tree.entries:
+        message = f"{source}: config has no values or is empty"
+        findings.warnings.append(ConfigError(message))
+    root = readTable(tree, ROOT, findings)
+    settings = _settings(root, findings, read)
+    settings = replace(
+        settings,
+        config_file=source,
+        config_digest=digestOf(tree),
+        places=positionsIn(root) if source else {},
+        deferred={
+            name: plainValues(value)
+            for name, value in root.values.items()
+            if ROOT.keys[name].unsupported is not None
+        },
+    )
+    return _outcome(check(override(settings), root, findings), findings)
+
+
+def _parsed(parser: Callable[[], TableNode]) -> TableNode:
+    try:
+        return parser()
+    except ConfigError as error:
+        raise ConfigErrors([error]) from None
+
+
+def _outcome(settings: Settings, findings: Diagnostics) -> Built:
+    warnings, errors = (
+        tuple(sorted(each, key=_place)) for each in (findings.warnings, findings.errors)
+    )
+    return Built(settings, warnings, errors)
+
+
+def _accepted(built: Built) -> Built:
+    if built.errors:
+        raise ConfigErrors(built.errors)
+    return built
+
+
+def _place(error: ConfigError) -> tuple[str, int, int]:
+    position = error.position
+    return position.source, position.line, position.column
+
+
+def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Settings:
+    """
+    @return: settings without the defaults that depend on others: an authorization timeout that is
+        not given is 0, and the host of the pages is empty.
+    """
+    defaults = Settings()
+    host, port = listenAddress(root, findings)
+    authorization, accounts = AuthorizationReader(findings).read(root)
+    router = root.block("router")
+    settings = replace(
+        defaults,
+        **{
+            **root.fieldsOf(Settings),
+            "host": host or defaults.host,
+            "port": port or defaults.port,
+            "server_tags": _tags(root),
+            "server_metadata": root.mapping("server_metadata", str),
+            "ocsp": ocspOf(root, findings),
+            "ocsp_cache": ocspCacheOf(root, findings),
+            "proxies": _proxies(root, findings),
+            "feature_flags": root.mapping("feature_flags", bool),
+            "system_account": root.text("system_account") or SYSTEM_ACCOUNT,
+            "authorization": authorization,
+            "accounts": accounts,
+            "logging": _logging(root),
+            "monitoring": _monitoring(root, findings),
+            "tls": tlsOf(root, findings, read),
+            "operator": OperatorModeReader(root, findings, read).mode(),
+            "router": RouterSettings(router.text("plugin"), router.others)
+            if router
+            else RouterSettings(),
+            "plugins": _sections(root, "plugins"),
+            "services": _sections(root, "services"),
+            **_rareBlocks(root, findings, read),
+        },
+    )
+    _checkTogether(settings, root, findings)
+    return settings
+
+
+def _tags(root: ParsedBlock) -> tuple[str, ...]:
+    tags = (tag.strip().lower() for tag in root.texts("server_tags"))
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _proxies(root: ParsedBlock, findings: Diagnostics) -> tuple[str, ...]:
+    found = []
+    for each in root.blockOrEmpty("proxies").blocks("trusted"):
+        key = each.text("key")
+        try:
+            publicBytes(key)
+        except NkeyError:
+            findings.error("invalid proxy key", each.pathTo("key"), each.place("key"))
+        else:
+            found.append(key)
+    return tuple(found)
+
+
+def _logging(root: ParsedBlock) -> Logging:
+    logging = Logging(**root.fieldsOf(Logging))
+    traces = logging.trace or logging.trace_verbose or logging.trace_headers
+    return replace(logging, trace=traces)
+
+
+def _monitoring(root: ParsedBlock, findings: Diagnostics) -> Monitoring:
+    _, plainPort = listenAddress(root, findings, ("http", "", "http_port"))
+    _, securePort = listenAddress(root, findings, ("https", "", "https_port"))
+    addresses = [root.take(name, tuple) for name in root.values if name in ("http", "https")]
+    hosts = [str(address[0]) for address in addresses if address]
+    pages = Monitoring(**root.fieldsOf(Monitoring))
+    host = hosts[-1] if hosts else ""
+    return replace(pages, http_host=host, http_port=plainPort, https_port=securePort)
+
+
+def _checkTogether(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
+    if settings.max_payload > settings.max_pending:
+        message = (
+            f"max_payload ({settings.max_payload}) cannot be higher than "
+            f"max_pending ({settings.max_pending})"
+        )
+        given = "max_payload" if "max_payload" in root else "max_pending"
+        findings.errorAt(root, given, message)
+    duration, period = settings.lame_duck_duration, settings.lame_duck_grace_period
+    if period >= duration:
+        message = (
+            f"lame duck grace period ({durationText(period)}) should be strictly lower "
+            f"than lame duck duration ({durationText(duration)})"
+        )
+        grace, whole = "lame_duck_grace_period", "lame_duck_duration"
+        findings.errorAt(root, grace if grace in root else whole, message)
+
+
+def _rareBlocks(
+    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+) -> dict[str, Any]:
+    """
+    The blocks that few configurations have. What reads one loads with it: others start sooner.
+    """
+    found: dict[str, Any] = {}
+    if "streaming" in root:
+        from natsbroker.streaming.reading import streamingFrom
+
+        found["streaming"] = streamingFrom(root)
+    for kind in KINDS:
+        if kind.key in root:
+            found[kind.key] = kind.read(root, findings, read)
+    if any(name in root for name in ("jetstream", "store_dir", "default_js_domain")):
+        found["jetstream"] = _jetstream(root)
+    if "mappings" in root:
+        from natsbroker.accounts.reading import ImportExportReader
+
+        found["mappings"] = ImportExportReader(findings).mappings(root)
+    return found
+
+
+def _jetstream(root: ParsedBlock) -> JetStream:
+    block = root.blockOrEmpty("jetstream")
+    limits = block.blockOrEmpty("limits")
+    given: dict[str, Any] = {name: block.values[name] for name in _JETSTREAM & block.values.keys()}
+    if "store_dir" in root:
+        given.setdefault("store_dir", root.text("store_dir"))
+    given |= {name: limits.values[name] for name in _JETSTREAM & limits.values.keys()}
+    batches = limits.blockOrEmpty("batch").values
+    given |= {_BATCHES[name]: value for name, value in batches.items() if name in _BATCHES}
+    isOn = root.flag("jetstream") or (
+        root.block("jetstream") is not None and block.values.get("enabled", True)
+    )
+    return JetStream(
+        **given,
+        enabled=bool(isOn),
+        sync_interval=max(0.0, block.seconds("sync_interval")),
+        backend_options=block.take("backend_options", dict) or {},
+        will_extend=block.text("extension_hint").lower() == "will_extend",
+        default_domains=root.mapping("default_js_domain", str),
+    )
+
+
+_BATCHES = {
+    "max_inflight_per_stream": "max_batch_inflight_per_stream",
+    "max_inflight_total": "max_batch_inflight_total",
+    "max_msgs": "max_batch_size",
+    "timeout": "max_batch_timeout",
+}
+
+_JETSTREAM = {each.name for each in fields(JetStream)} - {
+    "enabled",
+    "sync_interval",
+    "backend_options",
+    "will_extend",
+    "default_domains",
+}
+
+
+def _sections(root: ParsedBlock, name: str) -> dict[str, Mapping[str, object]]:
+    return {key: dict(section) for key, section in root.mapping(name, dict).items()}

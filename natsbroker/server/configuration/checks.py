@@ -1,0 +1,203 @@
+"""
+Checks of settings as a whole, after the command line is applied; derived defaults are filled in.
+docs/reference/configuration.md lists what is stricter than in nats-server, on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from natsbroker.auth.operator.reading import checkOperators
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES
+from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings, TLSSettings
+from natsbroker.config.settings.listeners import advertiseProblems
+from natsbroker.server.kinds import KINDS
+from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
+from natsbroker.wire.nkeys import Role, isKey
+
+AUTH_TIMEOUT = 2.0
+
+
+def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
+    checker = _Checker(settings, root, findings)
+    checker.users()
+    checker.systemAccount()
+    checker.advertise()
+    if settings.tls is not None and not settings.tls.certs:
+        findings.error("a listener needs 'cert_file' and 'key_file'", "tls", root.place("tls"))
+    checkCertificates(settings, root, findings)
+    if settings.streaming is not None:
+        from natsbroker.streaming.reading import checkStreaming
+
+        checkStreaming(settings.streaming, root, findings)
+        checkChannels(settings, root, findings)
+    if settings.jetstream.isSet:
+        checkJetStream(settings, root, findings)
+    checkOperators(settings, root, findings)
+    monitoring = checker.monitoring()
+    authorization = settings.authorization
+    if not authorization.timeout:
+        timeout = settings.tls.timeout + 1.0 if settings.tls else AUTH_TIMEOUT
+        authorization = replace(authorization, timeout=timeout)
+    settings = replace(settings, monitoring=monitoring, authorization=authorization)
+    for kind in KINDS:
+        settings = kind.check(settings, root, findings)
+    return settings
+
+
+@dataclass
+class _Checker:
+    _settings: Settings
+    _root: ParsedBlock
+    _findings: Diagnostics
+
+    def _error(self, message: str, name: str) -> None:
+        self._findings.error(message, name, self._root.place(name))
+
+    def users(self) -> None:
+        settings = self._settings
+        names = {user.user for user in settings.users()}
+        wanted = "" if settings.operator.isOn else settings.no_auth_user
+        if wanted and not names:
+            message = f'"{wanted}" present, but users/nkeys are not defined'
+            self._error(message, "no_auth_user")
+        elif wanted and wanted not in names:
+            message = (
+                f'"{wanted}" not present as user or nkey in authorization '
+                "block or account configuration"
+            )
+            self._error(message, "no_auth_user")
+        self._singles(bool(names))
+        authorization = settings.authorization
+        callout = authorization.auth_callout
+        if authorization.plugin and callout is not None:
+            self._error("auth_callout does not go with a plugin", "authorization")
+        for name in () if callout is None else callout.allowed_accounts:
+            if name not in settings.accounts:
+                message = f'auth_callout allowed account "{name}" not found in configured accounts'
+                self._error(message, "authorization")
+
+    def advertise(self) -> None:
+        text, name = self._settings.client_advertise, "client_advertise"
+        for _, problem in advertiseProblems(name, text, self._settings.port):
+            message = f"Error setting server INFO with ClientAdvertise value of {text}"
+            self._error(f"{message}, err={problem}", name)
+
+    def _singles(self, others: bool) -> None:
+        authorization = self._settings.authorization
+        block = self._root.block("authorization")
+        given = block.values if block else {}
+        for flag, name, value in (
+            ("--user", "user", authorization.user),
+            ("--pass", "pass", authorization.password),
+            ("--auth", "token", authorization.token),
+        ):
+            if others and value and name not in given:
+                self._error(f"{flag} does not go with users in the file", "authorization")
+        both = authorization.token and (authorization.user or authorization.password)
+        reported = "token" in given and ("user" in given or "pass" in given)
+        if both and not reported:
+            self._error("Cannot have a user/pass and token", "authorization")
+        isWhole = bool(authorization.user) == bool(authorization.password)
+        # An empty one is reported where it stands, and one beside other logins with these.
+        isSaid = others or both or "users" in given or {"user", "pass"} <= given.keys()
+        if isWhole or isSaid or authorization.plugin:
+            return
+        message, name = (NO_PASSWORD, "user") if authorization.user else (NO_USER, "pass")
+        if block is None:
+            self._error(message, "authorization")
+        else:
+            self._findings.errorAt(block, name, message)
+
+    def systemAccount(self) -> None:
+        settings = self._settings
+        name = settings.system_account
+        if settings.operator.isOn:
+            return  # the operator's JWT, which is not read here, may say who it is
+        if name == GLOBAL_ACCOUNT:
+            message = "the global account cannot be the system account"
+            self._error(message, "system_account")
+        elif "system_account" in self._root and name not in settings.accounts:
+            message = "error resolving system account: account missing"
+            self._error(message, "system_account")
+
+    def monitoring(self) -> Monitoring:
+        monitoring = self._settings.monitoring
+        isOn = monitoring.http_port or monitoring.https_port
+        host = monitoring.http_host or (self._settings.host if isOn else Monitoring().http_host)
+        monitoring = replace(monitoring, http_host=host)
+        if monitoring.insecure_monitor is False and monitoring.isReached:
+            names = ("http", "https", "http_port", "https_port")
+            name = next((each for each in names if each in self._root), "insecure_monitor")
+            self._error(REACHED_PAGES.format(monitoring.http_host), name)
+        return monitoring
+
+
+def checkCertificates(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
+    """See that peers whose certificates OCSP is to check must show one."""
+    for key in ("", "leafnodes", "websocket"):
+        block: Any = getattr(settings, key) if key else settings
+        tls: TLSSettings | None = None if block is None else block.tls
+        peer = None if tls is None or tls.verify else tls.ocsp_peer
+        if peer is not None and peer.verify:
+            inner = (root.blockOrEmpty(key) if key else root).blockOrEmpty("tls")
+            findings.errorAt(inner, "ocsp_peer", "OCSP peer verification needs verify: true")
+
+
+def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
+    said = settings.jetstream
+    if said.domain and not _isDomain(said.domain):
+        message = "invalid domain name: may not contain ., * or >"
+        findings.error(message, "jetstream.domain", root.place("jetstream"))
+    block = root.blockOrEmpty("jetstream")
+    if said.encryption_key and said.backend != "lmdb":
+        problem = (
+            f'the store "{said.backend}" does not encrypt: use what the database, or the disk '
+            "under it, has for that"
+        )
+        findings.errorAt(block, "encryption_key", problem)
+    for name, domain in said.default_domains.items():
+        for problem in _problems(settings, name, domain):
+            message = f"default_js_domain {problem}"
+            findings.error(message, "default_js_domain", root.place("default_js_domain"))
+
+
+def checkChannels(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
+    """See that the accounts that channels are given to have JetStream."""
+    streaming = settings.streaming
+    for name in () if streaming is None else sorted(set(streaming.jetstream_accounts.values())):
+        known = settings.accounts.get(name)
+        if not settings.jetstream.enabled:
+            problem = "JetStream is not enabled"
+        elif settings.operator.isOn or (known is None and name == GLOBAL_ACCOUNT):
+            continue
+        elif known is None:
+            problem = f'references non existing account "{name}"'
+        elif known.jetstream:
+            continue
+        else:
+            problem = f'account "{name}" has no JetStream'
+        findings.errorAt(root.blockOrEmpty("streaming"), "jetstream_accounts", problem)
+
+
+def _problems(settings: Settings, account: str, domain: str) -> Iterator[str]:
+    known = settings.accounts.get(account)
+    if settings.operator.isOn:
+        if not isKey(account, Role.ACCOUNT):
+            yield f'contains account name "{account}", which is not a valid public account nkey'
+    elif account == settings.system_account:
+        yield f'contains the system account "{account}"'
+    elif known is None and account != GLOBAL_ACCOUNT:
+        yield f'references non existing account "{account}"'
+    elif known is not None and known.jetstream and domain:
+        yield f'contains account name "{account}" with enabled JetStream'
+    if domain and not _isDomain(domain):
+        yield f'contains account "{account}" with invalid domain name "{domain}"'
+
+
+def _isDomain(text: str) -> bool:
+    token = text.encode("utf-8", "surrogateescape")
+    return isValidLiteral(token) and not hasWildcard(token) and b"." not in token

@@ -1,0 +1,204 @@
+"""
+The requests of the system account, with nats-server's subjects, options and answers::
+
+    $SYS.REQ.SERVER.PING.<page>         every server answers
+    $SYS.REQ.SERVER.<id>.<page>         the one with this id does
+    $SYS.REQ.ACCOUNT.<account>.<page>   about one account
+    $SYS.REQ.ACCOUNT.NSUBS              how many subscriptions there are for a subject
+    $SYS.DEBUG.SUBSCRIBERS              how many in all servers, of the account that asks
+    $SYS.REQ.SERVER.<id>.KICK           close a connection; LDM: tell it to leave; RELOAD
+
+An answer is compressed if the request has the header C{Accept-Encoding: snappy} or C{gzip}. Users
+of other accounts may ask for the connections and the figures of their own. The pages, and all that
+answers need, load with the first request.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+
+from natsbroker.accounts.account import Account
+from natsbroker.accounts.tracing import contentEncoded
+from natsbroker.interfaces import IMessageBus
+from natsbroker.runtime.peerrequests import PeerRequests
+from natsbroker.runtime.responder import RequestResponder
+from natsbroker.wire.clientinfo import HEADER, compact
+from natsbroker.wire.headers import HeaderError, Headers
+from natsbroker.wire.text import decoded
+from natsbroker.wire.values import Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.system.answers import SystemAnswers
+
+COLLECTING = 0.5
+"""Seconds for which other servers may answer."""
+
+#: What every server answers to, by name and by id.
+SERVER_REQUESTS = (
+    *("STATSZ", "IDZ", "VARZ", "CONNZ", "SUBSZ", "ROUTEZ", "GATEWAYZ", "LEAFZ"),
+    *("ACCOUNTZ", "JSZ", "HEALTHZ", "PROFILEZ", "IPQUEUESZ", "RAFTZ"),
+)
+
+#: What one server does.
+ACTIONS = ("KICK", "LDM", "RELOAD")
+
+#: What is asked about one account.
+ACCOUNT_REQUESTS = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "CONNS", "STATZ")
+
+#: The answers that are never compressed, as nats-server's.
+_PLAIN = ("STATSZ", "IDZ", "CONNS")
+
+
+class SystemRequests:
+    def __init__(
+        self,
+        bus: IMessageBus,
+        serverId: str,
+        makeAnswers: Callable[[], SystemAnswers],
+        clock: IReactorTime,
+        countPeers: Callable[[], float],
+    ) -> None:
+        """
+        @param bus: the system account's.
+        @param makeAnswers: called at the first request.
+        @param countPeers: gives the number of other servers; infinity if it is unknown.
+        """
+        self._makeAnswers = makeAnswers
+        self._answers: SystemAnswers | None = None
+        responder = RequestResponder(bus)
+        responder.on(b"$SYS.REQ.SERVER.PING", self._asked(bus, "STATSZ"))
+        for server in ("PING", serverId):
+            for kind in SERVER_REQUESTS:
+                responder.on(f"$SYS.REQ.SERVER.{server}.{kind}".encode(), self._asked(bus, kind))
+        for kind in ACTIONS:
+            responder.on(f"$SYS.REQ.SERVER.{serverId}.{kind}".encode(), self._ordered(kind))
+        for kind in ACCOUNT_REQUESTS:
+            responder.on(f"$SYS.REQ.ACCOUNT.*.{kind}".encode(), self._askedOf(bus, kind))
+        responder.on(
+            b"$SYS.REQ.ACCOUNT.NSUBS", lambda message: self.answers.ofSubscribers(message.payload)
+        )
+        SubscriberCounts(bus, responder, lambda: self.answers, clock, countPeers)
+
+    @property
+    def answers(self) -> SystemAnswers:
+        if self._answers is None:
+            self._answers = self._makeAnswers()
+        return self._answers
+
+    def serve(self, account: Account) -> None:
+        """Answer the users of an account about it."""
+        bus, name = account.busFor(Kind.LOCAL), account.name
+        responder = RequestResponder(bus)
+        for subject in ("ACCOUNT.PING.CONNZ", "SERVER.PING.CONNZ"):
+            responder.on(f"$SYS.REQ.{subject}".encode(), self._askedOf(bus, "CONNZ", name))
+        responder.on(b"$SYS.REQ.ACCOUNT.PING.STATZ", self._askedOf(bus, "STATZ", name))
+
+    def _asked(self, bus: IMessageBus, kind: str) -> Callable[[Message], Any]:
+        return lambda message: _encoded(
+            kind, message, self._wanted(bus, message).ofServer(kind, message.payload)
+        )
+
+    def _askedOf(self, bus: IMessageBus, kind: str, account: str = "") -> Callable[[Message], Any]:
+        return lambda message: _encoded(
+            kind,
+            message,
+            self._wanted(bus, message).ofAccount(kind, account or _named(message), message.payload),
+        )
+
+    def _wanted(self, bus: IMessageBus, message: Message) -> SystemAnswers:
+        """Answers that end when the one to a request has no receiver."""
+        isWanted = partial(bus.hasInterest, message.reply, isRequest=False)
+        return self.answers.whileWanted(isWanted)
+
+    def _ordered(self, kind: str) -> Callable[[Message], Any]:
+        return lambda message: self.answers.ofAction(kind, message.payload)
+
+
+def _encoded(kind: str, request: Message, answering: Deferred[Any]) -> Deferred[Any]:
+    """Compress an answer for a request whose header C{Accept-Encoding} asks for it."""
+    if kind in _PLAIN:
+        return answering
+    try:
+        headers = Headers.fromBlock(request.body[: request.headerLength])
+        accepted = headers.get("Accept-Encoding") or ""
+    except HeaderError:
+        accepted = ""
+    if not accepted:
+        return answering
+
+    def encode(body: bytes | None) -> Message | None:
+        if body is None:
+            return None
+        block, payload = contentEncoded(body, accepted)
+        return Message(request.reply, block + payload, headerLength=len(block))
+
+    return answering.addCallback(encode)
+
+
+def _named(message: Message) -> str:
+    """The account that a subject names."""
+    return decoded(message.subject.split(b".")[3])
+
+
+class SubscriberCounts:
+    """
+    Answers C{$SYS.DEBUG.SUBSCRIBERS}, whose body is a subject, perhaps with wildcards, and perhaps
+    a queue group behind a space: the number of subscriptions of clients and leafnodes. Accounts
+    that import the subject ask about themselves. Servers without a connection of the account do
+    not answer each other, so where there are some the answer takes L{COLLECTING}.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        responder: RequestResponder,
+        answers: Callable[[], SystemAnswers],
+        clock: IReactorTime,
+        countPeers: Callable[[], float],
+    ) -> None:
+        self._account = bus.account
+        self._answers = answers
+        self._requests = PeerRequests(bus, responder, clock, countPeers, COLLECTING)
+        responder.on(
+            b"$SYS.DEBUG.SUBSCRIBERS", lambda message: ensureDeferred(self._count(message))
+        )
+
+    async def _count(self, message: Message) -> bytes:
+        name = _requestor(message) or self._account
+        words = decoded(message.payload).strip().split(" ")
+        subject, group = words[0], words[1] if len(words) > 1 else None
+        count = 0
+        if group != "":
+            count = await self._answers().countSubscribers(name, subject, (group or "").encode())
+        fields = {"acc": name, "subject": subject}
+        if group:
+            fields["queue"] = b64encode(group.encode()).decode()
+
+        def take(answer: Message) -> bool:
+            nonlocal count
+            count += int(answer.payload) if answer.payload.isdigit() else 0
+            return False
+
+        await self._requests.ask(b"$SYS.REQ.ACCOUNT.NSUBS", compact(fields), take)
+        return b"%d" % count
+
+
+def _requestor(message: Message) -> str:
+    """
+    The account that imports the subject, for which the broker wrote it into the request; empty for
+    a user of the system account.
+    """
+    try:
+        headers = Headers.fromBlock(message.body[: message.headerLength])
+        info = json.loads(headers.get(HEADER.decode()) or "{}")
+    except (HeaderError, ValueError, RecursionError):
+        return ""
+    name = (info.get("svc") or info.get("acc")) if isinstance(info, dict) else ""
+    return name if isinstance(name, str) else ""

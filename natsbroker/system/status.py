@@ -1,0 +1,102 @@
+"""
+The status that the broker publishes in the system account at intervals, as nats-server does::
+
+    $SYS.SERVER.<id>.STATSZ
+    $SYS.SERVER.<id>.LAMEDUCK      it takes no more connections
+    $SYS.SERVER.<id>.SHUTDOWN      it stops
+
+nats-servers with JetStream elect no leader until every member of the cluster, and every gateway
+of their configuration, has said whether it takes part: a broker that stays silent blocks them.
+
+Nothing is published without a subscriber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.advisories import Advisory, LameDuckStarted, ShutdownStarted
+from natsbroker.interfaces import IMessageBus, IObserver
+from natsbroker.monitoring.slices import Slices
+from natsbroker.runtime.responder import Describe
+from natsbroker.wire.clientinfo import compact
+from natsbroker.wire.values import Message
+
+if TYPE_CHECKING:
+    from natsbroker.monitoring.model import MonitoringModel
+
+_log = Logger(namespace="natsbroker")
+
+#: Seconds before the first report, and the longest interval. Intervals double: the first reports
+#: may come before the links that carry them.
+_FIRST = 0.5
+_USUAL = 10.0
+
+#: The last word of the subject, by the kind of advisory.
+_ENDS = {LameDuckStarted: "LAMEDUCK", ShutdownStarted: "SHUTDOWN"}
+
+
+@implementer(IObserver)
+class StatusReports(Service):
+    name = "status"
+
+    def __init__(
+        self,
+        bus: Callable[[], IMessageBus | None],
+        serverId: str,
+        describe: Describe,
+        model: Callable[[], MonitoringModel],
+        reactor: Any,
+    ) -> None:
+        """
+        @param model: gives the pages, which are made when somebody listens.
+        """
+        self._bus = bus
+        self._serverId = serverId
+        self._describe = describe
+        self._model = model
+        self._reactor = reactor
+        self._slices = Slices(reactor)
+        self._timer: Any = None
+        self._pause = _FIRST
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        self._pause = _FIRST
+        self._timer = self._reactor.callLater(self._pause, self._again)
+
+    def stopService(self) -> None:
+        super().stopService()  # type: ignore[no-untyped-call]
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _again(self) -> None:
+        self._pause = min(2 * self._pause, _USUAL)
+        self._timer = self._reactor.callLater(self._pause, self._again)
+        bus = self._bus()
+        if bus is None:
+            return
+        subject = f"$SYS.SERVER.{self._serverId}.STATSZ".encode("ascii")
+        if bus.hasInterest(subject):
+            reporting = ensureDeferred(self._report(bus, subject))
+            reporting.addErrback(lambda why: _log.failure("The status cannot be published", why))
+
+    def observe(self, advisory: Advisory) -> None:
+        name = _ENDS.get(type(advisory))
+        bus = None if name is None else self._bus()
+        subject = f"$SYS.SERVER.{self._serverId}.{name}".encode("ascii")
+        if bus is not None and bus.hasInterest(subject):
+            bus.publish(Message(subject, compact(self._describe())))
+
+    async def _report(self, bus: IMessageBus, subject: bytes) -> None:
+        status = await self._slices.result(self._model().statsz.steps())
+        if self.running:
+            document = {"server": self._describe(), "statsz": status}
+            bus.publish(Message(subject, compact(document)))

@@ -1,0 +1,190 @@
+"""
+Tests for L{natsbroker.config.settings.listeners}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.config.settings.listeners import (
+    ListenerSettings,
+    advertised,
+    advertiseProblems,
+    certificateProblems,
+    guardProblems,
+    isSpaced,
+    listenAddress,
+    loginOf,
+    loginProblems,
+    negativeProblems,
+    urlProblems,
+)
+from natsbroker.config.settings.routes import Cluster, splitRoute
+from natsbroker.config.tls import TLSSettings
+from tests.config.support import readingOf
+
+
+def blockOf(text: str) -> ParsedBlock:
+    """A block of links that was read."""
+    reading, _ = readingOf(f"cluster {{ {text} }}")
+    block = reading.block("cluster")
+    assert block is not None
+    return block
+
+
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        ("", ("", 0)),
+        ('listen: "a:1"', ("a", 1)),
+        ('listen: "a:1", host: b', ("b", 1)),
+        ('host: b, port: 2, listen: "a:1"', ("a", 1)),
+        ('listen: "a:1", port: -1', ("a", -1)),
+    ],
+)
+def test_listenAddress(text: str, place: tuple[str, int]) -> None:
+    """What stands later wins, host and port each for itself."""
+    findings = Diagnostics()
+    assert listenAddress(blockOf(text), findings) == place
+    assert findings.errors == []
+
+
+@pytest.mark.parametrize(
+    "text, path",
+    [
+        ('host: a, listen: "b:70000"', "cluster.listen"),
+        ('listen: "b:1", port: -2', "cluster.port"),
+    ],
+)
+def test_listenNowhere(text: str, path: str) -> None:
+    """A port that there is not is an error at the key that gave it."""
+    findings = Diagnostics()
+    assert listenAddress(blockOf(text), findings) == ("b", 0)
+    assert [error.path for error in findings.errors] == [path]
+
+
+def test_login() -> None:
+    """A block without C{authorization} has an empty one at its own place."""
+    assert loginOf(blockOf("authorization { user: u }")).text("user") == "u"
+    block = blockOf("")
+    assert loginOf(block) == ParsedBlock("", block.position)
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [("", False), ("a", False), ("a b", True), (" a", True), ("a\n", True), (" ", True)],
+)
+def test_isSpaced(name: str, expected: bool) -> None:
+    """Spaces are seen wherever they are."""
+    assert isSpaced(name) is expected
+
+
+def test_guard() -> None:
+    """A listener that other machines reach needs something that guards it, where the file asks."""
+    reached = Cluster(host="10.0.0.1", port=6222, insecure_listen=False)
+    ((name, message),) = guardProblems(reached, "friend")
+    assert name == "listen"
+    assert message.startswith("other machines reach 10.0.0.1, and whoever does is a friend; add")
+    for safe in (
+        replace(reached, port=0),
+        replace(reached, host="127.0.0.1"),
+        replace(reached, user="u"),
+        replace(reached, tls=TLSSettings()),
+        replace(reached, insecure_listen=True),
+        replace(reached, insecure_listen=None),
+    ):
+        assert list(guardProblems(safe, "friend")) == []
+
+
+@pytest.mark.parametrize(
+    "user, password, isMapped, isRight",
+    [
+        ("", "", False, True),
+        ("u", "p", False, True),
+        ("u", "", False, False),
+        ("u", "", True, True),
+        ("u", "p", True, True),
+        ("", "p", False, False),
+        ("", "p", True, False),
+        ("u", "$2a$", False, True),
+    ],
+)
+def test_loginProblems(user: str, password: str, isMapped: bool, isRight: bool) -> None:
+    """User and password come together, unless certificates name the user."""
+    tls = TLSSettings(verify_and_map=isMapped)
+    problem = "authorization", "a user needs a password, and a password a user"
+    found = list(loginProblems(ListenerSettings(user=user, password=password, tls=tls)))
+    assert found == ([] if isRight else [problem])
+
+
+def test_certificate() -> None:
+    """TLS needs a certificate."""
+    assert list(certificateProblems(None, "links")) == []
+    assert list(certificateProblems(TLSSettings(certs=(("c", "k"),)), "links")) == []
+    complaint = ("tls", "links need 'cert_file' and 'key_file'")
+    assert list(certificateProblems(TLSSettings(), "links")) == [complaint]
+
+
+def test_negative() -> None:
+    """Only what is named is looked at, and 0 is fine."""
+    cluster = Cluster(ping_max=-1, connect_retries=-1, write_deadline=-0.5)
+    found = list(negativeProblems(cluster, ("ping_max", "ping_interval", "write_deadline")))
+    message = "value can not be negative"
+    assert found == [("ping_max", message), ("write_deadline", message)]
+
+
+def test_urls() -> None:
+    """Each text that is no URL is complained of, the others are not."""
+    found = list(urlProblems("urls", "number", ["1", "x", "2", "y"], int))
+    assert [name for name, _ in found] == ["urls", "urls"]
+    assert "'x'" in found[0][1] and "'y'" in found[1][1]
+
+
+@pytest.mark.parametrize(
+    "url, messages",
+    [
+        ("127.0.0.1:4", ['error parsing route url ["127.0.0.1:4"]']),
+        ("[::1]:4", ['error parsing route url ["[::1]:4"]']),
+        ("1:canary@h:4", ["error parsing route url"]),
+        ("h:4", []),
+        ("nats://127.0.0.1:4", []),
+    ],
+)
+def test_urlsWithoutScheme(url: str, messages: list[str]) -> None:
+    """An address alone is no URL for nats-server; passwords are not shown."""
+    expected = [("urls", each) for each in messages]
+    assert list(urlProblems("urls", "route", [url], splitRoute)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, messages",
+    [
+        ("", []),
+        ("h", []),
+        ("h:70000", ["invalid port 70000"]),
+        ("a:b:c", ["address a:b:c: too many colons in address"]),
+    ],
+)
+def test_advertiseProblems(text: str, messages: list[str]) -> None:
+    """The advertised address is a host and a port."""
+    expected = [("advertise", each) for each in messages]
+    assert list(advertiseProblems("advertise", text, 1)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        ("h", ("h", 6)),
+        ("h:1", ("h", 1)),
+        ("h:0", ("h", 6)),
+        ("h:-1", ("h", 6)),
+        ("[::1]", ("::1", 6)),
+        ("[::1]:2", ("::1", 2)),
+    ],
+)
+def test_advertised(text: str, place: tuple[str, int]) -> None:
+    """A host with or without a port."""
+    assert advertised(text, 6) == place

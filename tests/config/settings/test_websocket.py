@@ -1,0 +1,28 @@
+"""
+Tests for L{natsbroker.config.settings.websocket}.
+"""
+
+from __future__ import annotations
+
+from natsbroker.config.settings.websocket import Websocket
+from natsbroker.config.tls import TLSSettings
+
+
+def test_scheme() -> None:
+    """With TLS the scheme is wss, whatever no_tls says."""
+    assert Websocket(no_tls=True).scheme == "ws"
+    assert Websocket(tls=TLSSettings(), no_tls=True).scheme == "wss"
+
+
+def test_asksItself() -> None:
+    """A user, a token or a user for guests overrides the top level; a timeout alone does not."""
+    assert not Websocket(timeout=1.0).asksItself
+    assert Websocket(user="u").asksItself
+    assert Websocket(token="t").asksItself
+    assert Websocket(no_auth_user="u").asksItself
+
+
+def test_secrets() -> None:
+    """Neither the password nor the token is in the text of the settings."""
+    shown = repr(Websocket(user="u", password="canary-1", token="canary-2"))
+    assert "canary" not in shown

@@ -1,0 +1,34 @@
+"""
+Where others can reach what we listen on.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+
+from natsbroker.config.model import Settings
+from natsbroker.connections.hostaddresses import addressesOf, clientUrls
+from tests.server.support import settingsOf
+
+
+@pytest.mark.parametrize(
+    "text, host, urls",
+    [
+        ("", "127.0.0.1", ("127.0.0.1:4",)),
+        ("", "::1", ("[::1]:4",)),
+        ("client_advertise: pub", "0.0.0.0", ("pub:4",)),
+        ("client_advertise: 'pub:9'", "0.0.0.0", ("pub:9",)),
+    ],
+)
+def test_clientUrls(text: str, host: str, urls: tuple[str, ...]) -> None:
+    """The addresses that other members announce to their clients."""
+    assert clientUrls(settingsOf(text) if text else Settings(), host, 4) == urls
+
+
+def test_anywhere() -> None:
+    """A listener on all addresses is found at those of this machine, loopback only if need be."""
+    found = addressesOf("0.0.0.0")
+    assert found and all(ipaddress.ip_address(each) for each in found)
+    assert "0.0.0.0" not in found and (found == ["127.0.0.1"] or "127.0.0.1" not in found)

@@ -1,0 +1,114 @@
+"""
+Tests of L{natsbroker.connections.httpexchange}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.defer import TimeoutError as Late
+from twisted.internet.error import ConnectionLost
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure as UntypedFailure
+from twisted.web.http import PotentialDataLoss
+
+from natsbroker.connections.httpexchange import AnswerTooLong, exchange
+from tests.auth.agents import FakeAgent
+
+Failure: Any = UntypedFailure
+
+
+class World:
+    """
+    One request.
+
+    @ivar outcome: what came of it.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        self.agent, self.clock = FakeAgent(), Clock()
+        self.outcome: list[Any] = []
+        given = {"timeout": 5.0, "longest": 10, **arguments}
+        self.asking: Deferred[Any] = exchange(self.agent, self.clock, "http://x/y", **given)
+        self.asking.addCallbacks(
+            self.outcome.append, lambda why: self.outcome.append(type(why.value))
+        )
+
+
+def test_get() -> None:
+    """Without a body it is a GET."""
+    world = World(headers={"X-Name": "value"})
+    assert world.agent.requests == [("GET", "http://x/y", b"", {"X-Name": "value"})]
+    world.agent.answer(200, b"answer")
+    assert world.outcome == [(200, b"answer")]
+    assert not world.clock.getDelayedCalls()
+
+
+def test_post() -> None:
+    """With a body it is a POST, an empty one too."""
+    for body in (b"hello", b""):
+        world = World(body=body)
+        assert world.agent.requests == [("POST", "http://x/y", body, {})]
+
+
+@pytest.mark.parametrize("parts", [[b"x" * 11], [b"x" * 10, b"y"], [b"x"] * 12])
+def test_tooLong(parts: list[bytes]) -> None:
+    """An answer that is too long is given up as soon as that is known."""
+    world = World()
+    protocol = world.agent.begin(200)
+    for part in parts:
+        protocol.dataReceived(part)
+    assert world.outcome == [AnswerTooLong]
+    assert protocol.transport.disconnecting
+    protocol.connectionLost(Failure(ConnectionLost()))
+    assert world.outcome == [AnswerTooLong]
+
+
+def test_longEnough() -> None:
+    """An answer of just the length that is allowed is taken."""
+    world = World()
+    world.agent.answer(200, b"x" * 10)
+    assert world.outcome == [(200, b"x" * 10)]
+
+
+def test_lateStatus() -> None:
+    """A server that says nothing is given up."""
+    world = World()
+    world.clock.advance(5)
+    assert (world.outcome, world.agent.cancelled) == ([Late], 1)
+
+
+def test_lateBody() -> None:
+    """A server that begins and does not end is given up, and its connection closed."""
+    world = World()
+    protocol = world.agent.begin(200)
+    protocol.dataReceived(b"x")
+    world.clock.advance(5)
+    assert world.outcome == [Late]
+    assert protocol.transport.disconnecting
+    protocol.dataReceived(b"y")
+    protocol.connectionLost(Failure(ConnectionLost()))
+    assert world.outcome == [Late]
+
+
+def test_brokenOff() -> None:
+    """An answer that breaks off is none; one whose end is that of the connection is one."""
+    for error, outcome in (
+        (ConnectionLost(), ConnectionLost),
+        (PotentialDataLoss(), (200, b"x")),
+    ):
+        world = World()
+        protocol = world.agent.begin(200)
+        protocol.dataReceived(b"x")
+        protocol.connectionLost(Failure(error))
+        assert world.outcome == [outcome]
+
+
+def test_errorOfTheAgent() -> None:
+    """An error of the agent is passed on."""
+    world = World()
+    world.agent.fail(ConnectionLost())
+    assert world.outcome == [ConnectionLost]
+    assert not world.clock.getDelayedCalls()

@@ -1,0 +1,239 @@
+"""
+Listening for clients.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from twisted.internet import tcp
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import MemoryReactor
+
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.connections.listener import (
+    AnywhereEndpoint,
+    PortListener,
+    addressEndpoint,
+    describe,
+    endpointFor,
+    urlOf,
+)
+from natsbroker.connections.opensocket import BACKLOG
+
+FACTORY = Factory()
+
+
+def memory() -> Any:
+    """A reactor that only writes down."""
+    return MemoryReactor()
+
+
+class TestEndpoints:
+    """From places to endpoints."""
+
+    @pytest.mark.parametrize(
+        ("host", "port", "listened"), [("127.0.0.1", 4222, 4222), ("::1", 0, 0), ("::", -1, 0)]
+    )
+    def test_address(self, host: str, port: int, listened: int) -> None:
+        """An address is listened on with a long backlog; a negative port is the kernel's choice."""
+        reactor = memory()
+        PortListener(addressEndpoint(reactor, host, port), FACTORY).open()
+        assert reactor.tcpServers == [(listened, FACTORY, BACKLOG, host)]
+
+    @pytest.mark.parametrize(("both", "interface"), [(True, "::"), (False, "0.0.0.0")])
+    def test_anywhere(self, both: bool, interface: str) -> None:
+        """
+        One IPv6 socket takes connections of both kinds where the machine lets it, else an IPv4
+        socket its own; the reported address is the same.
+        """
+        reactor = memory()
+        listener = PortListener(AnywhereEndpoint(reactor, 4222, both=lambda: both), FACTORY)
+        listener.open()
+        assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, interface)]
+        assert describe(listener.address) == "0.0.0.0:4222"
+        assert isinstance(addressEndpoint(reactor, "0.0.0.0", -1), AnywhereEndpoint)
+
+    def test_anywhereTaken(self) -> None:
+        """A taken port is reported with the address that was asked for."""
+        reactor = memory()
+
+        def listenTCP(*arguments: Any, **more: Any) -> Any:
+            raise CannotListenError(more["interface"], 4222, OSError(98, "Address already in use"))
+
+        reactor.listenTCP = listenTCP
+        failures: list[Any] = []
+        PortListener(addressEndpoint(reactor, "0.0.0.0", 4222), FACTORY).open().addErrback(
+            failures.append
+        )
+        error = failures[0].value
+        assert (error.interface, error.port, error.socketError.errno) == ("0.0.0.0", 4222, 98)
+
+    def test_description(self) -> None:
+        """So is one that is described."""
+        reactor = memory()
+        PortListener(endpointFor(reactor, "tcp:4222:interface=127.0.0.1"), FACTORY).open()
+        assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, "127.0.0.1")]
+
+    def test_addressWithBacklog(self) -> None:
+        """Another backlog may be asked for."""
+        reactor = memory()
+        PortListener(addressEndpoint(reactor, "127.0.0.1", 1, 7), FACTORY).open()
+        assert reactor.tcpServers == [(1, FACTORY, 7, "127.0.0.1")]
+
+    def test_descriptionWithBacklog(self) -> None:
+        """A description may name another backlog."""
+        reactor = memory()
+        PortListener(endpointFor(reactor, "tcp:4222:backlog=5"), FACTORY).open()
+        assert reactor.tcpServers == [(4222, FACTORY, 5, "")]
+
+    def test_unix(self) -> None:
+        """A UNIX socket is a place as well."""
+        reactor = memory()
+        PortListener(endpointFor(reactor, "unix:/run/n.sock"), FACTORY).open()
+        assert reactor.unixServers[0][0] == "/run/n.sock"
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("nowhere:1", "", "tcp:1:bogus=2", "tls:/folder:4222", "unix:/x:mode=9"),
+            *("systemd:domain=INET:index=7", "systemd:domain=INET:name=nobody"),
+        ],
+    )
+    def test_unusableTextIsRefused(self, text: str) -> None:
+        """What describes nothing is refused."""
+        with pytest.raises(ValueError):
+            endpointFor(memory(), text)
+
+
+class TestListener:
+    """One place."""
+
+    def test_openAndClose(self) -> None:
+        """It has an address while it is open."""
+        listener: Any = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
+        assert listener.address is None
+        opened: list[Any] = []
+        listener.open().addCallback(opened.append)
+        assert opened == [listener]
+        assert describe(listener.address) == "0.0.0.0:4000"
+        closed: list[Any] = []
+        listener.close().addCallback(closed.append)
+        assert closed == [None]
+        assert listener.address is None
+
+    def test_closeTwice(self) -> None:
+        """Closing what is closed does nothing."""
+        closed: list[Any] = []
+        listener = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
+        listener.close().addCallback(closed.append)
+        assert closed == [None]
+
+    def test_fails(self) -> None:
+        """What the endpoint fails with reaches who opened."""
+
+        class Taken:
+            def listen(self, factory: Any) -> Any:
+                raise CannotListenError("h", 1, OSError())
+
+        failures: list[Any] = []
+        PortListener(Taken(), FACTORY).open().addErrback(failures.append)  # type: ignore[arg-type]
+        assert failures[0].check(CannotListenError)
+
+    def test_use(self) -> None:
+        """Another factory makes the connections from then on, and any fast transport is gone."""
+        listener = PortListener(addressEndpoint(memory(), "127.0.0.1", 4000), FACTORY)
+        listener.open()
+        port: Any = listener.port
+        port.transport = "fast"
+        other = Factory()
+        listener.use(other, None)
+        assert listener.factory is other
+        assert port.factory is other
+        assert "transport" not in vars(port)
+
+    def test_useBeforeOpening(self) -> None:
+        """Also if it does not listen yet."""
+        reactor = memory()
+        listener = PortListener(addressEndpoint(reactor, "127.0.0.1", 4000), FACTORY)
+        other = Factory()
+        listener.use(other, None)
+        listener.open()
+        assert reactor.tcpServers[0][1] is other
+
+
+class TestAcceleration:
+    """The fast transport."""
+
+    HUB: Any = object()
+
+    def accelerated(self, factory: Factory, port: Any) -> bool:
+        """Whether the fast transport takes a port."""
+        listener = PortListener(addressEndpoint(memory(), "h", 1), factory)
+        listener.port = port
+        return listener.accelerate(self.HUB)
+
+    def test_plain(self) -> None:
+        """It takes a plain TCP port of clients."""
+        factory = ClientFactory(None)  # type: ignore[arg-type]
+        port: Any = tcp.Port(0, factory, reactor=memory())
+        assert self.accelerated(factory, port)
+        assert "transport" in vars(port)
+
+    def test_otherFactory(self) -> None:
+        """It does not take one whose factory puts anything in between."""
+
+        class Between(ClientFactory):
+            pass
+
+        factory = Between(None)  # type: ignore[arg-type]
+        port: Any = tcp.Port(0, factory, reactor=memory())
+        assert not self.accelerated(factory, port)
+        assert "transport" not in vars(port)
+
+    def test_otherPort(self) -> None:
+        """Nor what is no TCP port."""
+        assert not self.accelerated(ClientFactory(None), object())  # type: ignore[arg-type]
+
+
+class TestNames:
+    """Addresses as people and programs read them."""
+
+    @pytest.mark.parametrize(
+        ("address", "text"),
+        [
+            (IPv4Address("TCP", "127.0.0.1", 1), "127.0.0.1:1"),
+            (IPv6Address("TCP", "::1", 1), "[::1]:1"),
+            (UNIXAddress(b"/run/n.sock"), "/run/n.sock"),
+            (UNIXAddress(None), ""),
+        ],
+    )
+    def test_describe(self, address: Any, text: str) -> None:
+        """Host and port, or a path."""
+        assert describe(address) == text
+
+    @pytest.mark.parametrize(
+        ("address", "text"),
+        [
+            (IPv4Address("TCP", "10.0.0.1", 1), "nats://10.0.0.1:1"),
+            (IPv4Address("TCP", "0.0.0.0", 1), "nats://127.0.0.1:1"),
+            (IPv6Address("TCP", "::", 1), "nats://[::1]:1"),
+        ],
+    )
+    def test_url(self, address: Any, text: str) -> None:
+        """A URL that a program on this machine can connect to."""
+        assert urlOf("nats", address) == text
+
+
+def test_reusesAddresses() -> None:
+    """A port that was just closed can be listened on again (Twisted sets the option)."""
+    port: Any = tcp.Port(0, FACTORY, interface="127.0.0.1", reactor=memory())
+    port.startListening()
+    try:
+        assert port.socket.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+    finally:
+        port.socket.close()

@@ -1,0 +1,295 @@
+"""
+A broker as a whole process, here without one: its log, its signals and its exit code.
+
+tests/interop/test_process.py does the same with real processes.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.application.service import Service
+from twisted.internet.error import CannotListenError
+from twisted.logger import globalLogBeginner, globalLogPublisher
+
+from natsbroker.config.model import Settings
+from natsbroker.daemon.process import ServerProcess
+from tests.server.managers import listeningManager
+from tests.server.reactors import Reactor
+from tests.server.support import Host, settingsOf
+
+
+@pytest.fixture(autouse=True)
+def logPublisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the process log beside the test run's own observers, and no longer than a test."""
+    begun: list[Any] = []
+
+    def begin(observers: Any, redirectStandardIO: bool = True) -> None:
+        assert not redirectStandardIO
+        for observer in observers:
+            begun.append(observer)
+            globalLogPublisher.addObserver(observer)
+
+    monkeypatch.setattr(globalLogBeginner, "beginLoggingTo", begin)
+    yield
+    for observer in begun:
+        globalLogPublisher.removeObserver(observer)
+
+
+class Run:
+    """
+    One run of a process.
+
+    @ivar text: what the configuration file says.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *steps: Callable[[], object],
+        hasFile: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.text = text
+        self.stderr = io.StringIO()
+        self.reactor = Reactor(*steps)
+        self.process = ServerProcess(
+            settingsOf(text),
+            self.reactor,
+            self.stderr,
+            "nats",
+            self.read if hasFile else None,
+            ["careful"],
+            environment=environment or {},
+        )
+
+    def read(self) -> Settings:
+        """Read the file."""
+        return settingsOf(self.text)
+
+    def run(self) -> int:
+        """Run to the end."""
+        return self.process.run()
+
+    def connect(self) -> None:
+        """Have a client."""
+        broker = self.process._broker
+        assert broker is not None
+        Host.around(broker).client()
+
+    @property
+    def lines(self) -> list[str]:
+        """What was logged, without time and process id."""
+        return ["[" + line.split(" [", 1)[1] for line in self.stderr.getvalue().splitlines()]
+
+
+def send(number: int) -> Callable[[], None]:
+    """A step that sends a signal to this process."""
+    return lambda: os.kill(os.getpid(), number)
+
+
+class TestLife:
+    """From start to end."""
+
+    @pytest.mark.parametrize(
+        ("number", "name"), [(signal.SIGTERM, "terminated"), (signal.SIGINT, "interrupt")]
+    )
+    def test_stopped(self, number: int, name: str) -> None:
+        """TERM and INT stop it with code 0, and the log says so."""
+        run = Run("port: 4222", send(number))
+        assert run.run() == 0
+        assert run.reactor.stopped == 1
+        assert "[WRN] careful" in run.lines
+        assert run.lines[-5:] == [
+            "[INF] Listening for client connections on 0.0.0.0:4222",
+            "[INF] Server is ready",
+            f'[INF] Trapped "{name}" signal',
+            "[INF] Initiating Shutdown...",
+            "[INF] Server Exiting..",
+        ]
+
+    def test_signalHandlers(self) -> None:
+        """What handled signals before does so again afterwards."""
+        signals = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
+        before = [signal.getsignal(number) for number in signals]
+        Run("port: 4222", send(signal.SIGTERM)).run()
+        assert [signal.getsignal(number) for number in signals] == before
+
+    def test_files(self, tmp_path: Path) -> None:
+        """Pid file and ports file are there meanwhile."""
+        seen: list[list[str]] = []
+        run = Run(
+            f'pidfile: "{tmp_path}/pid"\nports_file_dir: "{tmp_path}"',
+            lambda: seen.append(sorted(each.name for each in tmp_path.iterdir())),
+            send(signal.SIGTERM),
+        )
+        assert run.run() == 0
+        assert seen == [[f"nats_{os.getpid()}.ports", "pid"]]
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestCannotStart:
+    """Reasons not to start."""
+
+    def test_taken(self) -> None:
+        """A port that is taken is fatal: one line that says so, and code 1."""
+        run = Run("port: 4222")
+
+        def listenTCP(*arguments: Any, **more: Any) -> Any:
+            raise CannotListenError("0.0.0.0", 4222, OSError(98, "Address already in use"))
+
+        run.reactor.listenTCP = listenTCP  # type: ignore[method-assign]
+        assert run.run() == 1
+        assert [line for line in run.lines if "FTL" in line] == [
+            "[FTL] Error listening on port: 0.0.0.0:4222, "
+            '"listen tcp 0.0.0.0:4222: bind: address already in use"'
+        ]
+        assert run.reactor.stopped == 1
+
+    def test_plugin(self) -> None:
+        """So is a plugin that is not there."""
+        run = Run("authorization { plugin: nobody_has_this }")
+        assert run.run() == 1
+        reason = "authorization.plugin: there is no IAuthorizerPlugin"
+        assert any("[FTL]" in line and reason in line for line in run.lines)
+
+    @pytest.mark.parametrize("error", [RuntimeError("broken"), SystemExit(3)])
+    def test_unforeseen(
+        self,
+        error: BaseException,
+        monkeypatch: pytest.MonkeyPatch,
+        flushLoggedErrors: Any,
+    ) -> None:
+        """And any other exception of a service: nothing would listen otherwise."""
+
+        def startService(listeners: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(Service, "startService", startService)
+        run = Run("port: 4222")
+        assert run.run() == 1
+        [line] = [line for line in run.lines if "FTL" in line]
+        assert line.startswith(f"[FTL] Cannot start: {type(error).__name__} at {__file__}:")
+        assert [each.value for each in flushLoggedErrors(type(error))] == [error]
+        assert run.reactor.stopped == 1
+
+    def test_pidFile(self, tmp_path: Path) -> None:
+        """And a pid file that cannot be written."""
+        run = Run(f'pidfile: "{tmp_path}/missing/pid"')
+        assert run.run() == 1
+        assert any("[FTL] Could not write pidfile: open" in line for line in run.lines)
+
+    def test_logFile(self, tmp_path: Path) -> None:
+        """A log file that cannot be opened is an error for the caller."""
+        with pytest.raises(OSError):
+            Run(f'logfile: "{tmp_path}/missing/log"').run()
+
+
+class TestLog:
+    """The log while it runs."""
+
+    def test_file(self, tmp_path: Path) -> None:
+        """It goes to a file if the settings say so; USR1 opens that again."""
+        path = tmp_path / "log"
+
+        def move() -> None:
+            path.rename(tmp_path / "moved")
+
+        run = Run(f'logfile: "{path}"', move, send(signal.SIGUSR1), send(signal.SIGTERM))
+        assert run.run() == 0
+        assert run.stderr.getvalue() == ""
+        assert "Server is ready" in (tmp_path / "moved").read_text()
+        text = path.read_text()
+        assert "File log re-opened" in text and "Server Exiting.." in text
+
+    def test_reload(self, tmp_path: Path) -> None:
+        """HUP changes file and levels."""
+        path = tmp_path / "log"
+        run: Run
+
+        def change() -> None:
+            run.text = f'debug: true\nlogfile: "{path}"'
+
+        run = Run("port: 4222", change, send(signal.SIGHUP), send(signal.SIGTERM))
+        assert run.run() == 0
+        assert '[INF] Trapped "hangup" signal' in run.lines
+        text = path.read_text()
+        assert "[INF] Reloaded: debug = true" in text
+        assert "Server Exiting.." in text
+        assert "Server Exiting.." not in run.stderr.getvalue()
+
+    def test_reloadFails(self, tmp_path: Path) -> None:
+        """A log file that cannot be opened is refused, and nothing changes."""
+        run: Run
+
+        def change() -> None:
+            run.text = f'debug: true\nlogfile: "{tmp_path}/missing/log"'
+
+        run = Run("port: 4222", change, send(signal.SIGHUP), send(signal.SIGTERM))
+        assert run.run() == 0
+        assert any("Failed to reload server configuration: log file" in each for each in run.lines)
+        assert not any("[DBG]" in line for line in run.lines)
+
+
+class TestServiceManager:
+    """Notifications for systemd."""
+
+    def test_notifications(self, tmp_path: Path) -> None:
+        """The broker is ready, reads its configuration again, and stops."""
+        with listeningManager(tmp_path) as manager:
+            steps = (signal.SIGHUP, signal.SIGTERM)
+            run = Run("port: 4222", *map(send, steps), environment=manager.environment)
+            assert run.run() == 0
+            notified = [each.partition("\n")[0] for each in manager.received()]
+        assert notified == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+
+    def test_failedStart(self, tmp_path: Path) -> None:
+        """A broker that cannot start is never ready."""
+        with listeningManager(tmp_path) as manager:
+            text = "authorization { plugin: nobody_has_this }"
+            assert Run(text, environment=manager.environment).run() == 1
+            assert manager.received() == []
+
+
+class TestLameDuck:
+    """USR2."""
+
+    TIMES = 'lame_duck_grace_period: "1s"\nlame_duck_duration: "30s"'
+
+    def test_nobody(self) -> None:
+        """Without clients it ends at once, with code 0."""
+        run = Run(self.TIMES, send(signal.SIGUSR2))
+        assert run.run() == 0
+        assert run.reactor.stopped == 1
+        assert "[INF] Entering lame duck mode, stop accepting new clients" in run.lines
+        assert run.lines[-1] == "[INF] Server Exiting.."
+
+    def test_client(self) -> None:
+        """With one it takes its time; TERM is no shortcut, as with nats-server."""
+        stopped: list[int] = []
+        run = Run(
+            self.TIMES,
+            lambda: run.connect(),
+            send(signal.SIGUSR2),
+            send(signal.SIGTERM),
+            lambda: run.reactor.advance(0.9),
+            lambda: stopped.append(run.reactor.stopped),
+            lambda: run.reactor.advance(0.2),
+            send(signal.SIGUSR2),
+        )
+        assert run.run() == 0
+        assert (stopped, run.reactor.stopped) == ([0], 1)
+        assert "[INF] Closing existing clients" in run.lines
+
+    def test_interrupt(self) -> None:
+        """INT ends it at once."""
+        run = Run(self.TIMES, lambda: run.connect(), send(signal.SIGUSR2), send(signal.SIGINT))
+        assert run.run() == 0
+        assert run.reactor.stopped == 1
+        assert "[INF] Closing existing clients" not in run.lines

@@ -1,0 +1,85 @@
+"""
+The other broker processes of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.daemon.processes import SIGNALS, SignalError, runningBrokers, sendSignal
+
+
+class TestSending:
+    """Signals to another process."""
+
+    def sent(self, name: str, process: str, running: tuple[int, ...] = ()) -> list[Any]:
+        """What is sent where."""
+        found: list[tuple[int, int]] = []
+        sendSignal(name, process, lambda: running, lambda *each: found.append(each))
+        return found
+
+    @pytest.mark.parametrize("name", sorted(SIGNALS))
+    def test_byNumber(self, name: str) -> None:
+        """A process is signalled by its id, whether it looks like a broker or not."""
+        assert self.sent(name, "42") == [(42, SIGNALS[name])]
+
+    def test_only(self) -> None:
+        """Without an id the only one that runs is meant."""
+        assert self.sent("ldm", "", (7,)) == [(7, signal.SIGUSR2)]
+
+    def test_none(self) -> None:
+        """There must be one."""
+        with pytest.raises(SignalError, match="no natsbroker processes running"):
+            self.sent("ldm", "")
+
+    def test_several(self) -> None:
+        """If there are several, they are listed and none is signalled."""
+        with pytest.raises(SignalError, match="multiple natsbroker processes running:\n7\n8"):
+            self.sent("ldm", "", (7, 8))
+
+    def test_pattern(self) -> None:
+        """With an asterisk all are meant whose id begins so."""
+        assert [pid for pid, _ in self.sent("term", "1*", (12, 21, 13))] == [12, 13]
+        assert [pid for pid, _ in self.sent("term", "*", (12, 21))] == [12, 21]
+
+    def test_unreachable(self) -> None:
+        """Each process that cannot be reached is named."""
+
+        def kill(pid: int, number: int) -> None:
+            raise ProcessLookupError(3, "No such process")
+
+        with pytest.raises(SignalError, match='signal "quit" 12: no such process'):
+            sendSignal("quit", "12", lambda: (), kill)
+
+
+class TestRunning:
+    """The brokers that run."""
+
+    def process(self, folder: Path, pid: int, *arguments: str) -> None:
+        """Have a process."""
+        place = folder / str(pid)
+        place.mkdir()
+        (place / "cmdline").write_bytes(b"\0".join(each.encode() for each in arguments) + b"\0")
+
+    def test_found(self, tmp_path: Path) -> None:
+        """Scripts and modules of ours are found, and nothing else."""
+        (tmp_path / "self").mkdir()
+        (tmp_path / "cpuinfo").write_text("")
+        self.process(tmp_path, 30, "/usr/bin/python3", "/usr/bin/natsbroker", "-p", "-1")
+        self.process(tmp_path, 20, "python3", "-m", "natsbroker", "-D")
+        self.process(tmp_path, 25, "python3", "-P", "-m", "natsbroker")
+        self.process(tmp_path, 10, "/usr/bin/vim", "main.py", "natsbroker")
+        self.process(tmp_path, 11, "nats-server")
+        self.process(tmp_path, os.getpid(), "natsbroker")
+        (tmp_path / "40").mkdir()
+        assert runningBrokers(tmp_path) == [20, 25, 30]
+
+    def test_nowhere(self, tmp_path: Path) -> None:
+        """Where processes cannot be listed, an id is needed."""
+        with pytest.raises(SignalError, match="try providing one"):
+            runningBrokers(tmp_path / "missing")

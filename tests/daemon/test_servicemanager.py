@@ -1,0 +1,101 @@
+"""
+Notifications for systemd.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from natsbroker.daemon.servicemanager import ServiceManager
+from tests.server.managers import listeningManager
+from tests.server.support import Host, logLines
+
+
+class Managed:
+    """
+    A broker that notifies a service manager.
+
+    @ivar problems: of the next reload.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.host = Host("port: 4222")
+        self.problems: Sequence[str] = []
+        self.service = ServiceManager(
+            self.host.broker, lambda: self.problems, environment, lambda: 5_000_999
+        )
+        self.service.setServiceParent(self.host.broker)  # type: ignore[no-untyped-call]
+
+
+def test_life(tmp_path: Path) -> None:
+    """From start to end, each change is one datagram; a reload names the time when it began."""
+    with listeningManager(tmp_path) as manager:
+        managed = Managed(manager.environment)
+        assert manager.received() == []
+        managed.host.start()
+        assert manager.received() == ["READY=1"]
+        managed.problems = ["a mistake"]
+        assert managed.service.reload() == ["a mistake"]
+        assert manager.received() == ["RELOADING=1\nMONOTONIC_USEC=5000", "READY=1"]
+        managed.host.broker.stopService()
+        assert manager.received() == ["STOPPING=1"]
+
+
+def test_failedReload(tmp_path: Path) -> None:
+    """A reload that ends with an error is over, too."""
+    with listeningManager(tmp_path) as manager:
+        managed = Managed(manager.environment)
+        managed.host.start()
+        manager.received()
+        managed.service._reload = lambda: 1 / 0  # type: ignore[assignment, return-value]
+        with pytest.raises(ZeroDivisionError):
+            managed.service.reload()
+        assert manager.received()[-1] == "READY=1"
+        managed.host.broker.stopService()
+
+
+def test_lameDuck(tmp_path: Path) -> None:
+    """Lame duck mode is the beginning of the end; a reload then does not look ready."""
+    with listeningManager(tmp_path) as manager:
+        managed = Managed(manager.environment)
+        managed.service.reload()
+        assert manager.received() == []
+        managed.host.start()
+        managed.host.client()
+        managed.host.broker.lameDuck()
+        assert manager.received() == ["READY=1", "STOPPING=1"]
+        managed.service.reload()
+        assert manager.received() == []
+        managed.host.broker.stopService()
+
+
+def test_abstractName(tmp_path: Path) -> None:
+    """A name that begins with an at sign is in the abstract namespace."""
+    with listeningManager(tmp_path, f"@natsbroker-test-{os.getpid()}") as manager:
+        managed = Managed(manager.environment)
+        managed.host.start()
+        assert manager.received() == ["READY=1"]
+        managed.host.broker.stopService()
+
+
+def test_nobodyAsks() -> None:
+    """Without a service manager nothing is sent, and nothing is wrong."""
+    managed = Managed({})
+    with logLines() as lines:
+        managed.host.start()
+        managed.host.broker.stopService()
+    assert not any("service manager" in line for line in lines)
+
+
+def test_unusableSocket(tmp_path: Path) -> None:
+    """A socket that cannot be reached is an error in the log; the broker runs."""
+    managed = Managed({"NOTIFY_SOCKET": f"{tmp_path}/missing"})
+    with logLines() as lines:
+        managed.host.start()
+    why = f"{tmp_path}/missing: no such file or directory"
+    assert f"[ERR] Could not notify the service manager at {why}" in lines
+    managed.host.broker.stopService()

@@ -1,0 +1,180 @@
+"""
+What is left over when a share of work is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from natsbroker.pure.backlog import LEAST, SHARE
+from tests.support import Names, onEach
+
+pytestmark = onEach
+
+
+class Room:
+    """
+    A turn, and the calls that it wants soon.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.soon: list[Callable[[], None]] = []
+        self.batch = names.FlushBatch(self.soon.append)
+        self.done: list[str] = []
+
+    def iterate(self) -> None:
+        """What a reactor does in one iteration."""
+        calls, self.soon[:] = list(self.soon), []
+        for call in calls:
+            call()
+
+    def worker(self, name: str, work: int) -> Callable[[], None]:
+        """An entry that does some work in a turn."""
+
+        def run() -> None:
+            self.batch.enter()
+            self.batch.work += work
+            self.done.append(name)
+            self.batch.leave()
+
+        return run
+
+
+class TestTurns:
+    """The share of a turn."""
+
+    def test_unlimitedOutside(self, names: Names) -> None:
+        """Outside of turns nothing is limited."""
+        batch = Room(names).batch
+        batch.work += 10 * SHARE
+        assert not batch.isSpent
+
+    def test_aShare(self, names: Names) -> None:
+        """The first turn of a round has a whole share."""
+        batch = Room(names).batch
+        batch.enter()
+        batch.work += SHARE - 1
+        assert not batch.isSpent
+        batch.work += 1
+        assert batch.isSpent
+
+    def test_theRestOfTheRound(self, names: Names) -> None:
+        """The next turns have what is left of the round, and a little at least."""
+        batch = Room(names).batch
+        for _ in range(3):
+            batch.enter()
+            batch.work += SHARE
+            batch.leave()
+        batch.enter()
+        assert batch.until - batch.work == LEAST
+        batch.renew()
+        batch.leave()
+        batch.enter()
+        assert batch.until - batch.work == SHARE
+
+    def test_within(self, names: Names) -> None:
+        """A turn within another one has no share of its own."""
+        batch = Room(names).batch
+        batch.enter()
+        batch.work += SHARE
+        batch.enter()
+        assert batch.isSpent
+        batch.leave()
+        assert batch.isSpent
+
+
+class TestRounds:
+    """Who is served."""
+
+    def test_notAtOnce(self, names: Names) -> None:
+        """An entry is called when the reactor comes round, once."""
+        room = Room(names)
+        room.batch.backlog.add(room.worker("a", 1))
+        assert room.done == []
+        room.iterate()
+        room.iterate()
+        assert room.done == ["a"]
+
+    def test_together(self, names: Names) -> None:
+        """Entries with little work are served in one round."""
+        room = Room(names)
+        for name in "abc":
+            room.batch.backlog.add(room.worker(name, 10))
+        room.iterate()
+        assert room.done == ["a", "b", "c"]
+
+    def test_roundRobin(self, names: Names) -> None:
+        """One that comes again and again waits for all others each time."""
+        room = Room(names)
+        backlog = room.batch.backlog
+
+        def again(name: str) -> Callable[[], None]:
+            def run() -> None:
+                room.worker(name, SHARE)()
+                backlog.add(run)
+
+            return run
+
+        for name in "abc":
+            backlog.add(again(name))
+        for _ in range(7):
+            room.iterate()
+        assert "".join(room.done) == "abcabca"
+
+    def test_failure(self, names: Names) -> None:
+        """An entry that raises keeps none from being served."""
+        room = Room(names)
+
+        def fail() -> None:
+            raise RuntimeError("a test")
+
+        room.batch.backlog.add(fail)
+        room.batch.backlog.add(room.worker("a", 1))
+        with pytest.raises(RuntimeError):
+            room.iterate()
+        room.iterate()
+        assert room.done == ["a"]
+
+
+class TestSteps:
+    """An iterator that is used up."""
+
+    def test_atOnce(self, names: Names) -> None:
+        """Little is done at once."""
+        room = Room(names)
+        steps = iter(range(10))
+        room.batch.backlog.exhaust(steps)
+        assert list(steps) == [] and len(room.batch.backlog) == 0
+
+    def test_inShares(self, names: Names) -> None:
+        """Much is done a share at a time."""
+        room = Room(names)
+        numbers: list[int] = []
+
+        def step(number: int) -> None:
+            numbers.append(number)
+            room.batch.work += SHARE // 4
+
+        room.batch.backlog.exhaust(map(step, range(10)))
+        assert numbers == list(range(4))
+        room.iterate()
+        assert numbers == list(range(8))
+        room.iterate()
+        assert numbers == list(range(10)) and len(room.batch.backlog) == 0
+
+    def test_failure(self, names: Names) -> None:
+        """A step that raises is passed over, and the caller hears of it."""
+        room = Room(names)
+        numbers: list[int] = []
+
+        def step(number: int) -> None:
+            if number == 1:
+                raise RuntimeError("a test")
+            numbers.append(number)
+
+        with pytest.raises(RuntimeError):
+            room.batch.backlog.exhaust(map(step, range(3)))
+        room.iterate()
+        assert numbers == [0, 2]

@@ -1,0 +1,84 @@
+"""
+Tests of L{natsbroker.runtime.pluginoptions}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from natsbroker.runtime.pluginoptions import PluginOptions
+
+Take = Callable[[PluginOptions], Any]
+
+
+@pytest.mark.parametrize(
+    ("value", "take", "expected"),
+    [
+        ("a", lambda s: s.text("x"), "a"),
+        ("a", lambda s: s.texts("x"), ["a"]),
+        (["a", "b"], lambda s: s.texts("x"), ["a", "b"]),
+        ({"a": "b"}, lambda s: s.map("x"), {"a": "b"}),
+        (5, lambda s: s.count("x", 1), 5),
+        (0, lambda s: s.count("x", 1), 0),
+        (True, lambda s: s.flag("x"), True),
+        (2, lambda s: s.seconds("x", 1.0), 2.0),
+        (0.5, lambda s: s.seconds("x", 1.0), 0.5),
+        ("1m30s", lambda s: s.seconds("x", 1.0), 90.0),
+    ],
+)
+def test_taken(value: Any, take: Take, expected: Any) -> None:
+    """Each type is taken, and nothing is left then."""
+    section = PluginOptions({"x": value})
+    assert take(section) == expected
+    section.end()
+
+
+def test_absent() -> None:
+    """What is not there is the default."""
+    section = PluginOptions({})
+    assert (section.text("x"), section.text("x", "y")) == ("", "y")
+    assert (section.texts("x"), section.map("x"), section.flag("x")) == ([], {}, False)
+    assert (section.count("x", 3), section.seconds("x", 0.5)) == (3, 0.5)
+    section.end()
+
+
+@pytest.mark.parametrize(
+    ("value", "take"),
+    [
+        (1, lambda s: s.text("x")),
+        (1, lambda s: s.texts("x")),
+        (["a", 1], lambda s: s.texts("x")),
+        ({"a": 1}, lambda s: s.map("x")),
+        ("a", lambda s: s.map("x")),
+        (True, lambda s: s.count("x", 1)),
+        (1.5, lambda s: s.count("x", 1)),
+        (-1, lambda s: s.count("x", 1)),
+        (0, lambda s: s.count("x", 1, 1)),
+        (1, lambda s: s.flag("x")),
+        ("yes", lambda s: s.flag("x")),
+        (-1, lambda s: s.seconds("x", 1.0)),
+        (True, lambda s: s.seconds("x", 1.0)),
+        (float("nan"), lambda s: s.seconds("x", 1.0)),
+        ("-1s", lambda s: s.seconds("x", 1.0)),
+        ([], lambda s: s.seconds("x", 1.0)),
+    ],
+)
+def test_otherType(value: Any, take: Take) -> None:
+    """Another type is refused by name."""
+    with pytest.raises(ValueError, match=r"^x must be"):
+        take(PluginOptions({"x": value}))
+
+
+def test_noDuration() -> None:
+    """Text that is no duration is refused."""
+    with pytest.raises(ValueError, match="soon"):
+        PluginOptions({"x": "soon"}).seconds("x", 1.0)
+
+
+def test_unknown() -> None:
+    """What was not taken is not known."""
+    with pytest.raises(ValueError, match='unknown option "x"'):
+        PluginOptions({"x": 1}).end()

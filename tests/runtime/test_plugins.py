@@ -1,0 +1,364 @@
+"""
+Finding what stands beside, or instead of, our own parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from twisted.application.service import Service
+from twisted.internet.testing import MemoryReactorClock
+from zope.interface import directlyProvides, implementer
+
+from natsbroker.accounts.registry import BuiltInRouter
+from natsbroker.broker import Broker
+from natsbroker.config.model import Settings
+from natsbroker.interfaces import (
+    IAuthorizerPlugin,
+    IBrokerHost,
+    IBrokerService,
+    IConnectionKind,
+    IGatewayPolicyPlugin,
+    IOptionsCheck,
+    IRouterPlugin,
+    ISubjectRouter,
+)
+from natsbroker.runtime.pluginoptions import PluginOptionError
+from natsbroker.runtime.plugins import (
+    BUILT_IN,
+    PluginError,
+    Plugins,
+    nameOf,
+)
+from natsbroker.server.configuration.build import buildText
+from tests.conftest import FlushLoggedErrors
+from tests.server.support import logLines, settingsOf
+from tests.support import Doorkeeper
+
+HOST: Any = object()
+
+
+@implementer(IAuthorizerPlugin)
+class AuthorizerPlugin:
+    """Makes what the test wants."""
+
+    def __init__(self, name: str = "mine", made: Any = None) -> None:
+        self.name = name
+        self.made = made or Doorkeeper()
+        self.given: list[Any] = []
+
+    def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+        self.given.append((host, dict(section)))
+        return self.made
+
+
+@implementer(IRouterPlugin)
+class RouterPlugin:
+    """Makes ordinary routers, or refuses."""
+
+    name = "mine"
+
+    def makeRouter(self, account: str, section: Mapping[str, Any]) -> ISubjectRouter:
+        if section.get("bad"):
+            raise ValueError("bad makes no sense")
+        return BuiltInRouter(int(section["shapes"]))
+
+
+@implementer(IBrokerService)
+class Maker:
+    """Makes services that remember their section."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+        if "bad" in section:
+            raise ValueError("bad is not known")
+        service: Any = Service()
+        service.section = dict(section)
+        return service
+
+
+def plugins(*those: Any, builtIn: Any = BUILT_IN) -> Plugins:
+    """A place where these plugins are found."""
+
+    def find(interface: Any) -> Iterable[Any]:
+        return [each for each in those if interface.providedBy(each)]
+
+    return Plugins(find, builtIn)
+
+
+class TestNaming:
+    """Plugins by name."""
+
+    def test_found(self) -> None:
+        """The one with the name is found."""
+        wanted = AuthorizerPlugin("b")
+        found = plugins(AuthorizerPlugin("a"), wanted).named(IAuthorizerPlugin, "b")
+        assert found is wanted
+
+    def test_missing(self) -> None:
+        """One that is missing is named, with those that there are."""
+        known = plugins(AuthorizerPlugin("b"), AuthorizerPlugin("a"), builtIn={})
+        with pytest.raises(PluginError, match=r'IAuthorizerPlugin named "x" \(there is a, b\)'):
+            known.named(IAuthorizerPlugin, "x")
+        with pytest.raises(PluginError, match=r"\(there is none\)"):
+            plugins(builtIn={}).named(IAuthorizerPlugin, "x")
+
+    def test_installed(self) -> None:
+        """Without another place, Twisted's plugins are looked through."""
+        with pytest.raises(PluginError):
+            Plugins().named(IRouterPlugin, "surely not installed")
+
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ("authorization { plugin: x }", "x.conf:1:17: authorization.plugin"),
+            ("router { plugin: x }", "x.conf:1:10: router.plugin"),
+            ("services { x { } }", "x.conf:1:12: services.x"),
+            ("plugins { x { } }", "x.conf:1:11: plugins.x"),
+            ("streaming { store: x }", "x.conf:1:13: streaming.store"),
+        ],
+    )
+    def test_place(self, text: str, place: str) -> None:
+        """A missing plugin is reported with the key that names it, and its place."""
+        settings = buildText(text, {}, "x.conf").settings
+        with pytest.raises(PluginError, match=rf"^{place}: there is no I\w+ named \"x\""):
+            Broker(settings, reactor=MemoryReactorClock())
+
+    @pytest.mark.parametrize(
+        ("given", "name"), [(None, "none"), (Doorkeeper(), "Doorkeeper"), (plugins, "plugins")]
+    )
+    def test_nameOf(self, given: object, name: str) -> None:
+        """An object is named in the log by its own name or its class."""
+        assert nameOf(given, "none") == name
+
+
+class TestAuthorizer:
+    """Authorization plugins."""
+
+    def test_none(self) -> None:
+        """Without a name there is none."""
+        assert plugins().authorizer(HOST, settingsOf("port: 1")) is None
+
+    def test_made(self) -> None:
+        """The one that is named gets the host and the other keys of its block."""
+        plugin = AuthorizerPlugin()
+        settings = settingsOf("authorization { plugin: mine, colour: red }")
+        assert plugins(plugin).authorizer(HOST, settings) is plugin.made
+        assert plugin.given == [(HOST, {"colour": "red"})]
+
+    def test_noAuthorizer(self) -> None:
+        """What is no authorizer is refused."""
+        settings = settingsOf("authorization { plugin: mine }")
+        with pytest.raises(PluginError, match='"mine" makes no authorizer'):
+            plugins(AuthorizerPlugin(made=object())).authorizer(HOST, settings)
+
+    def test_given(self) -> None:
+        """An authorizer that was given counts before what the settings name."""
+        settings = settingsOf("authorization { plugin: missing }")
+        given = Doorkeeper()
+        assert plugins().authorizer(HOST, settings, given) is given
+
+    def test_givenPlugin(self) -> None:
+        """What makes authorizers can be given instead of being installed."""
+        given = AuthorizerPlugin()
+        settings = settingsOf("authorization { colour: red, plugin: other }")
+        assert plugins().authorizer(HOST, settings, given) is given.made
+        assert given.given == [(HOST, {"colour": "red"})]
+
+    def test_readyMade(self) -> None:
+        """Ready-made ones need not be installed, and nobody can take their names."""
+        own, installed = AuthorizerPlugin(), AuthorizerPlugin()
+        settings = settingsOf("authorization { plugin: mine }")
+        found = plugins(installed, builtIn={IAuthorizerPlugin: lambda: [own]})
+        assert found.authorizer(HOST, settings) is own.made
+        assert plugins(installed).authorizer(HOST, settings) is installed.made
+        missing = settingsOf("authorization { plugin: x }")
+        with pytest.raises(PluginError, match=r"\(there is a, mine\)"):
+            other = {IAuthorizerPlugin: lambda: [AuthorizerPlugin("a")]}
+            plugins(installed, builtIn=other).authorizer(HOST, missing)
+
+
+class TestRouter:
+    """Router plugins."""
+
+    def test_none(self) -> None:
+        """Without a name there is none."""
+        assert plugins().routerFactory(settingsOf("port: 1")) is None
+
+    def test_made(self) -> None:
+        """Each account gets a router of its own."""
+        make = plugins(RouterPlugin()).routerFactory(settingsOf("router {plugin: mine, shapes: 5}"))
+        assert make is not None
+        assert make("A") is not make("A")
+
+    def test_refuses(self) -> None:
+        """A section that makes no sense is refused with the plugin's name."""
+        settings = settingsOf("router { plugin: mine, bad: true }")
+        make = plugins(RouterPlugin()).routerFactory(settings)
+        assert make is not None
+        with pytest.raises(PluginError, match='router plugin "mine": bad makes no sense'):
+            make("A")
+
+
+class TestServices:
+    """Services beside ours."""
+
+    def test_named(self) -> None:
+        """Each that the settings name gets its section."""
+        settings = settingsOf("services { a { x: 1 }, b {} }\nplugins { c { y: 2 } }")
+        found = plugins(Maker("a"), Maker("b"), Maker("c"), Maker("d")).services(HOST, settings, [])
+        services: dict[str, Any] = dict(found)
+        assert {name: service.section for name, service in services.items()} == {
+            "a": {"x": 1},
+            "b": {},
+            "c": {"y": 2},
+        }
+
+    def test_given(self) -> None:
+        """An object that was given needs no section, and takes the one of its name."""
+        settings = settingsOf("services { a { x: 1 } }")
+        found: dict[str, Any] = dict(plugins().services(HOST, settings, [Maker("a"), Maker("z")]))
+        assert found["a"].section == {"x": 1}
+        assert found["z"].section == {}
+
+    def test_refuses(self) -> None:
+        """A section that makes no sense is refused with the service's name."""
+        settings = settingsOf("services { a { bad: 1 } }")
+        with pytest.raises(PluginError, match='service "a": bad is not known'):
+            plugins(Maker("a")).services(HOST, settings, [])
+
+    def test_missing(self) -> None:
+        """A service that nobody makes is refused."""
+        with pytest.raises(PluginError, match="IBrokerService"):
+            plugins().services(HOST, settingsOf("services { a {} }"), [])
+
+
+@implementer(IOptionsCheck)
+class CheckingMaker(Maker):
+    """
+    A service that can say what is wrong.
+    """
+
+    def checkOptions(self, section: Any, settings: Any) -> None:
+        """Refuse everything that is bad."""
+        if "bad" in section:
+            raise PluginOptionError("bad", "bad is not good")
+        if not section:
+            raise ValueError("nothing to do")
+
+
+def placed(text: str) -> Settings:
+    """Settings with the places of their keys."""
+    return buildText(text, {}, "x.conf").settings
+
+
+class TestProblems:
+    """What can be said of plugins before they make something."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("services { a { good: 1 } }", []),
+            (
+                "services { a { bad: 1 } }",
+                [("services.a.bad", 'x.conf:1:16: services.a.bad: service "a": bad is not good')],
+            ),
+            (
+                "plugins { a { } }",
+                [("plugins.a", 'x.conf:1:11: plugins.a: service "a": nothing to do')],
+            ),
+        ],
+    )
+    def test_options(self, text: str, expected: list[tuple[str, str]]) -> None:
+        """The plugin is asked; the error has the option's place, or that of the section."""
+        known = plugins(CheckingMaker("a"))
+        found = [(key, str(error)) for key, error in known.problems(placed(text))]
+        assert found == expected
+
+    def test_unable(self) -> None:
+        """A plugin that cannot say it is only looked up."""
+        known = plugins(Maker("a"))
+        assert list(known.problems(settingsOf("services { a { bad: 1 } }"))) == []
+
+
+def test_names() -> None:
+    """Each provides its interface; the first gateway policy is the default."""
+    assert all(map(IAuthorizerPlugin.providedBy, BUILT_IN[IAuthorizerPlugin]()))
+    assert all(map(IGatewayPolicyPlugin.providedBy, BUILT_IN[IGatewayPolicyPlugin]()))
+    assert all(map(IBrokerService.providedBy, BUILT_IN[IBrokerService]()))
+    assert sorted(each.name for each in BUILT_IN[IAuthorizerPlugin]()) == [
+        "cred",
+        "htpasswd",
+        "http",
+    ]
+    assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "announcing"
+    assert [each.name for each in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]
+
+
+class TestMistakes:
+    """Mistakes of those who write plugins."""
+
+    def test_raises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What a plugin raises is in the error, and the log has the traceback."""
+
+        @implementer(IAuthorizerPlugin)
+        class Broken:
+            name = "mine"
+
+            def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+                raise KeyError("colour")
+
+        settings = settingsOf("authorization { plugin: mine }")
+        text = "authorization plugin \"mine\" failed to make the authorizer: KeyError: 'colour'"
+        with pytest.raises(PluginError, match=text):
+            plugins(Broken()).authorizer(HOST, settings)
+        assert len(flushLoggedErrors(KeyError)) == 1
+
+    def test_nameless(self) -> None:
+        """A service without a name is refused where it is given, and passed over elsewhere."""
+
+        class Nameless:
+            def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+                return Service()
+
+        nameless: Any = Nameless()
+        directlyProvides(nameless, IBrokerService)
+        text = "the IBrokerService tests.runtime.test_plugins.Nameless has no name"
+        with pytest.raises(PluginError, match=text):
+            plugins().services(HOST, settingsOf("port: 1"), [nameless])
+        with logLines() as lines:
+            found = plugins(nameless, Maker("mine")).named(IBrokerService, "mine")
+        assert (found.name, text in lines[0]) == ("mine", True)
+
+    def test_sameName(self) -> None:
+        """Two services of one name are refused: one would be lost."""
+        text = "services need names of their own: mine, mine"
+        with pytest.raises(PluginError, match=text):
+            plugins().services(HOST, settingsOf("port: 1"), [Maker("mine"), Maker("mine")])
+
+    def test_kindsAreListed(self) -> None:
+        """A wrong key of C{services} is answered with the names of connection kinds as well."""
+        kind: Any = type("Kind", (), {"name": "lines"})()
+        directlyProvides(kind, IConnectionKind)
+        with pytest.raises(PluginError, match=r'named "liens" \(there is lines, mine\)'):
+            plugins(kind, Maker("mine"), builtIn={}).named(IBrokerService, "liens")
+
+    def test_kindOptions(self) -> None:
+        """What a connection kind says of its options has their place."""
+        kind: Any = type("Kind", (), {"name": "lines", "key": "lines"})()
+
+        def checkOptions(section: Mapping[str, Any], settings: Settings) -> None:
+            raise PluginOptionError("port", "port must be a number")
+
+        kind.checkOptions = checkOptions
+        directlyProvides(kind, IConnectionKind, IOptionsCheck)
+        settings = buildText("services { lines { port: x } }", {}, "x.conf").settings
+        [(key, error)] = plugins(kind, builtIn={}).problems(settings)
+        assert key == "services.lines.port"
+        assert str(error) == (
+            'x.conf:1:20: services.lines.port: connection kind "lines": port must be a number'
+        )

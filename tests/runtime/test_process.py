@@ -1,0 +1,71 @@
+"""Tests for L{natsbroker.runtime.process}."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from natsbroker.runtime.process import ProcessUsage, availableCores, residentMemory
+
+
+class TestProcessUsage:
+    """What a process uses, asked now and then."""
+
+    def usage(self) -> ProcessUsage:
+        """
+        One with a clock and a stopwatch in the test's hands.
+        """
+        self.now = 100.0
+        self.ran = 5.0
+        return ProcessUsage(lambda: self.now, lambda: self.ran, lambda: 7, lambda: 3)
+
+    def test_percent(self) -> None:
+        """The percentage is the average since the question before."""
+        usage = self.usage()
+        self.now, self.ran = 110.0, 7.5
+        assert usage.percent() == 25.0
+        self.now, self.ran = 112.0, 9.5
+        assert usage.percent() == 100.0
+
+    def test_shortTimes(self) -> None:
+        """Asked again within a second, it says the same: such an average would mean nothing."""
+        usage = self.usage()
+        assert usage.percent() == 0.0
+        self.now, self.ran = 101.0, 5.123
+        assert usage.percent() == 12.3
+        self.now, self.ran = 101.9, 6.0
+        assert usage.percent() == 12.3
+
+    def test_memoryAndCores(self) -> None:
+        """Memory and cores are those it was given."""
+        usage = self.usage()
+        assert (usage.memory(), usage.cores()) == (7, 3)
+
+    def test_thisProcess(self) -> None:
+        """By default it is about this process."""
+        usage = ProcessUsage(lambda: 0.0)
+        assert usage.memory() > 1 << 20
+        assert usage.cores() >= 1
+
+
+def test_residentMemory(tmp_path: Path) -> None:
+    """The second number of C{statm} is the memory in pages."""
+    path = tmp_path / "statm"
+    path.write_text("1000 12 3 4 0 5 0\n")
+    assert residentMemory(str(path)) == 12 * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize("text", [None, "", "1000 many"])
+def test_withoutProc(tmp_path: Path, text: str | None) -> None:
+    """Where there is no such file, or another, the peak is given instead."""
+    path = tmp_path / "statm"
+    if text is not None:
+        path.write_text(text)
+    assert residentMemory(str(path)) > 1 << 20
+
+
+def test_availableCores() -> None:
+    """There is one core at least, and no more than the machine has."""
+    assert 1 <= availableCores() <= (os.cpu_count() or 1)

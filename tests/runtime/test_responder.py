@@ -1,0 +1,83 @@
+"""
+Tests of L{natsbroker.runtime.responder}.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.runtime.responder import RequestResponder
+from natsbroker.wire.values import Message
+from tests.auth.buses import Clients, busOf
+from tests.conftest import FlushLoggedErrors
+from tests.support import Recorder
+
+
+def test_answers() -> None:
+    """Bytes are answered as they are, anything else as JSON, and nothing not at all."""
+    bus = busOf()
+    answering = RequestResponder(bus)
+    answering.on(b"bytes", lambda message: b"raw:" + message.payload)
+    answering.on(b"json", lambda message: {"a": [1, "é"]})
+    answering.on(b"nothing", lambda message: None)
+    clients = Clients(bus)
+    assert clients.ask("bytes", b"x") == [b"raw:x"]
+    assert clients.json("json") == {"a": [1, "é"]}
+    assert clients.ask("nothing") == []
+
+
+def test_later() -> None:
+    """An answer may come later."""
+    bus = busOf()
+    answer: Deferred[bytes] = Deferred()
+    RequestResponder(bus).on(b"later", lambda message: answer)
+    inbox = Recorder()
+    bus.subscribe(b"_INBOX.y", inbox)
+    Clients(bus).ask("later", b"", b"_INBOX.y")
+    assert inbox.bodies == []
+    answer.callback(b"now")
+    assert inbox.bodies == [b"now"]
+
+
+def test_noPlaceForIt() -> None:
+    """Without a reply subject nothing is answered."""
+    bus = busOf()
+    done: list[Message] = []
+
+    def answer(message: Message) -> bytes:
+        done.append(message)
+        return b"answer"
+
+    RequestResponder(bus).on(b"x", answer)
+    assert Clients(bus).ask("x", reply=b"") == []
+    assert len(done) == 1
+
+
+def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """A service that fails is logged, and harms nobody else."""
+    bus = busOf()
+    answering = RequestResponder(bus)
+    answering.on(b"x", lambda message: 1 // 0)
+    answering.on(b"y", lambda message: {"no": object()})
+    assert Clients(bus).ask("x") == []
+    assert Clients(bus).ask("y") == []
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+    assert len(flushLoggedErrors(TypeError)) == 1
+
+
+def test_queue() -> None:
+    """Of a group one answers."""
+    bus = busOf()
+    for _ in range(2):
+        RequestResponder(bus).on(b"x", lambda message: b"one", b"group")
+    assert Clients(bus).ask("x") == [b"one"]
+
+
+def test_close() -> None:
+    """Who is closed answers no more."""
+    bus = busOf()
+    answering = RequestResponder(bus)
+    answering.on(b"x", lambda message: b"answer")
+    answering.close()
+    assert Clients(bus).ask("x") == []
+    assert not bus.hasInterest(b"x")

@@ -1,0 +1,249 @@
+"""
+Tests for L{natsbroker.server.configuration.checks}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config import errors
+from natsbroker.config.addresses import isLoopback
+from natsbroker.config.model import JetStream
+from tests.auth.operator.keys import ACCOUNT
+from tests.config.support import built, complaintsOf, settingsOf
+
+USERS = "authorization { users: [ {user: a} ] }"
+CALLOUT = f"issuer: {ACCOUNT}, auth_users: [a]"
+REACHED_PAGES = errors.REACHED_PAGES.format("0.0.0.0")
+TLS = "tls { cert_file: cert.pem, key_file: key.pem }"
+
+FINE = [
+    "client_advertise: h",
+    "client_advertise: 'h:1'",
+    "client_advertise: '[::1]:1'",
+    f"accounts: [A]\nauthorization {{ auth_callout {{ {CALLOUT}, allowed_accounts: [A] }} }}",
+    f"no_auth_user: a\n{USERS}",
+    "no_auth_user: a\naccounts { A { users: [ {user: a} ] } }",
+    "system_account: S\naccounts { S {} }",
+    "accounts { $SYS { users: [ {user: s} ] }\n A { users: [ {user: a} ] } }",
+    "accounts { $SYS { users: [ {user: s} ] } }\nauthorization { users: [ {user: a} ] }",
+    "accounts { $SYS { users: [ {user: s} ] } }\nauthorization {}",
+    "accounts { $SYS { users: [ {user: s} ] } }\nno_auth_user: s",
+    "accounts { $SYS {} }",
+    f"https_port: 1\n{TLS}",
+    f"http_port: 1\nhttps_port: 2\n{TLS}",
+    "https_port: -1",
+    "http: '0.0.0.0:8222'",
+    "http: '127.0.0.1:8222'\ninsecure_monitor: false",
+    "accounts { $SYS { users: [ {user: s} ] } }",
+    "system_account: S\naccounts { S { users: [ {user: s} ] } }",
+    "http: 'LOCALHOST:1'",
+    "no_system_account: true",
+]
+
+
+@pytest.mark.parametrize("text", FINE)
+def test_fine(text: str) -> None:
+    """What fits together is no error."""
+    settingsOf(text)
+
+
+MISTAKES = [
+    ("no_auth_user: b", 'no_auth_user: "b" present, but users/nkeys are not defined'),
+    (
+        "no_auth_user: b\nauthorization { user: b, pass: c }",
+        'no_auth_user: "b" present, but users/nkeys are not defined',
+    ),
+    (
+        f"no_auth_user: b\n{USERS}",
+        'no_auth_user: "b" not present as user or nkey in authorization block or account '
+        "configuration",
+    ),
+    (
+        "system_account: S",
+        "system_account: error resolving system account: account missing",
+    ),
+    (
+        "client_advertise: 'foo:bar:4222'",
+        "client_advertise: Error setting server INFO with ClientAdvertise value of foo:bar:4222, "
+        "err=address foo:bar:4222: too many colons in address",
+    ),
+    (
+        f"authorization {{ auth_callout {{ {CALLOUT}, allowed_accounts: [A] }} }}",
+        'authorization: auth_callout allowed account "A" not found in configured accounts',
+    ),
+    (
+        "system_account: '$SYS'",
+        "system_account: error resolving system account: account missing",
+    ),
+    (
+        "system_account: '$G'",
+        "system_account: the global account cannot be the system account",
+    ),
+    ("authorization { user: a }", f"authorization.user: {errors.NO_PASSWORD}"),
+    ("authorization { password: x }", f"authorization.pass: {errors.NO_USER}"),
+    (
+        "leafnodes { port: 1, authorization { user: a } }",
+        f"leafnodes.authorization.user: {errors.NO_PASSWORD}",
+    ),
+    (
+        "websocket { port: 1, no_tls: true, authorization { password: x } }",
+        f"websocket.authorization.pass: {errors.NO_USER}",
+    ),
+    ("http: '0.0.0.0:8222'\ninsecure_monitor: false", f"http: {REACHED_PAGES}"),
+    ("http_port: 8222\ninsecure_monitor: false", f"http_port: {REACHED_PAGES}"),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint"), MISTAKES)
+def test_mistakes(text: str, complaint: str) -> None:
+    """What refers to something that is not there, or excludes something else, is reported."""
+    assert [each.partition(" ")[2] for each in complaintsOf(text)] == [complaint]
+
+
+HOSTS = [
+    ("127.0.0.1", True),
+    ("127.9.9.9", True),
+    ("::1", True),
+    ("localhost", True),
+    ("0.0.0.0", False),
+    ("::", False),
+    ("10.0.0.1", False),
+    ("example.org", False),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize(("host", "loopback"), HOSTS)
+def test_isLoopback(host: str, loopback: bool) -> None:
+    """Loopback is what other machines cannot reach; an unknown name is not."""
+    assert isLoopback(host) is loopback
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("port: 4222", JetStream()),
+        ("jetstream: disabled", JetStream()),
+        ("jetstream { enabled: false, domain: hub }", JetStream(domain="hub")),
+        ("jetstream { enabled: false, extension_hint: will_extend }", JetStream(will_extend=True)),
+        ("jetstream { enabled: false, extension_hint: no_extend }", JetStream()),
+        (
+            'accounts { A {} }\ndefault_js_domain { A: hub, "$G": "" }',
+            JetStream(default_domains={"A": "hub", "$G": ""}),
+        ),
+    ],
+)
+def test_said(text: str, said: JetStream) -> None:
+    """What is said of other servers' JetStream is taken over."""
+    assert built(text).settings.jetstream == said
+
+
+@pytest.mark.parametrize("backend", ["postgres", "memory"])
+def test_encryptedElsewhere(backend: str) -> None:
+    """A key is refused with a store that does not encrypt, and says what encrypts there."""
+    text = f"jetstream {{ backend: {backend}, key: hush }}"
+    complaint = f'the store "{backend}" does not encrypt: use what the database, or the disk under'
+    assert complaint in complaintsOf(text)[0]
+    settingsOf(f"jetstream {{ backend: {backend}, cipher: aes }}")
+
+
+@pytest.mark.parametrize(
+    ("text", "isOn"),
+    [
+        ("accounts { A {} }", False),
+        ("accounts { A { jetstream: disabled } }", False),
+        ("accounts { A { jetstream: enabled } }", True),
+        ("accounts { A { jetstream: true } }", True),
+        ("accounts { A { jetstream { max_mem: 1k, max_streams: 5 } } }", True),
+    ],
+)
+def test_account(text: str, isOn: bool) -> None:
+    """An account has JetStream when its settings say so, whatever its limits there are."""
+    assert built(text).settings.accounts["A"].jetstream is isOn
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("jetstream: true", JetStream(enabled=True)),
+        ("jetstream: enabled", JetStream(enabled=True)),
+        ("jetstream {}", JetStream(enabled=True)),
+        ("jetstream { sync: Always }", JetStream(enabled=True)),
+        ("jetstream { sync_interval: '90s' }", JetStream(enabled=True, sync_interval=90.0)),
+        ("jetstream { sync_interval: -5 }", JetStream(enabled=True)),
+        ("jetstream { domain: x, enabled: true }", JetStream(enabled=True, domain="x")),
+        ("jetstream {}\nstore_dir: a", JetStream(enabled=True, store_dir="a")),
+        ("store_dir: a", JetStream(store_dir="a")),
+        ("store_dir: a\njetstream { store: b }", JetStream(enabled=True, store_dir="b")),
+        (
+            "jetstream { strict: false, max_mem: 1, max_file: 2KB, limits {max_ack_pending: 3} }",
+            JetStream(
+                enabled=True,
+                strict=False,
+                max_memory_store=1,
+                max_file_store=2048,
+                max_ack_pending=3,
+            ),
+        ),
+        (
+            "jetstream { backend: postgres, backend_options { dsn: x } }",
+            JetStream(enabled=True, backend="postgres", backend_options={"dsn": "x"}),
+        ),
+    ],
+)
+def test_ownJetStream(text: str, own: JetStream) -> None:
+    """The block switches JetStream on; the folder of streams may stand outside of it."""
+    assert built(text).settings.jetstream == own
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "jetstream { enabled: false, domain: a.b }",
+            "invalid domain name: may not contain ., * or >",
+        ),
+        (
+            "jetstream { enabled: false, domain: '*' }",
+            "invalid domain name: may not contain ., * or >",
+        ),
+        ("default_js_domain { A: hub }", 'references non existing account "A"'),
+        ('default_js_domain { "$SYS": hub }', 'contains the system account "$SYS"'),
+        (
+            "accounts { A { jetstream: enabled } }\ndefault_js_domain { A: hub }",
+            'contains account name "A" with enabled JetStream',
+        ),
+        (
+            "accounts { A {} }\ndefault_js_domain { A: h.b }",
+            'contains account "A" with invalid domain name "h.b"',
+        ),
+    ],
+)
+def test_complaints(text: str, complaint: str) -> None:
+    """Domains that make no subject, and accounts that have no use for one, are reported."""
+    (found,) = complaintsOf(text)
+    assert found.endswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "JetStream is not enabled"),
+        ("jetstream {}", 'references non existing account "A"'),
+        ("jetstream {}, accounts { A {} }", 'account "A" has no JetStream'),
+    ],
+)
+def test_channelsOfAccounts(text: str, complaint: str) -> None:
+    """Channels are given only to accounts that have JetStream."""
+    (found,) = complaintsOf(text + "\nstreaming { jetstream_accounts { a: A } }")
+    assert found.endswith(complaint)
+
+
+def test_channelsOfAccount() -> None:
+    """An account with JetStream may have channels."""
+    text = "jetstream {}, accounts { A { jetstream: enabled } }"
+    text += "\nstreaming { jetstream_accounts { a: A } }"
+    streaming = built(text).settings.streaming
+    assert streaming is not None
+    assert streaming.accountOf("a") == "A"
