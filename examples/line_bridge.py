@@ -41,8 +41,8 @@ from natsbroker.config.model import Settings
 from natsbroker.interfaces import IBrokerHost, IConnectionKind, ILinks, ISubscriber, Message
 from natsbroker.links.service import ConnectionService
 from natsbroker.monitoring.answers import Answer, jsonAnswer
+from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.pluginoptions import PluginOptions
-from natsbroker.server.start import StartError
 
 #: Lines from peers are published here.
 RECEIVED = b"lines.in"

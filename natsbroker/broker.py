@@ -24,7 +24,15 @@ from natsbroker.clients.finding import closeAll
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
-from natsbroker.config.reload import (
+from natsbroker.connections.poller import SocketPoller
+from natsbroker.connections.turns import Turns
+from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
+from natsbroker.interfaces.providers import requireSeveral
+from natsbroker.links.services import Links
+from natsbroker.runtime.failures import failureReason
+from natsbroker.runtime.plugins import Plugins
+from natsbroker.runtime.readiness import Readiness
+from natsbroker.runtime.reload import (
     Planner,
     ReloadError,
     heldBack,
@@ -33,26 +41,21 @@ from natsbroker.config.reload import (
     plan,
     settled,
 )
-from natsbroker.connections.poller import SocketPoller
-from natsbroker.connections.turns import Turns
-from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadiness
-from natsbroker.interfaces.providers import requireSeveral
-from natsbroker.links.services import Links
-from natsbroker.runtime.plugins import Plugins
-from natsbroker.runtime.readiness import Readiness
-from natsbroker.server.composition import BrokerParts, Replacements, withOperators
+from natsbroker.server.builtin import withBuiltIn
+from natsbroker.server.choices import Replacements
+from natsbroker.server.composition import BrokerParts, withOperators
 from natsbroker.server.identity import ServerKeys, serverIdentity
 from natsbroker.server.lameduck import LameDuck
-from natsbroker.server.start import announceListener, announceStart, failureReason
+from natsbroker.server.start import announceListener, announceStart
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
     from natsbroker.gateways.service import GatewayService
     from natsbroker.leafnodes.service import LeafnodeService
-    from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.ocsp.desk import OCSPDesk
     from natsbroker.routes.service import RouteService
     from natsbroker.streaming.monitoring import StreamingModel
+    from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace="natsbroker")
 
@@ -138,7 +141,7 @@ class Broker(MultiService):
             sockets=sockets or {},
         )
         self._parts = BrokerParts(
-            self, self.settings, self.keys, self._random, plugins or Plugins(), given
+            self, self.settings, self.keys, self._random, withBuiltIn(plugins or Plugins()), given
         )
         # Plugins use the broker while its parts are made.
         self._parts.make()
@@ -170,7 +173,7 @@ class Broker(MultiService):
         return self._parts.streaming
 
     @property
-    def monitoring(self) -> MonitoringModel:
+    def monitoring(self) -> ServerPages:
         return self._parts.monitoring()
 
     @property
@@ -285,7 +288,7 @@ class Broker(MultiService):
         Put other settings into force: all of them or none, except that JetStream begins, ends and
         moves with the next start only.
 
-        @raise natsbroker.config.reload.ReloadError: if they cannot be taken; nothing has changed.
+        @raise natsbroker.runtime.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
         try:
             settings = withOperators(settings, self._hasResolver)
@@ -365,9 +368,9 @@ def requireSettings(given: object) -> None:
     if not isinstance(given, Settings):
         kind = type(given).__name__
         raise TypeError(
-            f"the settings are of type {kind}, not natsbroker.config.model.Settings: of a file,"
-            " natsbroker.server.configuration.build.buildFile(path, os.environ).settings; of a text,"
-            " buildText(text, os.environ).settings"
+            f"the settings are of type {kind}, not natsbroker.config.model.Settings; of a file or a"
+            " text, natsbroker.server.configuration.build makes them: buildFile(path,"
+            " os.environ).settings, buildText(text, os.environ).settings"
         )
 
 

@@ -3,10 +3,10 @@ The console script: nats-server's command line, with its words, streams and exit
 
 Some first words, which nats-server refuses, are commands: C{check} leads to
 L{natsbroker.server.checking.cli}, C{top} to L{natsbroker.monitoring.top.cli}, C{spark} to
-L{natsbroker.spark.cli}, C{streaming} to L{natsbroker.streaming.cli}, C{config} to
-L{natsbroker.config.schema} and C{completion} to L{natsbroker.config.completion}. Each action
-imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the broker,
-because launchers wait only a few seconds for them.
+L{natsbroker.spark.cli}, C{streaming} to L{natsbroker.daemon.streamingcli}, C{config} to
+L{natsbroker.config.schema} and C{completion} to L{natsbroker.server.configuration.completion}. Each
+action imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the
+broker, because launchers wait only a few seconds for them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from natsbroker import NATS_VERSION, __version__
-from natsbroker.config.commandline import (
+from natsbroker.config.errors import ConfigError
+from natsbroker.server.configuration.commandline import (
     Action,
     CommandLineError,
     Invocation,
     invocationFrom,
     validReport,
 )
-from natsbroker.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from socket import socket
@@ -85,7 +85,7 @@ def main(
 
         return cli.main(arguments[1:], stdout, stderr)
     if arguments and arguments[0] == "streaming":
-        from natsbroker.streaming.cli import main as streaming
+        from natsbroker.daemon.streamingcli import main as streaming
 
         return streaming(arguments[1:], environment, stdout, stderr)
     if arguments and arguments[0] == "check":
@@ -101,7 +101,7 @@ def main(
 
         return config(arguments[1:], stdout, stderr)
     if arguments and arguments[0] == "completion":
-        from natsbroker.config.completion import main as completion
+        from natsbroker.server.configuration.completion import main as completion
         from natsbroker.spark.cli import NAMES
 
         return completion(arguments[1:], stdout, stderr, NAMES)

@@ -30,7 +30,6 @@ from natsbroker.auth.checkers import SUPPORTED
 from natsbroker.auth.plugins import CredPlugin
 from natsbroker.broker import Broker
 from natsbroker.config.addresses import checkPort
-from natsbroker.config.commandline import configurationFile, takeStreaming
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import readText
 from natsbroker.config.goflags import FlagValue
@@ -39,9 +38,10 @@ from natsbroker.daemon.logs import ProcessLog
 from natsbroker.daemon.processfiles import ProcessFiles
 from natsbroker.daemon.servicemanager import ServiceManager
 from natsbroker.daemon.signals import Signals
+from natsbroker.runtime.failures import failureReason
 from natsbroker.server.configuration.build import buildDefaults, buildFile
+from natsbroker.server.configuration.commandline import configurationFile, takeStreaming
 from natsbroker.server.configuration.overrides import overriding
-from natsbroker.server.start import failureReason
 
 _log = Logger(namespace="natsbroker")
 

@@ -28,7 +28,6 @@ from natsbroker.advisories import (
 )
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.broker import Broker
-from natsbroker.config.reload import ReloadError
 from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
@@ -38,8 +37,9 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 from natsbroker.monitoring.healthz import HealthQuery
+from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.plugins import PluginError, Plugins
-from natsbroker.server.start import StartError
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.grants import ConnectRequest, Grant
 from natsbroker.wire.values import Kind, Message

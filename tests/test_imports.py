@@ -1,5 +1,6 @@
 """
-The import map of the architecture, held for every module of the package.
+The import map of the architecture, held for every module of the package. C{python -m
+tests.test_imports} prints it for docs/topics/architecture.md.
 """
 
 from __future__ import annotations
@@ -25,81 +26,184 @@ ROOT = Path(natsbroker.__file__).resolve().parent
 @dataclass(frozen=True)
 class Row:
     """
-    What the modules of one layer may import besides the standard library and themselves.
+    A room, and what its modules may import besides the standard library and themselves.
 
-    @ivar ours: names below C{natsbroker.}; each admits that module and everything inside it.
+    @ivar about: the room in a few words.
+    @ivar ours: rooms below C{natsbroker.}, which stand further up in L{MAP}.
     @ivar others: top-level names of third-party packages.
-    @ivar typing: further names, of either kind, admitted under C{if TYPE_CHECKING:} only.
+    @ivar typing: further third-party packages, admitted under C{if TYPE_CHECKING:} only.
     """
 
+    about: str
     ours: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
     typing: frozenset[str] = frozenset()
 
 
-def row(ours: str = "", others: str = "", typing: str = "") -> Row:
+def row(about: str, ours: str = "", others: str = "", typing: str = "") -> Row:
     """
     @return: a L{Row} from names separated by blanks.
     """
-    return Row(frozenset(ours.split()), frozenset(others.split()), frozenset(typing.split()))
+    names = (frozenset(each.split()) for each in (ours, others, typing))
+    return Row(about, *names)
 
 
-_BASE = "interfaces errors advisories subjects steps wire files"
-_ROOMS = (
-    f"{_BASE} hot config connections accounts clients links routes gateways leafnodes auth"
-    " ocsp websocket streaming jetstream storage export monitoring server client"
-)
 _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
 _AUTH = "bcrypt nacl nkeys passlib"
 
 MAP: dict[str, Row] = {
-    "steps": row(),
-    "subjects": row("steps"),
-    "errors": row(),
-    "files": row(),
-    "wire": row("subjects errors"),
-    "advisories": row("wire.values wire.grants subjects errors"),
-    "_accel": row("wire connections subjects errors", "libc cpython posix cython"),
-    "hot": row("_accel wire connections clients.lane links.s2block subjects"),
+    "steps": row("long work in pieces"),
+    "errors": row("errors that peers are sent"),
+    "files": row("files that are replaced whole"),
+    "subjects": row("subjects, patterns, their index and permissions", "steps"),
+    "wire": row("bytes to values and back, in every dialect", "steps errors subjects"),
+    "advisories": row("events inside the broker"),
     "interfaces": row(
-        "wire.values wire.grants", "zope", typing="twisted advisories subjects interfaces"
+        "what can be replaced, as zope interfaces",
+        "subjects wire advisories",
+        "zope",
+        typing="twisted",
     ),
-    "config": row(_ROOMS),
-    "accounts": row(_ROOMS, _TWISTED),
-    "connections": row(_ROOMS, f"{_TWISTED} {_TLS}"),
-    "clients": row(_ROOMS, f"{_TWISTED} {_TLS}"),
-    "links": row(_ROOMS, f"{_TWISTED} {_TLS} google_crc32c cramjam h11"),
-    "ocsp": row(_ROOMS, f"{_TWISTED} {_TLS}"),
-    "routes": row(_ROOMS, _TWISTED),
-    "gateways": row(_ROOMS, _TWISTED),
-    "leafnodes": row(_ROOMS, _TWISTED),
-    "websocket": row(_ROOMS, f"{_TWISTED} wsproto h11"),
-    "auth": row(_ROOMS, f"{_TWISTED} {_TLS} {_AUTH}"),
+    "pure": row("the readable twins of compiled steps", "subjects wire interfaces"),
+    "_accel": row("compiled steps", "errors subjects wire pure", "libc cpython posix cython"),
+    "hot": row("the choice between compiled and readable", "subjects wire pure _accel"),
+    "config": row("text to settings, and settings to the next ones", "subjects wire"),
+    "runtime": row(
+        "timers, failures, plugins: what every room borrows",
+        "errors wire advisories interfaces config",
+        _TWISTED,
+    ),
+    "connections": row(
+        "sockets, TLS and timers under any protocol",
+        "errors wire interfaces pure hot config runtime",
+        f"{_TWISTED} {_TLS} google_crc32c cramjam",
+    ),
+    "monitoring": row(
+        "pages over HTTP, health, metrics; C{top}",
+        "wire interfaces config runtime connections",
+        f"{_TWISTED} prometheus_client rich textual",
+    ),
     "storage": row(
-        f"{_BASE} hot config server", f"{_TWISTED} lmdb psycopg xxhash google_crc32c cryptography"
+        "stores: memory, LMDB, PostgreSQL",
+        "files subjects wire interfaces hot runtime",
+        f"{_TWISTED} lmdb psycopg xxhash google_crc32c cryptography",
     ),
-    "streaming": row(_ROOMS, f"{_TWISTED} google cryptography"),
-    "jetstream": row(_ROOMS, _TWISTED),
-    "export": row(f"{_BASE} storage", _TWISTED),
-    "monitoring": row(_ROOMS, f"{_TWISTED} prometheus_client opentelemetry rich textual"),
-    "client": row(_ROOMS, f"{_TWISTED} {_TLS}"),
-    "server": row(f"{_ROOMS} broker tap main", f"{_TWISTED} {_TLS}"),
-    "broker": row(_ROOMS, f"{_TWISTED} {_TLS}"),
-    "tap": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS}"),
-    "main": row(f"{_ROOMS} broker tap spark.cli", f"{_TWISTED} {_TLS}"),
-    "__main__": row("main"),
-    "testing": row(f"{_ROOMS} broker", f"{_TWISTED} {_TLS} pytest hypothesis"),
+    "export": row("frames of what is stored", "subjects wire interfaces storage", _TWISTED),
+    "accounts": row(
+        "who receives a message: interest, imports, buses",
+        "errors subjects wire interfaces pure hot config runtime connections",
+        _TWISTED,
+    ),
+    "auth": row(
+        "requests to grants: passwords, JWTs, callouts",
+        "errors files subjects wire interfaces config runtime connections accounts",
+        f"{_TWISTED} {_TLS} {_AUTH}",
+    ),
+    "client": row(
+        "a client of another server, as a bus",
+        "errors subjects wire interfaces hot runtime connections accounts",
+        f"{_TWISTED} {_TLS}",
+    ),
+    "clients": row(
+        "connections of clients: login, session, C{/connz}",
+        "errors subjects wire advisories interfaces pure hot config runtime connections monitoring"
+        " accounts auth",
+        f"{_TWISTED} {_TLS}",
+    ),
+    "ocsp": row("certificates that were revoked", "files config connections", f"{_TWISTED} {_TLS}"),
+    "links": row(
+        "what connections with other servers share",
+        "errors subjects wire advisories interfaces pure hot config runtime connections accounts"
+        " auth clients",
+        f"{_TWISTED} {_TLS} h11",
+    ),
+    "system": row(
+        "the server as a whole: its pages and its system account",
+        "subjects wire advisories interfaces config runtime monitoring accounts auth clients links",
+        _TWISTED,
+    ),
+    "websocket": row(
+        "clients over WebSocket",
+        "errors wire interfaces hot config runtime connections monitoring clients links",
+        f"{_TWISTED} wsproto h11",
+    ),
+    "routes": row(
+        "clusters",
+        "errors subjects wire interfaces hot config runtime connections monitoring accounts auth"
+        " clients links system",
+        _TWISTED,
+    ),
+    "gateways": row(
+        "clusters of clusters",
+        "errors subjects wire advisories interfaces hot config runtime connections monitoring"
+        " export accounts clients links system routes",
+        _TWISTED,
+    ),
+    "leafnodes": row(
+        "servers at the edge",
+        "errors subjects wire advisories interfaces hot config runtime connections monitoring"
+        " accounts auth clients links system websocket routes",
+        _TWISTED,
+    ),
+    "streaming": row(
+        "NATS Streaming",
+        "errors subjects wire interfaces hot config runtime connections monitoring storage export"
+        " accounts client clients links",
+        f"{_TWISTED} google cryptography",
+    ),
+    "jetstream": row(
+        "JetStream",
+        "steps errors subjects wire advisories interfaces pure hot config runtime connections"
+        " monitoring storage export accounts auth clients system streaming",
+        _TWISTED,
+    ),
+    "services": row(
+        "services of ours that a configuration may name",
+        "wire advisories interfaces hot runtime system streaming",
+        f"{_TWISTED} opentelemetry",
+    ),
+    "server": row(
+        "the rooms, introduced to each other",
+        "errors subjects wire interfaces hot config runtime connections monitoring storage"
+        " accounts auth clients links system websocket routes gateways leafnodes streaming"
+        " jetstream services",
+        f"{_TWISTED} {_TLS}",
+    ),
+    "broker": row(
+        "the broker as one service",
+        "errors wire advisories interfaces hot config runtime connections accounts clients ocsp"
+        " links system routes gateways leafnodes streaming server",
+        f"{_TWISTED} {_TLS}",
+    ),
+    "daemon": row(
+        "a process around a broker: signals, logs, files",
+        "errors files advisories interfaces hot config runtime storage streaming server broker",
+        f"{_TWISTED} {_TLS}",
+    ),
+    "tap": row("C{twistd natsbroker}", "config runtime auth server broker daemon", _TWISTED),
     "spark": row(
-        "wire subjects steps files config accounts.settings client.options streaming.protocol",
+        "the pipeline on PySpark",
+        "files subjects wire config client streaming",
         "pyspark pyarrow nacl fastavro msgspec google deltalake duckdb prometheus_client pyiceberg"
         " sqlalchemy jinja2 vl_convert",
     ),
+    "main": row(
+        "the command C{natsbroker}",
+        "config connections monitoring server daemon spark",
+        f"{_TWISTED} {_TLS}",
+    ),
+    "__main__": row("C{python -m natsbroker}", "main"),
+    "testing": row(
+        "brokers and contracts for the tests of others",
+        "errors subjects wire interfaces config accounts client server broker",
+        f"{_TWISTED} {_TLS} pytest hypothesis",
+    ),
 }
 """
-The whole map. Every module may also read C{__version__}, C{NATS_VERSION} and C{API_LEVEL} of
-C{natsbroker}, because C{natsbroker/__init__.py} imports nothing.
-docs/topics/architecture.md gives the reasons.
+The rooms from the ground up: each may import only rooms above its row, for annotations too. Every
+module may also read C{__version__}, C{NATS_VERSION} and C{API_LEVEL} of C{natsbroker}, because
+C{natsbroker/__init__.py} imports nothing. docs/topics/architecture.md shows the table.
 """
 
 PURE = {
@@ -239,8 +343,7 @@ def isAllowed(layer: str, edge: Edge) -> bool:
         return top in row.others or (edge.typing and top in row.typing)
     if edge.base == "natsbroker" and edge.name in ("", "API_LEVEL", "NATS_VERSION", "__version__"):
         return True
-    ours = row.ours | {layer} | (row.typing if edge.typing else frozenset())
-    return any(edge.within(f"natsbroker.{name}") for name in ours)
+    return any(edge.within(f"natsbroker.{name}") for name in row.ours | {layer})
 
 
 def violations(module: str, text: str, isPackage: bool = False) -> list[str]:
@@ -331,6 +434,24 @@ def cycleIn(imports: dict[str, set[str]]) -> list[str]:
     return []
 
 
+def floorOf(name: str) -> int:
+    """
+    @return: one more than the highest floor of the rooms that a room imports.
+    """
+    return 1 + max((floorOf(each) for each in MAP[name].ours), default=-1)
+
+
+def picture() -> str:
+    """
+    @return: the rooms of L{MAP} by their floors, the highest first, as a Markdown table.
+    """
+    lines = ["| floor | room | holds |", "|---|---|---|"]
+    for name in sorted(MAP, key=floorOf, reverse=True):
+        about = re.sub(r"C\{([^}]*)\}", r"`\1`", MAP[name].about)
+        lines.append(f"| {floorOf(name)} | `{name}` | {about} |")
+    return "\n".join(lines)
+
+
 class TestCycles:
     """Import cycles, also those of annotations only and of imports inside functions."""
 
@@ -373,10 +494,30 @@ class TestImportMap:
             found += cythonViolations(f"natsbroker._accel.{path.stem}", path.read_text("utf-8"))
         assert found == []
 
-    def test_rowsNameKnownLayers(self) -> None:
-        """Every layer that a row allows has a row itself, so a misspelt name cannot hide."""
-        named = {name.partition(".")[0] for each in MAP.values() for name in each.ours}
-        assert named - set(MAP) == set()
+    def test_rowsNameRoomsBelow(self) -> None:
+        """No row names a room that stands under it, so no two rooms can import each other."""
+        below: set[str] = set()
+        for name, each in MAP.items():
+            assert each.ours <= below, name
+            below.add(name)
+
+    def test_rowsAreUsed(self) -> None:
+        """A row admits no room that nobody there imports."""
+        sources = [(name, edgesOf(name, path.read_text("utf-8"))) for name, path in modules()]
+        used: dict[str, set[str]] = {name: set() for name in MAP}
+        for module, edges in sources:
+            if module != "natsbroker":
+                found = {
+                    other for other in MAP for edge in edges if edge.within(f"natsbroker.{other}")
+                }
+                used[layerOf(module)] |= found - {layerOf(module)}
+        del used["_accel"]
+        assert used == {name: set(MAP[name].ours) for name in used}
+
+    def test_picture(self) -> None:
+        """The architecture page shows the table as it is."""
+        page = (ROOT.parent / "docs/topics/architecture.md").read_text("utf-8")
+        assert picture() in page, f"print it with: python -m {__name__}"
 
     @pytest.mark.parametrize("layers", list(PURE), ids="+".join)
     def test_loadingStaysPure(self, layers: tuple[str, ...]) -> None:
@@ -432,10 +573,13 @@ BAD = {
         "import zope",
     ],
     "hot": ["from natsbroker._accel import lane", "from natsbroker.accounts import account"],
+    "accounts.account": [
+        "if TYPE_CHECKING:\n    from natsbroker.clients.session import ClientSession",
+        "def late():\n    from natsbroker.links.link import Link",
+    ],
     "interfaces.bus": [
         "from twisted.internet.defer import Deferred",
-        "from natsbroker.wire import decoder",
-        "from natsbroker.advisories import Advisory",
+        "from natsbroker.config.model import Settings",
     ],
     "madeUpLayer": ["import os"],
 }
@@ -512,3 +656,7 @@ class TestReaderItself:
         """The walk over the package finds its modules."""
         assert "natsbroker" in dict(modules())
         assert len(dict(modules())) > 3
+
+
+if __name__ == "__main__":
+    print(picture())

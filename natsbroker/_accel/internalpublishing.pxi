@@ -64,7 +64,7 @@ cdef char* writePadded(char* out, int number, int digits) noexcept nogil:
 
 cdef char* writeTime(char* out, uint64_t time) noexcept nogil:
     """
-    Write nanoseconds since 1970 as L{natsbroker.jetstream.model.timestamps.formatTime} does.
+    Write nanoseconds since 1970 as L{natsbroker.wire.timestamps.formatTime} does.
     """
     cdef uint64_t seconds = time // 1000000000, day, era, year, rest
     cdef uint64_t fraction = time % 1000000000

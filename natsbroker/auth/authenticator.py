@@ -13,8 +13,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors
-from natsbroker.daemon.logs import definedAt
 from natsbroker.interfaces import IAuthorizer
+from natsbroker.runtime.failures import definedAt
 from natsbroker.wire.grants import ConnectRequest, Grant
 
 _log = Logger()

@@ -17,7 +17,7 @@ from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.listener import PortListener, endpointFor, urlOf
 from natsbroker.connections.poller import SocketPoller
-from natsbroker.server.start import cannotListen
+from natsbroker.runtime.failures import cannotListen
 
 if TYPE_CHECKING:
     from natsbroker.clients.sslendpoints import SSLEndpoint
@@ -67,7 +67,7 @@ class Listeners:
     def _factoryFor(self, terms: TLSTerms | None) -> Factory:
         if terms is None:
             return ClientFactory(self._context, isProxied=self._isProxied)
-        from natsbroker.connections.tls import TLSClientFactory
+        from natsbroker.clients.tls import TLSClientFactory
 
         return TLSClientFactory(self._context, terms, self._isProxied)
 
@@ -91,7 +91,7 @@ class Listeners:
         return apply
 
     def _use(self, listener: PortListener, terms: TLSTerms | None) -> None:
-        from natsbroker.connections.tls import TLSClientFactory
+        from natsbroker.clients.tls import TLSClientFactory
 
         factory = listener.factory
         if terms is not None and isinstance(factory, TLSClientFactory):

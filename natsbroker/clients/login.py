@@ -17,8 +17,8 @@ from twisted.python.failure import Failure
 
 from natsbroker import errors
 from natsbroker.auth.proxies import TrustedProxies
-from natsbroker.daemon.logs import definedAt, raisedAt
 from natsbroker.interfaces import IAuthorizer
+from natsbroker.runtime.failures import definedAt, raisedAt
 from natsbroker.runtime.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 

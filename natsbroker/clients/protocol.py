@@ -134,6 +134,11 @@ class ClientFactory(Factory):
         self.connectionType = connectionType
         self.isProxied = isProxied
 
+    @property
+    def isPlain(self) -> bool:
+        """Whether nothing stands between the bytes of a connection and its session."""
+        return type(self) is ClientFactory
+
     def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
         protocol = ClientProtocol(self.context, self.isProxied)
         protocol.factory = self

@@ -81,13 +81,13 @@ LOCAL_SYSLOG = "local"
 """Stands for the syslog daemon of the machine, in place of a URL."""
 
 _LOADED_LATE = {
-    "Cluster": "routes.settings",
-    "Gateway": "gateways.settings",
-    "InterestPolicy": "gateways.settings",
-    "Leafnodes": "leafnodes.settings",
-    "RemoteGateway": "gateways.settings",
-    "Streaming": "streaming.settings",
-    "Websocket": "websocket.settings",
+    "Cluster": "routes",
+    "Gateway": "gateways",
+    "InterestPolicy": "gateways",
+    "Leafnodes": "leafnodes",
+    "RemoteGateway": "gateways",
+    "Streaming": "streaming",
+    "Websocket": "websocket",
 }
 """The blocks that few configurations have, and the module of each: it loads with its first use,
 since defining a frozen class costs a start half a millisecond."""
@@ -95,7 +95,7 @@ since defining a frozen class costs a start half a millisecond."""
 
 def __getattr__(name: str) -> Any:
     if name in _LOADED_LATE:
-        return getattr(import_module(f"natsbroker.{_LOADED_LATE[name]}"), name)
+        return getattr(import_module(f"natsbroker.config.settings.{_LOADED_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -20,7 +20,6 @@ from twisted.internet.protocol import Factory
 from twisted.python.compat import nativeString
 from zope.interface import implementer
 
-from natsbroker.clients.protocol import ClientFactory
 from natsbroker.config.addresses import joined
 from natsbroker.connections.opensocket import ANYWHERE, BACKLOG, takesBoth
 from natsbroker.connections.poller import SocketPoller, installTransport
@@ -177,7 +176,7 @@ class PortListener:
         factory: Any = self._factory
         if hasattr(factory, "poller"):
             factory.poller = poller
-        return type(factory) is ClientFactory and installTransport(self.port, poller)
+        return installTransport(self.port, poller)
 
 
 def describe(address: Any) -> str:

@@ -29,12 +29,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.clients.protocol import ClientFactory
 from natsbroker.connections.polledsocket import PolledSocket
 from natsbroker.runtime.process import availableCores
 
 if TYPE_CHECKING:
-    from natsbroker.clients.session import ClientSession
+    from natsbroker.connections.polledsocket import PolledSession
 
 _log = Logger()
 
@@ -187,10 +186,10 @@ class PolledServer(tcp.Server):
     def __init__(self, poller: SocketPoller, *arguments: Any) -> None:
         self._poller = poller
         self._socket: PolledSocket | None = None
-        self._session: ClientSession | None = None
+        self._session: PolledSession | None = None
         super().__init__(*arguments)
 
-    def attachSession(self, session: ClientSession) -> None:
+    def attachSession(self, session: PolledSession) -> None:
         self._session = session
         reactor: Any = self.reactor
         self._socket = PolledSocket(
@@ -247,7 +246,7 @@ def installTransport(port: Any, poller: SocketPoller) -> bool:
 
     @return: whether it does; other ports than plain TCP ports of clients stay as they are.
     """
-    if type(port) is not tcp.Port or not isinstance(port.factory, ClientFactory):
+    if type(port) is not tcp.Port or not getattr(port.factory, "isPlain", False):
         return False
     acceptor: Any = port
     acceptor.transport = partial(PolledServer, poller)

@@ -17,20 +17,12 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-import natsbroker
-import twisted
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Logging, Settings
-from natsbroker.config.reload import Step
 from natsbroker.daemon.logfile import LogOutput
 from natsbroker.daemon.syslog import SyslogError
 from natsbroker.errors import printableASCII
-
-_PYTHON = os.path.dirname(os.__file__) + os.sep
-_LIBRARIES = (
-    os.path.dirname(natsbroker.__file__) + os.sep,
-    os.path.dirname(twisted.__file__) + os.sep,
-)
+from natsbroker.runtime.reload import Step
 
 _LABELS = {
     LogLevel.debug: "DBG",
@@ -174,38 +166,6 @@ def _traceback(event: LogEvent) -> list[str]:
     if not isinstance(failure, Failure):
         return []
     return failure.getTraceback().rstrip().splitlines()
-
-
-def raisedAt(failure: Failure) -> str:
-    """
-    Name an exception and its place, for a log that must not have its text. The place is in the
-    module of a plugin's author if one is on the way.
-    """
-    kind = type(failure.value).__name__
-    if not failure.frames:
-        return kind
-    theirs = [frame for frame in failure.frames if not _isLibrary(frame[1])]
-    if theirs:
-        folder = os.path.dirname(theirs[0][1]) + os.sep
-        theirs = [
-            frame
-            for frame in theirs
-            if frame[1].startswith(folder) and "-packages" not in frame[1].removeprefix(folder)
-        ]
-    function, path, line, *_ = (theirs or failure.frames)[-1]
-    return f"{kind} at {path}:{line} in {function}"
-
-
-def _isLibrary(path: str) -> bool:
-    """Whether a file is one of this package, of Twisted or of Python itself."""
-    inPython = path.startswith(_PYTHON) and "-packages" not in path
-    return inPython or path.startswith("<frozen ") or path.startswith(_LIBRARIES)
-
-
-def definedAt(call: Any) -> str:
-    """The place of a function or method; empty if it is not written in Python."""
-    code = getattr(call, "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 class ProcessLog:

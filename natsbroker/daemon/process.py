@@ -17,12 +17,12 @@ from twisted.python.failure import Failure
 from natsbroker import hot
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
+from natsbroker.daemon.garbage import FullPasses
 from natsbroker.daemon.logs import ProcessLog
 from natsbroker.daemon.processfiles import ProcessFiles
 from natsbroker.daemon.servicemanager import ServiceManager
 from natsbroker.daemon.signals import Signals
-from natsbroker.garbage import FullPasses
-from natsbroker.server.start import failureReason
+from natsbroker.runtime.failures import failureReason
 
 _log = Logger(namespace="natsbroker")
 

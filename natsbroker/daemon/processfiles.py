@@ -16,10 +16,10 @@ from natsbroker.broker import Broker
 from natsbroker.config.diff import Change
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import ReloadError, Step
 from natsbroker.errors import BrokerError
 from natsbroker.files import replaceFile
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
+from natsbroker.runtime.reload import ReloadError, Step
 
 _log = Logger(namespace="natsbroker")
 

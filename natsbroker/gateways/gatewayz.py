@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.tls import TLSSettings
 from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
@@ -24,13 +25,12 @@ from natsbroker.monitoring.rows import (
     subscriptionRow,
     trafficMembers,
 )
-from natsbroker.monitoring.state import BrokerState
 from natsbroker.wire.text import decoded
 
 if TYPE_CHECKING:
     from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
     from natsbroker.gateways.service import GatewayService
-    from natsbroker.monitoring.model import MonitoringModel
+    from natsbroker.system.pages import ServerPages
 
 #: nats-server's words for its modes.
 _MODES = {
@@ -61,7 +61,7 @@ class Gatewayz:
         self._state = state
         self.gateways: GatewayPages | None = None
 
-    def contribute(self, service: GatewayService, monitoring: MonitoringModel) -> None:
+    def contribute(self, service: GatewayService, monitoring: ServerPages) -> None:
         registry = service.gateways
         pages = GatewayPages(registry, service.switchAfter, service.advice.rowFor)
         self.gateways = pages

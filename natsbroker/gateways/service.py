@@ -18,7 +18,6 @@ from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.addresses import RemoteURL
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import Step
 from natsbroker.config.settings.gateways import Gateway
 from natsbroker.gateways.advice import AdvisedPolicy, GatewayAdvice
 from natsbroker.gateways.advicerequests import AdviceResponder
@@ -35,6 +34,7 @@ from natsbroker.links.protocol import LinkFactory
 from natsbroker.links.service import LinkService
 from natsbroker.links.settingsmapper import backoffTerms
 from natsbroker.routes.service import RouteService
+from natsbroker.runtime.reload import Step
 from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")

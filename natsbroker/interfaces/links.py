@@ -75,7 +75,7 @@ class IConnectionKind(Interface):
         Called once, if C{page} is not empty, when monitoring is set up; the page exists whether or
         not the kind is configured.
 
-        @param state: a L{natsbroker.monitoring.state.BrokerState}.
+        @param state: a L{natsbroker.clients.state.BrokerState}.
         @return: a callable that takes the parameters of a request, a mapping, and returns a
             L{natsbroker.monitoring.answers.Answer}.
         """
@@ -93,7 +93,7 @@ class IConnectionKind(Interface):
         """
         Have the monitoring pages show the service of the kind. Called once, if monitoring is used.
 
-        @param monitoring: a L{natsbroker.monitoring.model.MonitoringModel}; its attribute C{links}
+        @param monitoring: a L{natsbroker.system.pages.ServerPages}; its attribute C{links}
             has what L{makePage} returned, by the kind's name.
         """
 

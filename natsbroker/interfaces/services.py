@@ -33,9 +33,7 @@ class IBrokerHost(Interface):
         "When long work goes on: its C{of}, called with the name of an account, gives an L{ITurns}."
     )
 
-    monitoring = Attribute(
-        "The monitoring pages, a L{natsbroker.monitoring.model.MonitoringModel}."
-    )
+    monitoring = Attribute("The monitoring pages, a L{natsbroker.system.pages.ServerPages}.")
 
     def describe() -> Mapping[str, Any]:
         """The broker's C{name}, C{id}, C{host} and C{version}, and C{tags} if it has any."""

@@ -23,7 +23,6 @@ from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.damage import DamagedStreams
 from natsbroker.jetstream.interest import SubjectInterest
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.model.gojson import encode
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
     NO_SERVER_LIMITS,
@@ -34,7 +33,6 @@ from natsbroker.jetstream.model.limits import (
 )
 from natsbroker.jetstream.model.members import JetStreamPeers, SharedAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
-from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.storageuse import FRESH, LONGEST, NEAR
@@ -44,6 +42,8 @@ from natsbroker.steps import Steps
 from natsbroker.subjects.collisionindex import CollisionIndex
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.clientinfo import eventId
+from natsbroker.wire.gojson import encode
+from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")

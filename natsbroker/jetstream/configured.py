@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from twisted.application.service import IService
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -18,6 +19,7 @@ from zope.interface import implementer
 from natsbroker.advisories import Advisory, LameDuckStarted
 from natsbroker.auth.operator.accountclaims import AccountClaims, OperatorLimits
 from natsbroker.auth.operator.directory import AccountDirectory
+from natsbroker.config.diff import Change
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
@@ -35,8 +37,9 @@ from natsbroker.jetstream.model.limits import (
 from natsbroker.jetstream.service import JetStreamService
 from natsbroker.jetstream.totals import withTotals
 from natsbroker.runtime.deadlines import Deadlines
+from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.plugins import Plugins
-from natsbroker.server.start import StartError
+from natsbroker.runtime.reload import Planner, Step, nothing
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.stores import MemoryOpener, monotonicOf, storeOpener, wallClockOf
 
@@ -166,6 +169,37 @@ def reconfigure(service: JetStreamService, figures: JetStreamFigures, block: Jet
     effective = withTotals(block, figures.directory)
     service.configure(configuredLimits(effective), batchLimits(block))
     figures.configure(effective, isSized(block))
+
+
+def streamsPlanner(
+    services: Mapping[str, IService], inForce: Callable[[], Settings], figures: Callable[[], Any]
+) -> Planner:
+    """
+    The limits of JetStream, the accounts that have it, and theirs. An account without it keeps its
+    streams in the store, for when it has it again.
+
+    @param inForce: gives the settings before the reload while it is planned.
+    @param figures: gives what monitoring shows of JetStream.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        old = inForce()
+        if not old.jetstream.enabled:
+            return nothing
+        service: Any = services["jetstream"]
+        before, after = limitsIn(old), limitsIn(new)
+
+        def apply() -> None:
+            if old.jetstream != new.jetstream:
+                reconfigure(service, figures(), new.jetstream)
+            for name in before.keys() | after.keys():
+                limits = after.get(name)
+                if limits != before.get(name):
+                    service.change(name, None if limits is None else AccountAllowance(limits))
+
+        return apply
+
+    return plan
 
 
 def configuredLimits(block: JetStream) -> ConfiguredLimits:

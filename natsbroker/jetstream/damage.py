@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IStoreWatcher, IStreamStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.jetstream.model.shapes import Struct, decode
+from natsbroker.wire.shapes import Struct, decode
 
 _log = Logger(namespace="natsbroker.jetstream")
 

@@ -21,8 +21,8 @@ from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.limits import DEFAULT_MAX_CONSUMERS
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType
-from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.wire.timestamps import formatTime
 
 _log = Logger(namespace="natsbroker.jetstream")
 

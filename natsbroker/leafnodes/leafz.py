@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.addresses import joined
 from natsbroker.config.settings.leafnodes import RemoteLeaf, splitRemote
 from natsbroker.config.tls import TLSSettings
@@ -16,14 +17,13 @@ from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, roundTrip
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
-from natsbroker.monitoring.state import BrokerState
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
     from natsbroker.leafnodes.registry import LeafLink
     from natsbroker.leafnodes.service import LeafnodeService
-    from natsbroker.monitoring.model import MonitoringModel
+    from natsbroker.system.pages import ServerPages
 
 #: What a subscription counts besides its text.
 _EACH = 8
@@ -34,7 +34,7 @@ class Leafz:
         self.leafs: Iterable[LeafLink] = ()
         self._state = state
 
-    def contribute(self, service: LeafnodeService, monitoring: MonitoringModel) -> None:
+    def contribute(self, service: LeafnodeService, monitoring: ServerPages) -> None:
         leafs = self.leafs = service.leafs
         monitoring.varz.statistics["leafs"] = leafs
         monitoring.varz.contributions |= {

@@ -16,7 +16,6 @@ from twisted.logger import Logger
 
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import Step
 from natsbroker.config.settings.leafnodes import Leafnodes, RemoteLeaf, splitRemote
 from natsbroker.leafnodes.accepting import AcceptedLeaf
 from natsbroker.leafnodes.dialling import DialledLeaf
@@ -37,6 +36,7 @@ from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import LinkService
 from natsbroker.links.tls import LinkTLS
 from natsbroker.links.tunnel import TunnelEndpoint
+from natsbroker.runtime.reload import Step
 from natsbroker.websocket.protocol import WebSocketProtocol
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 
 from natsbroker.connections.listener import PortListener, addressEndpoint, describe, urlOf
-from natsbroker.server.start import StartError, listenDetail
+from natsbroker.runtime.failures import StartError, listenDetail
 
 
 class LinkPort:

@@ -13,12 +13,12 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import below, nothing
 from natsbroker.interfaces import IConnectionService, IPeerService
 from natsbroker.links.context import LinkContext, LinkDependencies, LinkLimits
 from natsbroker.links.dialling import Diallers
 from natsbroker.links.listener import LinkPort, ended
 from natsbroker.links.registry import LinkRegistry
+from natsbroker.runtime.reload import below, nothing
 
 _log = Logger(namespace="natsbroker")
 

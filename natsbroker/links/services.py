@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
-from zope.interface import classImplements, implementer
+from zope.interface import implementer
 
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import Planner, Step, nothing
 from natsbroker.interfaces import (
     IBrokerHost,
     IConnectionKind,
@@ -25,10 +24,7 @@ from natsbroker.interfaces import (
     IPeerService,
 )
 from natsbroker.links.context import LinkDependencies
-from natsbroker.server.kinds import KINDS, LinkKind
-
-# Its module loads without zope.interface.
-classImplements(LinkKind, IConnectionKind)
+from natsbroker.runtime.reload import Planner, Step, nothing
 
 
 @implementer(ILinks)
@@ -40,13 +36,17 @@ class Links:
         host: IBrokerHost,
         dependencies: LinkDependencies,
         changed: Callable[[], None],
+        kinds: Sequence[Any],
         others: Sequence[IConnectionKind] = (),
     ) -> None:
         """
+        @param kinds: the broker's own, each an L{IConnectionKind}.
+        @param others: those of services.
         @param changed: called when L{clientInfo} may have changed.
         @raise natsbroker.connections.tlscontext.TLSSettingsError: for a bad certificate.
         """
-        self.kinds: tuple[Any, ...] = (*KINDS, *others)
+        self.kinds: tuple[Any, ...] = (*kinds, *others)
+        self._others = others
         self.dependencies = dependencies
         self._host = host
         self._changed = changed
@@ -62,7 +62,7 @@ class Links:
         try:
             made = kind.makeService(self._host, self)
         except ValueError as error:
-            if kind in KINDS:
+            if kind not in self._others:
                 raise
             key = f"services.{kind.key}"
             place = f"{key}.{getattr(error, 'option', '')}"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from natsbroker.connections.facts import ConnectionFacts
-from natsbroker.links.link import Link
 from natsbroker.monitoring.formats import instant, roundTrip, uptime
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.wire.text import decoded
@@ -25,7 +23,10 @@ _LISTED = 512 << 10
 _STEP = 256
 
 
-def peerMembers(facts: ConnectionFacts | Link) -> Row:
+def peerMembers(facts: Any) -> Row:
+    """
+    @param facts: L{natsbroker.connections.facts.ConnectionFacts}, or a link, which has these too.
+    """
     return {
         "ip": facts.host,
         "port": facts.port,
@@ -34,7 +35,11 @@ def peerMembers(facts: ConnectionFacts | Link) -> Row:
     }
 
 
-def durations(facts: ConnectionFacts | Link, until: float) -> Row:
+def durations(facts: Any, until: float) -> Row:
+    """
+    @param facts: as in L{peerMembers}.
+    @param until: seconds since the epoch.
+    """
     return {
         "rtt": roundTrip(facts.roundTrip),
         "uptime": uptime(until - facts.started),

@@ -20,7 +20,7 @@ from natsbroker.connections.listener import PortListener, addressEndpoint, descr
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.resource import monitorSite
-from natsbroker.server.start import StartError, listenDetail
+from natsbroker.runtime.failures import StartError, listenDetail
 
 _log = Logger(namespace="natsbroker")
 

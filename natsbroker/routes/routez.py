@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.addresses import joined
 from natsbroker.config.tls import TLSSettings
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
@@ -24,13 +25,12 @@ from natsbroker.monitoring.rows import (
     subscriptionRow,
     trafficMembers,
 )
-from natsbroker.monitoring.state import BrokerState
 from natsbroker.wire.text import decoded
 
 if TYPE_CHECKING:
-    from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.routes.route import Route
     from natsbroker.routes.service import RouteService
+    from natsbroker.system.pages import ServerPages
 
 #: What a subscription counts besides its text.
 _EACH = 96
@@ -42,7 +42,7 @@ class Routez:
         self.permissions: Callable[[], Mapping[str, Any]] = dict
         self._state = state
 
-    def contribute(self, service: RouteService, monitoring: MonitoringModel) -> None:
+    def contribute(self, service: RouteService, monitoring: ServerPages) -> None:
         cluster = service.cluster
         self.routes = monitoring.statsz.routes = cluster.placed
         self.permissions = lambda: cluster.terms.shownPermissions

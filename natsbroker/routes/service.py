@@ -15,7 +15,6 @@ from twisted.logger import Logger
 from natsbroker.accounts.registry import LinkBuses
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import Step
 from natsbroker.config.settings.routes import Cluster
 from natsbroker.connections.hostaddresses import clientUrls
 from natsbroker.links.context import LinkDependencies
@@ -32,6 +31,7 @@ from natsbroker.routes.terms import (
     linkLimitsFrom,
     termsFrom,
 )
+from natsbroker.runtime.reload import Step
 from natsbroker.wire.values import Kind
 
 _log = Logger(namespace="natsbroker")

@@ -4,15 +4,15 @@ Plugins that the settings name, and objects that an embedder gives instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, TypeVar
 
 from twisted.application.service import IService
 from twisted.logger import Logger
 from zope.interface.interface import InterfaceClass
 
+from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import (
@@ -24,29 +24,20 @@ from natsbroker.interfaces import (
     IGatewayInterestPolicy,
     IGatewayPolicyPlugin,
     IOptionsCheck,
+    IReloadable,
     IRouterPlugin,
     ISubjectRouter,
 )
 from natsbroker.interfaces.providers import require
 from natsbroker.runtime.installedplugins import InstalledPlugins
 from natsbroker.runtime.pluginoptions import PluginOptionError
+from natsbroker.runtime.reload import Planner, Step
 
 _log = Logger(namespace="natsbroker")
 
 Find = Callable[[Any], Iterable[Any]]
 
 _Made = TypeVar("_Made")
-
-BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
-    IAuthorizerPlugin: lambda: import_module("natsbroker.auth.plugins").READY_MADE,
-    IGatewayPolicyPlugin: lambda: import_module("natsbroker.gateways.policies").READY_MADE,
-    IBrokerService: lambda: [
-        each
-        for module in ("spans", "trafficservice")
-        for each in import_module(f"natsbroker.monitoring.{module}").READY_MADE
-    ],
-}
-"""The plugins that need no installation, by interface; their modules load when one is looked up."""
 
 _NOUNS: Mapping[InterfaceClass, str] = {
     IAuthorizerPlugin: "authorization plugin",
@@ -64,13 +55,12 @@ class PluginError(BrokerError):
 @dataclass(frozen=True)
 class Plugins:
     """
-    @ivar builtIn: see L{BUILT_IN}. An installed plugin does not hide one of these.
+    @ivar builtIn: those that need no installation, by interface. An installed plugin does not hide
+        one of these.
     """
 
     find: Find = field(default_factory=InstalledPlugins)
-    builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(
-        default_factory=lambda: BUILT_IN
-    )
+    builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(default_factory=dict)
 
     def named(self, interface: InterfaceClass, name: str, key: str = "") -> Any:
         known = {each.name: each for each in self.builtIn.get(interface, tuple)()}
@@ -324,3 +314,24 @@ def _made(
     except TypeError as error:
         raise PluginError(f"{what} makes no {noun}: {error}") from error
     return made
+
+
+def sectionsPlanner(services: Mapping[str, IService], others: Collection[str] = ()) -> Planner:
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        steps: list[Step] = []
+        parts = [change.path.split(".") for change in changes]
+        sections = {part[1] for part in parts if part[1:] and part[0] in ("services", "plugins")}
+        for name in sorted(sections.difference(others)):
+            service = services.get(name)
+            section = {**new.plugins, **new.services}.get(name)
+            if service is None or section is None or not IReloadable.providedBy(service):
+                raise ValueError(f"config reload not supported for service {name}")
+            steps.append(IReloadable(service).planReload(section))
+
+        def apply() -> None:
+            for step in steps:
+                step()
+
+        return apply
+
+    return plan

@@ -12,11 +12,11 @@ from natsbroker.accounts.registry import AccountRegistry, accountNames
 from natsbroker.auth.configured import authorizerFrom, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
+from natsbroker.clients.planners import authorizationPlanner, operatorPlanner
 from natsbroker.config.model import Settings, User
-from natsbroker.config.reload import Planner
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.interfaces.providers import require
-from natsbroker.server.planners import authorizationPlanner, operatorPlanner
+from natsbroker.runtime.reload import Planner
 from natsbroker.wire.grants import Grant
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from random import Random
-from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
+from zope.interface import classImplements
 
 from natsbroker import hot
 from natsbroker.accounts.account import Bus
@@ -28,21 +27,23 @@ from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf,
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
+from natsbroker.clients.planners import limitsPlanner, tlsPlanner
 from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import Planner
 from natsbroker.connections.listener import addressEndpoint
 from natsbroker.connections.poller import SocketPoller
 from natsbroker.connections.turns import turnsOn
+from natsbroker.interfaces import IConnectionKind
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.services import Links
 from natsbroker.runtime.observers import Observers
-from natsbroker.runtime.plugins import Plugins, nameOf
+from natsbroker.runtime.plugins import Plugins, sectionsPlanner
+from natsbroker.runtime.reload import Planner
 from natsbroker.server.authorizers import AuthorizerSelection
+from natsbroker.server.choices import Replacements, choicesIn, pluginsIn
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 from natsbroker.server.info import ServerInfoPublisher, infoFrom
-from natsbroker.server.kinds import KINDS
-from natsbroker.server.planners import limitsPlanner, sectionsPlanner, streamsPlanner, tlsPlanner
+from natsbroker.server.kinds import KINDS, LinkKind
 from natsbroker.server.risks import allRisks
 from natsbroker.server.watchdog import Watchdog
 from natsbroker.wire.values import Kind
@@ -52,13 +53,16 @@ if TYPE_CHECKING:
     from natsbroker.auth.operator.service import OperatorService
     from natsbroker.jetstream.channels.channelstreams import ChannelStreams
     from natsbroker.jetstream.figures import JetStreamFigures
-    from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.monitoring.service import MonitoringService
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.streaming.service import StreamingService
     from natsbroker.system.answers import SystemAnswers
+    from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace="natsbroker")
+
+# Its module loads without zope.interface.
+classImplements(LinkKind, IConnectionKind)
 
 _NO_FILE = "can only reload config when a file is provided using -c or --config"
 
@@ -69,19 +73,6 @@ def withOperators(settings: Settings, hasResolver: bool = False) -> Settings:
     from natsbroker.auth.operator.operators import operatorsIn
 
     return replace(settings, system_account=operatorsIn(settings, hasResolver).systemAccount)
-
-
-@dataclass(frozen=True)
-class Replacements:
-    authorizer: Any = None
-    accountResolver: Any = None
-    routerFactory: Callable[[str], Any] | None = None
-    services: Sequence[Any] = ()
-    observers: Sequence[Any] = ()
-    endpoints: Sequence[str | IStreamServerEndpoint] | None = None
-    gatewayPolicy: Any = None
-    connectionKinds: Sequence[Any] = ()
-    sockets: Mapping[str, socket] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -261,11 +252,11 @@ class BrokerParts:
             for account in kind.accounts(settings):
                 self.authority.require(account)
         self.links = Links(
-            self._host, dependencies, lambda: self.publisher.clusterChanged(), others
+            self._host, dependencies, lambda: self.publisher.clusterChanged(), KINDS, others
         )
 
     def _makeMonitoring(self) -> None:
-        self._monitoring: MonitoringModel | None = None
+        self._monitoring: ServerPages | None = None
         self.streaming: StreamingModel | None = None
         self._loadTime: float = self._host.startTime
         self.pages = self._makePages()
@@ -381,57 +372,53 @@ class BrokerParts:
             part.setServiceParent(self._host)
 
     def choices(self) -> Mapping[str, str]:
-        settings, given = self._settings, self._given
-        named = settings.authorization.plugin or "settings"
-        return {
-            "authorizer": nameOf(given.authorizer, named),
-            "router": settings.router.plugin or nameOf(given.routerFactory, "built-in"),
-            "services": ",".join(self.services) or "none",
-        }
+        return choicesIn(self._settings, self._given, self.services)
 
     def plugins(self) -> Iterator[tuple[str, str]]:
-        """
-        @return: kind and name of what the broker was told to use, the built-in choices included.
-        """
-        settings = self._settings
-        choices = self.choices()
-        yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
-        yield from (("service", each) for each in self.services)
-        yield from (("observer", type(each).__name__) for each in self._given.observers)
-        yield from (("connection kind", each) for each in sorted(self._otherKinds))
-        if settings.gateway is not None:
-            named = settings.gateway.interest.plugin or "built-in"
-            yield "gateway policy", nameOf(self._given.gatewayPolicy, named)
-        if settings.streaming is not None:
-            yield "streaming store", settings.streaming.store
-        if settings.jetstream.enabled:
-            yield "jetstream store", settings.jetstream.backend
+        return pluginsIn(self._settings, self._given, self.services, self._otherKinds)
 
     def planners(self) -> list[Planner]:
         return [
             limitsPlanner(self.clients),
             tlsPlanner(self.clients, self.listeners, self.pages),
             self.authority.planner(self.clients, self.accounts),
-            streamsPlanner(self.services, lambda: self._host.settings, lambda: self.jetstream),
+            *self._streamsPlanners(),
             sectionsPlanner(self.services, self._otherKinds),
             *self.links.planners(),
         ]
 
-    def monitoring(self) -> MonitoringModel:
+    def _streamsPlanners(self) -> list[Planner]:
+        if not self._settings.jetstream.enabled:
+            return []
+        from natsbroker.jetstream.configured import streamsPlanner
+
+        return [streamsPlanner(self.services, lambda: self._host.settings, lambda: self.jetstream)]
+
+    def monitoring(self) -> ServerPages:
         """
         @return: the model, made at the first call: a broker without the pages starts sooner.
         """
         if self._monitoring is None:
             self._monitoring = self._makeModel()
-            metrics = self._monitoring.metrics
-            metrics.turnLengths = lambda: None if self.poller is None else self.poller.turnLengths()
+            figures = self._monitoring.figures
+            figures.turnLengths = lambda: None if self.poller is None else self.poller.turnLengths()
             self._monitoring.varz.contributions["tls_cert_not_after"] = self.listeners.expiry
-            metrics.plugins, metrics.observerCalls = self.plugins, self.observers.calls
-            for show in (self.watchdog.show, self._showStreaming, self.links.show):
+            figures.plugins, figures.observerCalls = self.plugins, self.observers.calls
+            for show in (
+                self._showJetStream,
+                self.watchdog.show,
+                self._showStreaming,
+                self.links.show,
+            ):
                 show(self._monitoring)
         return self._monitoring
 
-    def _showStreaming(self, monitoring: MonitoringModel) -> None:
+    def _showJetStream(self, monitoring: ServerPages) -> None:
+        from natsbroker.jetstream.pages import showJetStream
+
+        showJetStream(monitoring, lambda: self.jetstream)
+
+    def _showStreaming(self, monitoring: ServerPages) -> None:
         if self.streaming is not None:
             from natsbroker.streaming.pages import streamingPages, streamingSeries
 
@@ -439,22 +426,22 @@ class BrokerParts:
             monitoring.metrics.contributions.append(partial(streamingSeries, self.streaming))
             monitoring.stores["streaming"] = lambda: self.streaming and self.streaming.store
 
-    def _makeModel(self) -> MonitoringModel:
+    def _makeModel(self) -> ServerPages:
         from natsbroker.auth.certificates import described
         from natsbroker.clients.connz import Namers
+        from natsbroker.clients.state import BrokerState
         from natsbroker.monitoring.healthz import (
             listeningCheck,
             pollingCheck,
             riskCheck,
             storeChecks,
         )
-        from natsbroker.monitoring.model import MonitoringModel
-        from natsbroker.monitoring.state import BrokerState
         from natsbroker.runtime.process import ProcessUsage
+        from natsbroker.system.pages import ServerPages
 
         host, process = self._host, ProcessUsage(self._reactor.seconds)
         times = host.startTime, self._loadTime
-        return MonitoringModel(
+        return ServerPages(
             BrokerState(self.clients, self.accounts, host.settings, *times, process),
             healthChecks=[
                 listeningCheck(self.listeners.closed),
@@ -464,7 +451,6 @@ class BrokerParts:
             ],
             namers=Namers(self.authority.nameOf, described),
             kinds=self.links.kinds,
-            jetstream=lambda: self.jetstream,
         )
 
     def settingsLoaded(self, settings: Settings) -> None:

@@ -150,8 +150,9 @@ def _pluginProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
     if not any(named):
         return
     from natsbroker.runtime.plugins import Plugins
+    from natsbroker.server.builtin import withBuiltIn
 
-    plugins = Plugins()
+    plugins = withBuiltIn(Plugins())
     yield from plugins.problems(settings)
     for each in stores:
         yield from _storeProblems(settings, each, plugins)

@@ -1,44 +1,19 @@
 """
-Log lines of a start, and errors of one that fails, in nats-server's words where programs wait for
-them.
+Log lines of a start, in nats-server's words where programs wait for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twisted.internet.error import BindError, CannotListenError, ConnectError
 from twisted.logger import Logger, LogLevel
-from twisted.python.failure import Failure
 
 from natsbroker import NATS_VERSION, __version__, hot
-from natsbroker.config.addresses import joined
 from natsbroker.config.model import Settings
 from natsbroker.connections.listener import PortListener, describe
-from natsbroker.daemon.logs import raisedAt
-from natsbroker.errors import BrokerError
-from natsbroker.interfaces import StoreError
 from natsbroker.server.risks import CALLOUT, OPEN_TO_OTHERS, isOpen, risksIn
 
 _log = Logger(namespace="natsbroker")
-
-_FORESEEN = (BrokerError, StoreError, ValueError, OSError, ConnectError, BindError)
-
-
-class StartError(BrokerError):
-    """The broker cannot start; the text is what is logged."""
-
-
-def failureReason(failure: Failure) -> str:
-    """
-    Say why a start failed. The text of an unforeseen error may quote a secret of the settings: it
-    is logged for debugging only.
-    """
-    if failure.check(*_FORESEEN):
-        text: str = failure.getErrorMessage()
-        return text
-    _log.failure("The start failed", failure, LogLevel.debug)
-    return f"Cannot start: {raisedAt(failure)}"
 
 
 def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -> None:
@@ -81,16 +56,3 @@ def announceListener(listener: PortListener, settings: Settings, required: bool)
     _log.info("TLS {need} for client connections", need=need)
     if first:
         _log.warn('Clients that are not using "TLS Handshake First" option will fail to connect')
-
-
-def cannotListen(error: CannotListenError) -> StartError:
-    return StartError(f'Error listening on port: {_place(error)}, "{listenDetail(error)}"')
-
-
-def listenDetail(error: CannotListenError) -> str:
-    reason = getattr(error.socketError, "strerror", None) or str(error.socketError)
-    return f"listen tcp {_place(error)}: bind: {reason.lower()}"
-
-
-def _place(error: CannotListenError) -> str:
-    return joined(str(error.interface or "0.0.0.0"), int(error.port))

@@ -24,7 +24,7 @@ from twisted.logger import Logger
 import twisted
 
 if TYPE_CHECKING:
-    from natsbroker.monitoring.model import MonitoringModel
+    from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace="natsbroker")
 
@@ -119,7 +119,7 @@ class Watchdog(Service):
             return ""
         return f"held for {seconds:.1f} of the last {WINDOW:.0f} seconds: {self.place}"
 
-    def show(self, monitoring: MonitoringModel) -> None:
+    def show(self, monitoring: ServerPages) -> None:
         """Add the watchdog's part to the monitoring pages."""
         from natsbroker.monitoring.healthz import pollingCheck
 

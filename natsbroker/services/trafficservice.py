@@ -37,10 +37,10 @@ from natsbroker.interfaces import (
     IObserver,
     IOptionsCheck,
 )
-from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.runtime.pluginoptions import PluginOptionError, refuseOthers
 from natsbroker.services.subjecttraffic import REST, SubjectTraffic, prefixOf
 from natsbroker.streaming.channelwriter import ChannelWriter
+from natsbroker.system.pages import ServerPages
 from natsbroker.wire.durations import secondsFrom
 from natsbroker.wire.instants import instant
 from natsbroker.wire.text import decoded, encoded
@@ -129,7 +129,7 @@ _COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out")
 
 @implementer(IObserver)
 class TrafficModel:
-    def __init__(self, monitoring: MonitoringModel, depth: int, most: int) -> None:
+    def __init__(self, monitoring: ServerPages, depth: int, most: int) -> None:
         self._monitoring = monitoring
         self._depth = depth
         self._most = most

@@ -16,8 +16,8 @@ from natsbroker.export.logs import ILogConsumer
 from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
+from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.plugins import Plugins
-from natsbroker.server.start import StartError
 from natsbroker.storage.stores import monotonicOf, storeOpener, wallClockOf
 from natsbroker.streaming.service import StreamingService
 

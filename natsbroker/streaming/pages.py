@@ -12,6 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.settings.streaming import ChannelLimits, Streaming
 from natsbroker.monitoring.answers import (
     HTML,
@@ -27,7 +28,6 @@ from natsbroker.monitoring.answers import (
 from natsbroker.monitoring.formats import instant, nanoseconds, uptime
 from natsbroker.monitoring.metrics import MetricSeries
 from natsbroker.monitoring.queries import DEFAULT_LIMIT, BadQuery, Query, integer, repeated, text
-from natsbroker.monitoring.state import BrokerState
 from natsbroker.streaming.monitoring import StreamingModel
 
 VERSION = "0.25.6"

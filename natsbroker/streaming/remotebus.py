@@ -22,7 +22,7 @@ from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import ILeasedStore, IStreamStore
 from natsbroker.links.dialling import peerEndpoint
 from natsbroker.links.tls import isAddress
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
 from natsbroker.subjects.channels import RequestSubjects
 
 #: Seconds in which another streaming server would answer, as nats-streaming-server waits.

@@ -9,22 +9,21 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from natsbroker.jetstream.jsz import JszQuery, accountsOf, accountSteps
-from natsbroker.jetstream.model.gojson import JsonError
 from natsbroker.monitoring.answers import bodyOf, compact
 from natsbroker.monitoring.healthz import HealthQuery
-from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.queries import BadQuery, flag
+from natsbroker.monitoring.queries import BadQuery
 from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.responder import Describe
 from natsbroker.system.connectioncounts import connectionCounts
 from natsbroker.system.options import SystemRequest, decodeRequest
+from natsbroker.system.pages import ServerPages
 from natsbroker.wire.clientinfo import eventId
+from natsbroker.wire.gojson import JsonError
 from natsbroker.wire.instants import instant
 
 _BAD = 400
@@ -59,7 +58,7 @@ class SystemAnswers:
     def __init__(
         self,
         describe: Describe,
-        model: MonitoringModel,
+        model: ServerPages,
         clock: Any,
         actions: ServerActions,
         random: Any,
@@ -217,24 +216,24 @@ class SystemAnswers:
         return compact({"server": self._describe(), **(data or {}), "error": error}).encode()
 
 
-def _health(model: MonitoringModel, request: SystemRequest) -> Any:
+def _health(model: ServerPages, request: SystemRequest) -> Any:
     document, status = model.healthz.report(HealthQuery.fromQuery(request.query))
     state = document.pop("status")
     return {"status": state, "status_code": status, **document}
 
 
-def _profile(model: MonitoringModel, request: SystemRequest) -> Any:
+def _profile(model: ServerPages, request: SystemRequest) -> Any:
     name = request.query.get("name", "")
     problem = f'Profile "{name}" not found' if name else "Profile name not specified"
     return {"profile": None, "error": problem}
 
 
-def _nothing(model: MonitoringModel, request: SystemRequest) -> Any:
+def _nothing(model: ServerPages, request: SystemRequest) -> Any:
     """There are no Raft groups, and no queues between the threads of a Go server."""
     return {}
 
 
-_SMALL: Mapping[str, Callable[[MonitoringModel, SystemRequest], Any]] = {
+_SMALL: Mapping[str, Callable[[ServerPages, SystemRequest], Any]] = {
     "HEALTHZ": _health,
     "PROFILEZ": _profile,
     "IPQUEUESZ": _nothing,
@@ -242,19 +241,16 @@ _SMALL: Mapping[str, Callable[[MonitoringModel, SystemRequest], Any]] = {
 }
 
 
-def _jetStream(model: MonitoringModel, name: str, query: Mapping[str, str]) -> Any:
-    figures = model.jetstream()
-    account = accountsOf(figures).get(name)
-    if account is None:
+def _jetStream(model: ServerPages, name: str, query: Mapping[str, str]) -> Any:
+    steps = model.jsz.ofAccount(name, query)
+    if steps is None:
         isKnown = name in model.accountz
         problem = "not jetstream enabled" if isKnown else "not found"
         raise RequestFailed(f'account "{name}" {problem}')
-    # Of one account nats-server shows no streams for "consumer" alone, unlike the page.
-    wanted = replace(JszQuery.fromQuery(query), streams=flag(query, "streams"))
-    return accountSteps(figures, account, wanted)
+    return steps
 
 
-def _information(model: MonitoringModel, name: str) -> Any:
+def _information(model: ServerPages, name: str) -> Any:
     if name not in model.accountz:
         raise RequestFailed(f"Account {name} does not exist")
     return model.accountz.detail(name)

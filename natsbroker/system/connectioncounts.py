@@ -34,7 +34,7 @@ from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
 
 if TYPE_CHECKING:
-    from natsbroker.monitoring.model import MonitoringModel
+    from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace="natsbroker")
 
@@ -54,7 +54,7 @@ class ConnectionCounts:
 
     bus: Callable[[], IMessageBus | None]
     describe: Describe
-    model: Callable[[], MonitoringModel]
+    model: Callable[[], ServerPages]
     reactor: Any
     random: Random
     _changed: dict[str, None] = field(default_factory=dict, init=False)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.jetstream.model.shapes import (
+from natsbroker.monitoring.queries import Query
+from natsbroker.wire.shapes import (
     BOOL,
     INT,
     STRING,
@@ -20,7 +21,6 @@ from natsbroker.jetstream.model.shapes import (
     Struct,
     decodeLoosely,
 )
-from natsbroker.monitoring.queries import Query
 
 #: What every request may say about the servers that shall answer.
 _FILTER: dict[str, Shape] = {
@@ -154,7 +154,7 @@ class SystemRequest:
 def decodeRequest(kind: str, body: bytes) -> SystemRequest:
     """
     @param kind: the last token of the subject.
-    @raise natsbroker.jetstream.model.gojson.JsonError: if a value has the wrong type.
+    @raise natsbroker.wire.gojson.JsonError: if a value has the wrong type.
     """
     known = OPTIONS.get(kind) or _OTHERS.get(kind, {})
     fields = [Field(key, shape) for key, shape in _FILTER.items()]

@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from natsbroker.clients.selection import accountOf
+from natsbroker.clients.state import BrokerState
 from natsbroker.monitoring.answers import PAUSE, Pause
 from natsbroker.monitoring.formats import instant, number
-from natsbroker.monitoring.state import BrokerState
-from natsbroker.monitoring.varz import Varz
+from natsbroker.system.varz import Varz
 
 #: How many connections are gone through in one step.
 _STEP = 256
@@ -25,16 +25,12 @@ class Statsz:
     @ivar gateways: gives the outbound gateways by name, and all inbound ones.
     """
 
-    def __init__(self, state: BrokerState, varz: Varz, jetstream: Callable[[], Any]) -> None:
-        """
-        @param jetstream: gives the part C{jetstream} of C{/varz}.
-        """
+    def __init__(self, state: BrokerState, varz: Varz) -> None:
         self.countServers: Callable[[], int] = lambda: 1
         self.routes: Callable[[], Iterable[Any]] = tuple
         self.gateways: Callable[[], tuple[Mapping[str, Any], Iterable[Any]]] = lambda: ({}, ())
         self._state = state
         self._varz = varz
-        self._jetstream = jetstream
 
     def steps(self) -> Generator[Pause, None, dict[str, Any]]:
         traffic = yield from self._varz.traffic()
@@ -64,7 +60,7 @@ class Statsz:
             if rows:
                 document[key] = rows
         document["active_servers"] = self.countServers()
-        if shown := self._jetstream():
+        if shown := self._varz.contribution("jetstream", None):
             config = {key: shown["config"][key] for key in shown["config"] if key != "store_dir"}
             document["jetstream"] = {**shown, "config": config}
         return {**document, "gomaxprocs": 1}

@@ -29,7 +29,7 @@ from natsbroker.wire.clientinfo import compact
 from natsbroker.wire.values import Message
 
 if TYPE_CHECKING:
-    from natsbroker.monitoring.model import MonitoringModel
+    from natsbroker.system.pages import ServerPages
 
 _log = Logger(namespace="natsbroker")
 
@@ -51,7 +51,7 @@ class StatusReports(Service):
         bus: Callable[[], IMessageBus | None],
         serverId: str,
         describe: Describe,
-        model: Callable[[], MonitoringModel],
+        model: Callable[[], ServerPages],
         reactor: Any,
     ) -> None:
         """

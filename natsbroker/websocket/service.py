@@ -18,7 +18,6 @@ from natsbroker.clients.protocol import ClientProtocol
 from natsbroker.config.addresses import joined
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import Step
 from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
@@ -30,6 +29,7 @@ from natsbroker.links.listener import LinkPort
 from natsbroker.links.service import ConnectionService
 from natsbroker.links.tls import LinkTLS
 from natsbroker.monitoring.formats import nanoseconds, number
+from natsbroker.runtime.reload import Step
 from natsbroker.websocket.context import AuthorizerSource, WebSocketContext
 from natsbroker.websocket.origins import OriginCheck
 from natsbroker.websocket.protocol import AcceptedWebSocket

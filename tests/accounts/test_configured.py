@@ -16,8 +16,8 @@ from natsbroker.accounts.configured import checkImports, describedIn
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.config.model import AccountSettings, Settings
-from natsbroker.config.reload import ReloadError
 from natsbroker.config.settings.accounts import StreamImport
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.values import Kind, Message
 from tests.server.support import settingsOf

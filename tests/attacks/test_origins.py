@@ -307,7 +307,7 @@ _READING = "$JS.API.CONSUMER."
 
 #: What the modules serve that take requests.
 SERVING = {
-    "auth/responder.py": "$SYS: monitoring, claims, users' own information",
+    "runtime/responder.py": "$SYS: monitoring, claims, users' own information",
     "export/service.py": "$NB.API about logs",
     "gateways/advicerequests.py": "$NB.API about gateways",
     "jetstream/api/dispatcher.py": "$JS.API",
@@ -325,12 +325,12 @@ SERVING = {
 #: What the others subscribe to, which is no request.
 HEARING = {
     "accounts/requests.py": "the answer to a request; that of an auth callout is signed",
-    "auth/peerrequests.py": "the answers of other servers",
+    "runtime/peerrequests.py": "the answers of other servers",
     "clients/subscriptions.py": "clients",
     "jetstream/channels/channelstream.py": "publishes to a channel, which are refused",
     "jetstream/sources/origins.py": "the messages of another stream",
     "jetstream/streams/stream.py": "publishes: a stream stores all that comes",
-    "routes/interest.py": "links",
+    "links/interest.py": "links",
     "streaming/channelwriter.py": "heartbeats",
 }
 

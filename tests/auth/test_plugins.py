@@ -18,9 +18,9 @@ from natsbroker.auth.checkers import IAvatars
 from natsbroker.auth.plugins import READY_MADE, CredPlugin, SettingsAvatars
 from natsbroker.broker import Broker
 from natsbroker.clients.finding import sessionsOf
-from natsbroker.config.reload import ReloadError
 from natsbroker.errors import BrokerError, Unauthorized
 from natsbroker.interfaces import IAuthorizerPlugin
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection, MemoryReactor
 from natsbroker.wire.grants import ConnectRequest, Grant

@@ -14,10 +14,11 @@ from twisted.internet.testing import MemoryReactor
 
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.clients.tls import TLSClientFactory
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.listener import addressEndpoint
-from natsbroker.connections.tls import Begin, TLSClientFactory, TLSTerms
-from natsbroker.server.start import StartError
+from natsbroker.connections.tls import Begin, TLSTerms
+from natsbroker.runtime.failures import StartError
 from tests.interop.certificates import writeCertificates
 
 CONTEXT: Any = object()

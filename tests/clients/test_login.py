@@ -14,8 +14,8 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.clients.login import Login
-from natsbroker.daemon.logs import definedAt
 from natsbroker.errors import AUTH_REVOKED, Unauthorized
+from natsbroker.runtime.failures import definedAt
 from natsbroker.runtime.observers import PluginCalls
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.conftest import FlushLoggedErrors

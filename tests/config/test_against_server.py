@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.config.commandline import Action, CommandLineError, invocationFrom
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
 from natsbroker.server.configuration.build import buildFile
+from natsbroker.server.configuration.commandline import Action, CommandLineError, invocationFrom
 from tests.config.support import PEM, filesystem
 
 pytestmark = pytest.mark.slow

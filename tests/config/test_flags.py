@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.flags import EVERY_FLAG, FLAG_TYPES, REFUSED, Flag, flagNamed, usage
 from natsbroker.config.goflags import FlagType
 from natsbroker.config.keys.root import keyAt
 from natsbroker.config.model import Settings, changed
+from natsbroker.server.configuration.commandline import invocationFrom
 
 SPELLINGS = """
     a addr net p port n name server_name P pid m http_port ms https_port c config t sl signal

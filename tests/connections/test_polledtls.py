@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from natsbroker.clients.tls import TLSClientFactory
 from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.polledtls import PolledTLS
-from natsbroker.connections.tls import Begin, ConnectionCreator, TLSClientFactory, TLSTerms
+from natsbroker.connections.tls import Begin, ConnectionCreator, TLSTerms
 from natsbroker.connections.tlscontext import contextFrom
 from tests.connections.realreactor import POLLED, RealReactor
 from tests.interop.certificates import writeCertificates

@@ -12,12 +12,9 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import directlyProvides
 
+from natsbroker.clients.tls import TLSClientFactory
 from natsbroker.config.tls import TLSSettings
-from natsbroker.connections.tls import (
-    Begin,
-    TLSClientFactory,
-    TLSTerms,
-)
+from natsbroker.connections.tls import Begin, TLSTerms
 from natsbroker.testing.transport import MemoryTransport
 from tests.support import World
 

@@ -15,8 +15,8 @@ import pytest
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings
 from natsbroker.daemon.processfiles import PidFile, PortsFile, ProcessFiles, programName
+from natsbroker.runtime.failures import StartError
 from natsbroker.server.configuration.build import buildText
-from natsbroker.server.start import StartError
 from tests.server.support import Host, logLines, settingsOf
 
 

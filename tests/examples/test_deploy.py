@@ -21,10 +21,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from natsbroker.config.commandline import Invocation, invocationFrom
 from natsbroker.config.model import Settings, changed
 from natsbroker.daemon.processes import SIGNALS
 from natsbroker.server.configuration.build import buildText
+from natsbroker.server.configuration.commandline import Invocation, invocationFrom
 from natsbroker.server.configuration.passedsockets import NAMES
 from tests.server.support import Host
 from tests.wheels import SOURCES

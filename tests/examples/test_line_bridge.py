@@ -15,9 +15,9 @@ from twisted.internet.testing import StringTransport
 from zope.interface.verify import verifyObject
 
 from examples.line_bridge import LineBridge, LinePeer
-from natsbroker.config.reload import ReloadError
 from natsbroker.interfaces import IConnectionKind, IConnectionService
 from natsbroker.runtime.plugins import PluginError, Plugins
+from natsbroker.runtime.reload import ReloadError
 from tests.examples.running import running
 from tests.server.support import Host, settingsOf
 

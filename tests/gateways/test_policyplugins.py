@@ -19,6 +19,7 @@ from natsbroker.gateways.policies import (
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC
 from natsbroker.interfaces import IGatewayInterestPolicy, IGatewayPolicyPlugin
 from natsbroker.runtime.plugins import PluginError, Plugins
+from natsbroker.server.builtin import withBuiltIn
 from tests.server.support import settingsOf
 
 
@@ -37,7 +38,7 @@ class Mine:
 def policyOf(interest: str = "", given: Any = None) -> Any:
     """What a block makes."""
     text = f"gateway {{ name: A, listen: '127.0.0.1:1', interest {{ {interest} }} }}"
-    plugins = Plugins(lambda interface: [Mine()])
+    plugins = withBuiltIn(Plugins(lambda interface: [Mine()]))
     host: Any = None
     return plugins.gatewayPolicy(host, settingsOf(text), given)
 

@@ -11,8 +11,8 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from natsbroker.accounts.registry import LinkBuses
-from natsbroker.config.reload import ReloadError
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.wire.values import Kind
 from tests.gateways.edges import GATEWAY, REMOTES, Edge
 from tests.gateways.gatewaypeers import info

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from natsbroker import errors
-from natsbroker.config.reload import ReloadError
 from natsbroker.config.settings.authorization import AccountLimits
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests.leafnodes.pairs import HUB, SPOKE, TEXT, Leafy

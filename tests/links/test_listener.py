@@ -14,7 +14,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactorClock
 
 from natsbroker.links.listener import LinkPort, ended
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
 from tests.links.linkhosts import occupy
 
 FACTORY = Factory()

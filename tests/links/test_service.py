@@ -22,7 +22,7 @@ from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.links.service import LinkService
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
 from tests.links.linkhosts import occupy
 from tests.server.support import logLines
 from tests.support import Doorkeeper

@@ -12,13 +12,14 @@ from typing import Any
 from twisted.internet.address import IPv4Address
 
 from natsbroker.clients.limits import ClientLimits
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.model import Monitoring, Settings
+from natsbroker.jetstream.pages import showJetStream
 from natsbroker.monitoring.answers import Answer
-from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.resource import monitorSite
-from natsbroker.monitoring.state import BrokerState
 from natsbroker.runtime.process import ProcessUsage
 from natsbroker.server.kinds import KINDS
+from natsbroker.system.pages import ServerPages
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.support import Doorkeeper, Wire, World
@@ -65,7 +66,9 @@ class Stage:
         accounts = [self.world.accounts[name] for name in ("$G", "$SYS", "A", "B")]
         context = self.world.context
         state = BrokerState(context, accounts, self.settings, BEGIN, BEGIN, self.process)
-        self.model = MonitoringModel(state, kinds=KINDS)
+        self.figures: Any = None
+        self.model = ServerPages(state, kinds=KINDS)
+        showJetStream(self.model, lambda: self.figures)
         self.site = monitorSite(self.model)
 
     def client(self, user: str = "", **options: Any) -> Wire:

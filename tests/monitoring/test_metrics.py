@@ -18,12 +18,12 @@ from tests.monitoring.staging import Stage
 from tests.server.support import Host
 
 
-def metricsOf(stage: Stage, jetstream: Any = None, **options: Any) -> Metrics:
+def metricsOf(stage: Stage, jetstream: Any = None) -> Metrics:
     """
     The page of a broker.
     """
-    model = stage.model
-    return Metrics(model.varz._state, model.varz, model.accstatz, lambda: jetstream, **options)
+    stage.figures = jetstream
+    return stage.model.metrics
 
 
 def seriesOf(metrics: Metrics) -> dict[str, MetricSeries]:
@@ -139,8 +139,8 @@ class TestPlugins:
         stage = Stage()
         stage.client("a@A")
         metrics = metricsOf(stage)
-        metrics.plugins = lambda: [("authorizer", "mine"), ("router", "built-in")]
-        metrics.observerCalls = PluginCalls(5, 2, 0.25)
+        stage.model.figures.plugins = lambda: [("authorizer", "mine"), ("router", "built-in")]
+        stage.model.figures.observerCalls = PluginCalls(5, 2, 0.25)
         series = seriesOf(metrics)
         info = series["plugin_info"].samples
         assert info == [(("authorizer", "mine"), 1), (("router", "built-in"), 1)]
@@ -168,8 +168,9 @@ class TestTurns:
         pytest.importorskip("prometheus_client")
         from prometheus_client.parser import text_string_to_metric_families
 
-        metrics = metricsOf(Stage())
-        metrics.turnLengths = lambda: ([0.001, 0.01], [3, 2, 1], 0.5)
+        stage = Stage()
+        metrics = metricsOf(stage)
+        stage.model.figures.turnLengths = lambda: ([0.001, 0.01], [3, 2, 1], 0.5)
         text = b"".join(metrics({}).body).decode()
         families = {each.name: each for each in text_string_to_metric_families(text)}
         turns = families["natsbroker_turn_seconds"]
@@ -193,7 +194,7 @@ class TestPage:
 
     def test_notInstalled(self) -> None:
         """Without prometheus-client the page says what is missing."""
-        answer = metricsOf(Stage(), load=lambda: None)({})
+        answer = Metrics(lambda: None)({})
         assert answer.status == 501
         assert b"natsbroker[metrics]" in b"".join(answer.body)
 

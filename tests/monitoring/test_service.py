@@ -15,7 +15,7 @@ from natsbroker.config.model import Monitoring, Settings
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.monitoring.service import MonitoringService
 from natsbroker.monitoring.site import MonitorSite
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
 from tests.server.support import Host, logLines, settingsOf
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from natsbroker.accounts.registry import LinkBuses
-from natsbroker.config.reload import ReloadError
 from natsbroker.links.tls import LinkTLS
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.wire.values import Kind
 from tests.interop.certificates import writeCertificates
 from tests.links.linkhosts import occupy

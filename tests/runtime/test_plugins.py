@@ -27,11 +27,11 @@ from natsbroker.interfaces import (
 )
 from natsbroker.runtime.pluginoptions import PluginOptionError
 from natsbroker.runtime.plugins import (
-    BUILT_IN,
     PluginError,
     Plugins,
     nameOf,
 )
+from natsbroker.server.builtin import BUILT_IN
 from natsbroker.server.configuration.build import buildText
 from tests.conftest import FlushLoggedErrors
 from tests.server.support import logLines, settingsOf

@@ -63,7 +63,7 @@ def test_plugins() -> None:
         "services { traffic {} }",
         observers=[observer],
     )
-    assert sorted(host.broker.monitoring.metrics.plugins()) == [
+    assert sorted(host.broker.monitoring.figures.plugins()) == [
         ("authorizer", "settings"),
         ("gateway policy", "built-in"),
         ("observer", "Observing"),
@@ -78,7 +78,7 @@ def test_observerCalls() -> None:
     """The metrics count the calls into observers."""
     host = Host(observers=[Observing()]).start()
     host.client()
-    assert host.broker.monitoring.metrics.observerCalls.number >= 2
+    assert host.broker.monitoring.figures.observerCalls.number >= 2
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import ReloadError
 from natsbroker.interfaces import IConnectionKind, IConnectionService, ILinks, IPeerService
 from natsbroker.links.service import ConnectionService
 from natsbroker.monitoring.answers import Answer, textAnswer
 from natsbroker.runtime.plugins import PluginError, Plugins
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.server.kinds import KINDS
 from tests.server.support import Host, settingsOf
 

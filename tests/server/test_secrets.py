@@ -27,9 +27,9 @@ from zope.interface import implementer
 
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Logging, Settings
-from natsbroker.config.reload import ReloadError
 from natsbroker.daemon.logs import ProcessLog
 from natsbroker.interfaces import IObserver
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.server.configuration.build import buildText
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.system.options import OPTIONS

@@ -19,13 +19,8 @@ from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.listener import PortListener, addressEndpoint
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.server.start import (
-    announceListener,
-    announceStart,
-    cannotListen,
-    failureReason,
-    listenDetail,
-)
+from natsbroker.runtime.failures import cannotListen, failureReason, listenDetail
+from natsbroker.server.start import announceListener, announceStart
 from tests.server.support import logLines
 
 TAKEN = OSError(98, "Address already in use")

@@ -15,12 +15,12 @@ from twisted.internet.error import ConnectionRefusedError
 from zope.interface import implementer
 
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import ReloadError
 from natsbroker.config.settings.streaming import Streaming
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IBrokerService, IReadiness
+from natsbroker.runtime.failures import StartError
 from natsbroker.runtime.plugins import PluginError
-from natsbroker.server.start import StartError
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.streaming import protocol
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.columnar import readFrame

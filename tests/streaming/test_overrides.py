@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError, NotSupportedYet
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
 from natsbroker.config.settings.streaming import Streaming
+from natsbroker.server.configuration.commandline import invocationFrom
 from natsbroker.streaming.overrides import withStreaming
 
 FILES = {"s.conf": "port: 5\nstreaming { id: file, store: file, dir: d, limits { mm: 7 } }"}

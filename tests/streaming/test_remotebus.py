@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.client.options import ConnectOptions
 from natsbroker.config.settings.streaming import Streaming, splitServers
-from natsbroker.server.start import StartError
+from natsbroker.runtime.failures import StartError
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.remotebus import ServerPool, onlyServer, optionsFor, remoteBus
 from natsbroker.streaming.service import StreamingService

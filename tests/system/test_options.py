@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from natsbroker.jetstream.model.gojson import JsonError
 from natsbroker.system.options import decodeRequest
+from natsbroker.wire.gojson import JsonError
 
 
 def queryOf(kind: str, **options: Any) -> dict[str, str]:

@@ -15,7 +15,9 @@ def statsOf(stage: Stage, jetstream: Any = None) -> Any:
     The status of a broker.
     """
     varz = stage.model.varz
-    return complete(Statsz(varz._state, varz, lambda: jetstream or {}).steps())
+    if jetstream is not None:
+        varz.contributions["jetstream"] = lambda: jetstream
+    return complete(Statsz(varz._state, varz).steps())
 
 
 def test_figures() -> None:
@@ -49,7 +51,7 @@ def test_links() -> None:
     """Each route is shown, and each gateway with what all inbound connections of it have had."""
     stage = Stage()
     varz = stage.model.varz
-    statsz = Statsz(varz._state, varz, dict)
+    statsz = Statsz(varz._state, varz)
     statsz.routes = lambda: [link(3, "n2", (1, 2, 3, 4))]
     inbound = [link(5, "G", (1, 10, 0, 0)), link(6, "G", (2, 20, 0, 0)), link(7, "H", (9, 9, 9, 9))]
     statsz.gateways = lambda: ({"G": link(4, "G", (0, 0, 7, 8))}, inbound)

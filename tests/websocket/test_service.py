@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.config.reload import ReloadError
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.websocket.service import loginSettings, tlsFrom
 from tests.server.support import logLines, settingsOf
 from tests.websocket.memory import CONNECT, WebSocketBroker

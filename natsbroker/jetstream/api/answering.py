@@ -13,10 +13,10 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import streamInfo, streamState
 from natsbroker.jetstream.model.configjson import consumerConfigJSON
-from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject
 from natsbroker.jetstream.model.metadata import withServer
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.wire.gojson import EncodedNumbers, EncodedObject
+from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 
 SHOWN = 16
 """The streams or consumers of a list that are shown in one turn of the reactor."""

@@ -35,11 +35,11 @@ from natsbroker.jetstream.model.requests import (
     requireEmpty,
 )
 from natsbroker.jetstream.model.sourceconsumers import shortHash
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.sources.sourcing import IDENTITY
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.recovery import consumerValue, deleteDamagedConsumer
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
+from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 
 _RANDOM = SystemRandom()
 _NO_PAGE = {"total": 0, "offset": 0, "limit": 0}

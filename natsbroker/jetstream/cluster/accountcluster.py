@@ -20,11 +20,11 @@ from natsbroker.jetstream.cluster.views import DirectViews
 from natsbroker.jetstream.damage import Unreadable, lostState
 from natsbroker.jetstream.model.configjson import STREAM_CONFIG
 from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
-from natsbroker.jetstream.model.shapes import decode
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
+from natsbroker.wire.shapes import decode
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")

@@ -21,8 +21,8 @@ from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 from natsbroker.jetstream.contracts import ConsumerStream
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
 from natsbroker.jetstream.model.metadata import withPause
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
+from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 from natsbroker.wire.values import AckRun, Message
 
 #: The status for clients that wait when the consumer stops, and whether it has pending counts.

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.jetstream.model import gojson
 from natsbroker.jetstream.model.bodies import LONGEST
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
 from natsbroker.steps import finish
+from natsbroker.wire import gojson
 from natsbroker.wire.durations import nanosecondsText
 from natsbroker.wire.text import decoded
 

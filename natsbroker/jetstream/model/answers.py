@@ -21,11 +21,11 @@ from natsbroker.jetstream.model.configjson import (
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, formatTime
+from natsbroker.wire.gojson import EncodedNumbers, EncodedObject
+from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 
 NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256

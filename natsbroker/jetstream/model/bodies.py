@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import StreamConfig
-from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.wire.timestamps import Timestamp
 
 LONGEST: Final = 1 << 16
 """The bytes of a body that may not bring a list of any length: it is read in one turn."""

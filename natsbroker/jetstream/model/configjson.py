@@ -13,7 +13,22 @@ from natsbroker.jetstream.model.consumerconfig import (
     PriorityPolicy,
     ReplayPolicy,
 )
-from natsbroker.jetstream.model.shapes import (
+from natsbroker.jetstream.model.streamconfig import (
+    ConsumerLimits,
+    ConsumerSource,
+    DiscardPolicy,
+    External,
+    PersistMode,
+    Placement,
+    Republish,
+    RetentionPolicy,
+    StorageType,
+    StoreCompression,
+    StreamConfig,
+    StreamSource,
+    SubjectTransformConfig,
+)
+from natsbroker.wire.shapes import (
     BOOL,
     DURATION,
     INT,
@@ -29,21 +44,6 @@ from natsbroker.jetstream.model.shapes import (
     Optional,
     StringChoice,
     Struct,
-)
-from natsbroker.jetstream.model.streamconfig import (
-    ConsumerLimits,
-    ConsumerSource,
-    DiscardPolicy,
-    External,
-    PersistMode,
-    Placement,
-    Republish,
-    RetentionPolicy,
-    StorageType,
-    StoreCompression,
-    StreamConfig,
-    StreamSource,
-    SubjectTransformConfig,
 )
 
 SUBJECT_TRANSFORM: Final = Struct(

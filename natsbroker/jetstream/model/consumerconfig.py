@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.wire.timestamps import Timestamp
 
 
 class DeliverPolicy(str, Enum):

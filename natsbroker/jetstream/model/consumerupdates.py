@@ -28,10 +28,10 @@ from natsbroker.jetstream.model.limits import (
 from natsbroker.jetstream.model.metadata import withLevel, withLevelOf
 from natsbroker.jetstream.model.names import MOST_NAME, hasPathSeparator
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
-from natsbroker.jetstream.model.timestamps import Timestamp
 from natsbroker.steps import Steps, pieces
 from natsbroker.subjects.collisions import firstMeeting
 from natsbroker.wire.text import encoded
+from natsbroker.wire.timestamps import Timestamp
 
 _EPHEMERAL_THRESHOLD: Final = 5_000_000_000
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
-from natsbroker.jetstream.model.timestamps import formatTime
+from natsbroker.wire.timestamps import formatTime
 
 _NO_PEERS = "no suitable peers for placement"
 

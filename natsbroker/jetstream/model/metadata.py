@@ -14,7 +14,7 @@ from typing import TypeVar
 from natsbroker import API_LEVEL, NATS_VERSION
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig, PriorityPolicy
 from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
+from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 
 _NEEDED, _LEVEL, _VERSION = "_nats.req.level", "_nats.level", "_nats.ver"
 

@@ -19,9 +19,11 @@ from natsbroker.jetstream.model.bodies import (
     StreamRequest,
 )
 from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, PLACEMENT, STREAM_CONFIG
-from natsbroker.jetstream.model.gojson import JsonError
 from natsbroker.jetstream.model.names import isLiteralSubject, isValidGroup, isValidSubjectText
-from natsbroker.jetstream.model.shapes import (
+from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.steps import Steps, finish
+from natsbroker.wire.gojson import JsonError
+from natsbroker.wire.shapes import (
     BOOL,
     INT,
     STRING,
@@ -37,9 +39,7 @@ from natsbroker.jetstream.model.shapes import (
     decodeLoosely,
     decodeLooselyInSteps,
 )
-from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
-from natsbroker.steps import Steps, finish
+from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, NamedTuple
 
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
-from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.subjects.transforms import TransformList
+from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message
 
 _DIGITS = (digits + ascii_uppercase + ascii_lowercase).encode()

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from natsbroker.jetstream.model.bodies import MessageGetRequest
-from natsbroker.jetstream.model.gojson import JsonError
 from natsbroker.jetstream.model.requests import MESSAGE_GET
-from natsbroker.jetstream.model.shapes import (
+from natsbroker.steps import Steps
+from natsbroker.wire.gojson import JsonError
+from natsbroker.wire.shapes import (
     BOOL,
     DURATION,
     INT,
@@ -24,7 +25,6 @@ from natsbroker.jetstream.model.shapes import (
     decodeLoosely,
     decodeLooselyInSteps,
 )
-from natsbroker.steps import Steps
 
 _NUMBER = re.compile(rb"[+-]?[0-9]{1,18}")
 _EMPTY: Final = "408 Empty Request"

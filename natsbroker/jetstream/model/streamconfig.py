@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.wire.timestamps import Timestamp
 
 
 class RetentionPolicy(str, Enum):

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from natsbroker.jetstream.model.timestamps import Timestamp, parseTime
 from natsbroker.jetstream.schedules.cron import SECOND, CronPattern
 from natsbroker.wire.durations import nanosecondsFrom
+from natsbroker.wire.timestamps import Timestamp, parseTime
 
 _NAMED = {
     "@yearly": "0 0 0 1 1 *",

@@ -14,7 +14,6 @@ from twisted.logger import Logger
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.contracts import ExpiringStream
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.timestamps import formatTime, parseTime
 from natsbroker.jetstream.schedules.checks import (
     NEXT,
     PATTERN,
@@ -26,6 +25,7 @@ from natsbroker.jetstream.schedules.checks import (
 from natsbroker.jetstream.schedules.duequeue import DueMessage, DueQueue
 from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.wire.timestamps import formatTime, parseTime
 
 if TYPE_CHECKING:
     from collections.abc import Generator

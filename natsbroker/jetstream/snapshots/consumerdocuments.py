@@ -12,9 +12,9 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.state import ConsumerState
 from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, consumerConfigJSON
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.gojson import JsonError, encode
-from natsbroker.jetstream.model.shapes import Struct, decodeLoosely
 from natsbroker.jetstream.snapshots.archive import InvalidArchive
+from natsbroker.wire.gojson import JsonError, encode
+from natsbroker.wire.shapes import Struct, decodeLoosely
 
 _ANYTHING: Struct[dict[str, Any]] = Struct("", dict, [])
 

@@ -22,10 +22,8 @@ from natsbroker.jetstream.model.bodies import ConsumerRequest, StreamRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.consumerupdates import ConsumerChecker
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.gojson import JsonError, goQuoted
 from natsbroker.jetstream.model.limits import checkLimits
 from natsbroker.jetstream.model.requests import STREAM_STATE
-from natsbroker.jetstream.model.shapes import decodeLoosely
 from natsbroker.jetstream.model.streamchecks import StreamChecker
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.model.streamupdates import createdStream
@@ -38,6 +36,8 @@ from natsbroker.jetstream.snapshots.archive import (
 from natsbroker.jetstream.snapshots.consumerdocuments import readConsumer
 from natsbroker.jetstream.streams.recovery import activateStream, openStream
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.wire.gojson import JsonError, goQuoted
+from natsbroker.wire.shapes import decodeLoosely
 from natsbroker.wire.text import decoded
 
 #: Bytes of the archive that are read before others are served.

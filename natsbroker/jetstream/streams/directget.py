@@ -23,10 +23,10 @@ from natsbroker.jetstream.model.statusrequests import (
     parseDirect,
     parseDirectLast,
 )
-from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.jetstream.streams.reading import SEARCH
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
+from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message
 
 MOST_SUBJECTS = 1024

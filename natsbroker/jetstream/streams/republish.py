@@ -10,10 +10,10 @@ from random import randrange
 from natsbroker.interfaces.records import Entry
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model.streamconfig import Republish
-from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.streams.publishanswers import StreamBatch
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.subjects.transforms import SubjectTransform
+from natsbroker.wire.timestamps import formatTime
 
 
 def republisherOf(stream: PublishedStream, subjects: SubjectStates) -> StreamRepublisher | None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from zope.interface import implementer
 
-from natsbroker.config.reload import ReloadError
 from natsbroker.interfaces import IAccountResolver
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.server.configuration.build import buildText
 from natsbroker.streaming import protocol
 from natsbroker.testing.memory import MemoryConnection

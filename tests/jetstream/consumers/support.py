@@ -22,12 +22,12 @@ from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
-from natsbroker.jetstream.model.timestamps import Timestamp
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.steps import Steps, finish
 from natsbroker.storage.memory import MemoryLog, MemoryStore
 from natsbroker.subjects.grammar import matches
+from natsbroker.wire.timestamps import Timestamp
 from natsbroker.wire.values import Kind, Message
 from tests.support import Router
 

@@ -16,7 +16,7 @@ from natsbroker.interfaces import IBatchSubscriber
 from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
 from natsbroker.jetstream.consumers.state import ConsumerState, stateKey
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, DeliverPolicy, PriorityPolicy
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
+from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 from natsbroker.wire.values import Message
 from tests.jetstream.consumers.support import (
     BEGINNING,

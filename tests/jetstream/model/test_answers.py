@@ -24,7 +24,6 @@ from natsbroker.jetstream.model.answers import (
     tiersInfo,
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.gojson import EncodedNumbers, EncodedObject, encode
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import (
     External,
@@ -32,7 +31,8 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
     SubjectTransformConfig,
 )
-from natsbroker.jetstream.model.timestamps import ZERO_TIME
+from natsbroker.wire.gojson import EncodedNumbers, EncodedObject, encode
+from natsbroker.wire.timestamps import ZERO_TIME
 
 _ZERO = '"0001-01-01T00:00:00Z"'
 

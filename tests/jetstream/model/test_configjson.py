@@ -13,10 +13,10 @@ from natsbroker.jetstream.model.configjson import (
     streamConfigJSON,
 )
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
-from natsbroker.jetstream.model.gojson import encode
-from natsbroker.jetstream.model.shapes import decode
 from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
-from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.wire.gojson import encode
+from natsbroker.wire.shapes import decode
+from natsbroker.wire.timestamps import Timestamp
 
 _ALWAYS = (
     "name retention max_consumers max_msgs max_bytes max_age max_msgs_per_subject discard storage"

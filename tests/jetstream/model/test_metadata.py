@@ -18,7 +18,7 @@ from natsbroker.jetstream.model.metadata import (
     withServer,
 )
 from natsbroker.jetstream.model.streamconfig import PersistMode, StreamConfig
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
+from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 
 
 @pytest.mark.parametrize(

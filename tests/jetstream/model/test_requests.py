@@ -37,8 +37,8 @@ from natsbroker.jetstream.model.requests import (
     requireBody,
     requireEmpty,
 )
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp
 from natsbroker.steps import finish
+from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 from tests.counting import callsOf
 
 

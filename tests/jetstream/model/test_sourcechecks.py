@@ -40,9 +40,9 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
     SubjectTransformConfig,
 )
-from natsbroker.jetstream.model.timestamps import Timestamp
 from natsbroker.steps import Steps, finish
 from natsbroker.subjects.functions import InvalidMapping
+from natsbroker.wire.timestamps import Timestamp
 
 _STREAMS = {
     "A": StreamConfig(name="A", subjects=("a",), sources=(StreamSource("B"),)),

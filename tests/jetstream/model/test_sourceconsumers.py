@@ -24,7 +24,7 @@ from natsbroker.jetstream.model.streamconfig import (
     StreamSource,
     SubjectTransformConfig,
 )
-from natsbroker.jetstream.model.timestamps import Timestamp
+from natsbroker.wire.timestamps import Timestamp
 
 
 def test_filters() -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.model.timestamps import formatTime, parseTime
 from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
+from natsbroker.wire.timestamps import formatTime, parseTime
 
 
 def _due(pattern: str, zone: str = "", now: str = "") -> tuple[str, bool]:

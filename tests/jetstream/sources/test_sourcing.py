@@ -10,9 +10,9 @@ import pytest
 from twisted.logger import capturedLogs, formatEvent
 
 from natsbroker.jetstream.model.sourceconsumers import shortHash
-from natsbroker.jetstream.model.timestamps import formatTime
 from natsbroker.jetstream.sources.sourcing import withSource
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.wire.timestamps import formatTime
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.support import filled
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import (
@@ -19,6 +18,7 @@ from natsbroker.config.model import (
     TLSSettings,
 )
 from natsbroker.config.settings.routes import Cluster
+from natsbroker.server.configuration.commandline import invocationFrom
 from natsbroker.server.configuration.overrides import overriding
 from tests.config.support import CERTIFICATES, filesystem
 

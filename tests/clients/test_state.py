@@ -1,9 +1,9 @@
-"""Tests for L{natsbroker.monitoring.state}."""
+"""Tests for L{natsbroker.clients.state}."""
 
 from __future__ import annotations
 
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.model import Settings
-from natsbroker.monitoring.state import BrokerState
 from tests.monitoring.staging import BEGIN, Stage
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from natsbroker.config.commandline import SIGNALS
 from natsbroker.config.flags import Suggestion, commands, suggestions
+from natsbroker.server.configuration.commandline import SIGNALS
 
 _USAGE = """\
 Usage: natsbroker completion bash|zsh|fish

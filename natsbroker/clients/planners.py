@@ -1,14 +1,12 @@
 """
-What a reload does to each part of a broker. New limits and permissions hold for connections that
-are there, and clients that are no longer admitted are closed.
+Reloads of what concerns clients: limits, logins, TLS. New limits and permissions hold for
+connections that are there, and clients that are no longer admitted are closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-from twisted.application.service import IService
 
 from natsbroker import errors
 from natsbroker.accounts.configured import checkImports
@@ -19,8 +17,8 @@ from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.config.reload import Planner, Step, below, nothing
 from natsbroker.interfaces import IAuthorizer, IReloadable
+from natsbroker.runtime.reload import Planner, Step, below, nothing
 
 if TYPE_CHECKING:
     from natsbroker.auth.operator.service import OperatorService
@@ -83,40 +81,6 @@ def authorizationPlanner(
     return plan
 
 
-def streamsPlanner(
-    services: Mapping[str, IService], inForce: Callable[[], Settings], figures: Callable[[], Any]
-) -> Planner:
-    """
-    The limits of JetStream, the accounts that have it, and theirs. An account without it keeps its
-    streams in the store, for when it has it again.
-
-    @param inForce: gives the settings before the reload while it is planned.
-    @param figures: gives what monitoring shows of JetStream.
-    """
-
-    def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        old = inForce()
-        if not old.jetstream.enabled:
-            return nothing
-        from natsbroker.jetstream.configured import limitsIn, reconfigure
-        from natsbroker.jetstream.model.limits import AccountAllowance
-
-        service: Any = services["jetstream"]
-        before, after = limitsIn(old), limitsIn(new)
-
-        def apply() -> None:
-            if old.jetstream != new.jetstream:
-                reconfigure(service, figures(), new.jetstream)
-            for name in before.keys() | after.keys():
-                limits = after.get(name)
-                if limits != before.get(name):
-                    service.change(name, None if limits is None else AccountAllowance(limits))
-
-        return apply
-
-    return plan
-
-
 def operatorPlanner(context: ClientContext, operators: OperatorService) -> Planner:
     """Operator mode, and limits that hold for its users. JWTs are looked up again."""
 
@@ -153,7 +117,7 @@ def tlsPlanner(
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        from natsbroker.connections.tls import TLSClientProtocol
+        from natsbroker.clients.tls import TLSClientProtocol
         from natsbroker.connections.tlscontext import pagesCreatorFrom, termsFrom
 
         terms = None if new.tls is None else termsFrom(new.tls, new.allow_non_tls)
@@ -170,27 +134,6 @@ def tlsPlanner(
                 peer = session.peer
                 if isinstance(peer, TLSClientProtocol):
                     peer.termsChanged()
-
-        return apply
-
-    return plan
-
-
-def sectionsPlanner(services: Mapping[str, IService], others: Collection[str] = ()) -> Planner:
-    def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        steps: list[Step] = []
-        parts = [change.path.split(".") for change in changes]
-        sections = {part[1] for part in parts if part[1:] and part[0] in ("services", "plugins")}
-        for name in sorted(sections.difference(others)):
-            service = services.get(name)
-            section = {**new.plugins, **new.services}.get(name)
-            if service is None or section is None or not IReloadable.providedBy(service):
-                raise ValueError(f"config reload not supported for service {name}")
-            steps.append(IReloadable(service).planReload(section))
-
-        def apply() -> None:
-            for step in steps:
-                step()
 
         return apply
 

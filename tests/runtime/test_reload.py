@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.config.diff import Change, differences
 from natsbroker.config.model import Settings
-from natsbroker.config.reload import Planner, ReloadError, Step, logChanges, plan, settled
+from natsbroker.runtime.reload import Planner, ReloadError, Step, logChanges, plan, settled
 from tests.auth.operator.keys import ACCOUNT
 from tests.server.support import logLines, settingsOf
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from natsbroker.clients.info import FEATURE_FLAGS
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.model import Settings
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
 from natsbroker.monitoring.queries import Query
-from natsbroker.monitoring.state import BrokerState
 
 #: The connections that one step reads.
 _STEP = 256
@@ -77,8 +77,8 @@ class Varz:
             "max_control_line": limits.max_control_line,
             "max_payload": limits.max_payload,
             "max_pending": limits.max_pending,
-            "cluster": self._contribution("cluster", named),
-            **{name: self._contribution(name, {}) for name in _PARTS},
+            "cluster": self.contribution("cluster", named),
+            **{name: self.contribution(name, {}) for name in _PARTS},
             "tls_timeout": number(settings.tls.timeout) if settings.tls else _TLS_TIMEOUT,
             "write_deadline": nanoseconds(limits.write_deadline),
             "start": instant(state.startTime),
@@ -90,7 +90,7 @@ class Varz:
             "cpu": number(process.percent()),
             "connections": len(connections),
             "total_connections": connections.total,
-            **{name: self._contribution(name, 0) for name in ("routes", "remotes", "leafnodes")},
+            **{name: self.contribution(name, 0) for name in ("routes", "remotes", "leafnodes")},
             **self.messages(traffic),
             "slow_consumers": sum(troubles["slow_consumer_stats"].values()),
             "stale_connections": sum(troubles["stale_connection_stats"].values()),
@@ -106,9 +106,9 @@ class Varz:
             **_proxies(settings),
             "system_account": state.systemAccount or None,
             **troubles,
-            "tls_cert_not_after": self._contribution("tls_cert_not_after", None) or None,
+            "tls_cert_not_after": self.contribution("tls_cert_not_after", None) or None,
             "natsbroker": info.natsbroker,
-            "reactor": self._contribution("reactor", None),
+            "reactor": self.contribution("reactor", None),
         }
         return {key: value for key, value in document.items() if value is not None}
 
@@ -125,7 +125,7 @@ class Varz:
                 sums[kind] += count
         return sums
 
-    def _contribution(self, name: str, default: Any) -> Any:
+    def contribution(self, name: str, default: Any) -> Any:
         contribute = self.contributions.get(name)
         return default if contribute is None else contribute()
 

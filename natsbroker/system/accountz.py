@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.subsz import sublistFigures
 from natsbroker.clients.selection import accountOf
+from natsbroker.clients.state import BrokerState
 from natsbroker.config.settings.accounts import (
     CHUNKED,
     SINGLETON,
@@ -26,8 +26,8 @@ from natsbroker.config.settings.authorization import AccountSettings
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import BadQuery, Query, repeated, text
-from natsbroker.monitoring.state import BrokerState
 from natsbroker.subjects.renaming import Renaming, numbered
+from natsbroker.system.subsz import sublistFigures
 
 _RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
 

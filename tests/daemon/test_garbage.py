@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from natsbroker import garbage
-from natsbroker.garbage import DUE, IDLE, INTERVAL, OVERDUE, PART, FullPasses
+from natsbroker.daemon.garbage import DUE, IDLE, INTERVAL, OVERDUE, PART, FullPasses
 
 
 class Process:

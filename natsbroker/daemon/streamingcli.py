@@ -16,7 +16,6 @@ from typing import Any, TextIO
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from natsbroker.config.commandline import CommandLineError, invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagError, FlagType, takeFlags
 from natsbroker.config.model import Settings
@@ -24,6 +23,7 @@ from natsbroker.config.settings.streaming import Streaming
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces.records import StoreError
 from natsbroker.runtime.plugins import Plugins
+from natsbroker.server.configuration.commandline import CommandLineError, invocationFrom
 from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.reports import acknowledge
 from natsbroker.streaming.configured import storeMaker

@@ -16,11 +16,11 @@ from zope.interface import implementer
 
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.clients.tls import TLSClientFactory
 from natsbroker.config.diff import Change
-from natsbroker.config.reload import ReloadError, below
-from natsbroker.connections.tls import TLSClientFactory
 from natsbroker.interfaces import IBrokerHost, IBrokerService, IReloadable
 from natsbroker.runtime.plugins import Plugins
+from natsbroker.runtime.reload import ReloadError, below
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.interop.certificates import writeCertificates
 from tests.server.support import Host, logLines, settingsOf
@@ -393,7 +393,7 @@ class TestStreams:
         reload(host, text.replace("backend: memory", f"backend: memory, {more}"))
         answer = self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')
         assert answer["error"]["description"] == "insufficient storage resources available"
-        shown = host.broker.monitoring.jetstream()
+        shown = host.broker.monitoring.jsz._find()
         assert (shown.config()["max_memory"], shown.config()["max_storage"]) == (50, 100)
         assert shown.limits()["max_ack_pending"] == 7
         reload(host, text)

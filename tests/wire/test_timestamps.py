@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.model.timestamps import ZERO_TIME, Timestamp, formatTime, parseTime
+from natsbroker.wire.timestamps import ZERO_TIME, Timestamp, formatTime, parseTime
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests for L{natsbroker.accounts.accstatz}."""
+"""Tests for L{natsbroker.system.accstatz}."""
 
 from __future__ import annotations
 

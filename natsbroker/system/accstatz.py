@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Generator
 from typing import Any
 
 from natsbroker.clients.selection import accountOf
+from natsbroker.clients.state import BrokerState
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, Pause, bodyOf
 from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import Query, flag
-from natsbroker.monitoring.state import BrokerState
 
 #: How many connections are gone through in one step.
 _STEP = 256

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from natsbroker.daemon import streamingcli as cli
+from natsbroker.daemon.streamingcli import DONE, FAILED, NOT_DONE, USAGE
 from natsbroker.storage.lmdb.reports import keep, unacknowledged
 from natsbroker.storage.lmdb.store import openLMDB
-from natsbroker.streaming import cli
-from natsbroker.streaming.cli import DONE, FAILED, NOT_DONE, USAGE
 from natsbroker.testing.pumped import PumpedReactor
 from tests.streaming.filestore.writer import StoreWriter, flip
 

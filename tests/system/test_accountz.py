@@ -1,12 +1,12 @@
-"""Tests for L{natsbroker.accounts.accountz}; keys are held against nats-server's elsewhere."""
+"""Tests for L{natsbroker.system.accountz}; keys are held against nats-server's elsewhere."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.accounts.accountz import Accountz, exchangesOf
 from natsbroker.config.model import Settings
 from natsbroker.monitoring.answers import PAUSE
+from natsbroker.system.accountz import Accountz, exchangesOf
 from tests.monitoring.staging import Stage
 from tests.server.support import settingsOf
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
-from natsbroker.jetstream.model.gojson import (
+from natsbroker.steps import PIECE, Steps, finish
+from natsbroker.wire.gojson import (
     JsonEndError,
     JsonError,
     JsonNode,
@@ -23,8 +24,7 @@ from natsbroker.jetstream.model.gojson import (
     read,
     skipSpace,
 )
-from natsbroker.jetstream.model.timestamps import Timestamp, formatTime, parseTime
-from natsbroker.steps import PIECE, Steps, finish
+from natsbroker.wire.timestamps import Timestamp, formatTime, parseTime
 
 T = TypeVar("T")
 _NUMBER = re.compile("[0-9]+")

@@ -1,4 +1,4 @@
-"""Tests for L{natsbroker.accounts.subsz}; values are held against nats-server's elsewhere."""
+"""Tests for L{natsbroker.system.subsz}; values are held against nats-server's elsewhere."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts.subsz import SubscriptionQuery, Subsz, sublistFigures
 from natsbroker.monitoring.answers import complete
 from natsbroker.monitoring.queries import LARGEST_LIMIT
+from natsbroker.system.subsz import SubscriptionQuery, Subsz, sublistFigures
 from natsbroker.wire.values import Kind
 from tests.monitoring.staging import Stage
 from tests.support import LinkRecorder, Recorder

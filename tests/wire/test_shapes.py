@@ -10,9 +10,11 @@ import pytest
 
 from natsbroker.jetstream.model.configjson import STREAM_CONFIG
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.gojson import JsonError
 from natsbroker.jetstream.model.requests import parseStream
-from natsbroker.jetstream.model.shapes import (
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
+from natsbroker.steps import finish
+from natsbroker.wire.gojson import JsonError
+from natsbroker.wire.shapes import (
     BOOL,
     INT32,
     TIME,
@@ -28,9 +30,7 @@ from natsbroker.jetstream.model.shapes import (
     decode,
     decodeLoosely,
 )
-from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
-from natsbroker.jetstream.model.timestamps import Timestamp
-from natsbroker.steps import finish
+from natsbroker.wire.timestamps import Timestamp
 from tests.jetstream.model.cases import cases
 
 

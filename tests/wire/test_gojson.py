@@ -1,6 +1,6 @@
 """
 JSON as Go reads and writes it. The texts of its errors are in
-L{tests.jetstream.model.test_shapes}.
+L{tests.wire.test_shapes}.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.jetstream.model.gojson import (
+from natsbroker.steps import finish
+from natsbroker.wire.gojson import (
     EncodedObject,
     JsonEndError,
     JsonNode,
@@ -21,7 +22,6 @@ from natsbroker.jetstream.model.gojson import (
     read,
     skipSpace,
 )
-from natsbroker.steps import finish
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -29,13 +29,12 @@ from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
 from natsbroker.clients.limits import ClientLimits
+from natsbroker.clients.tls import TLSClientFactory, TLSClientProtocol
 from natsbroker.config.model import TLSSettings
 from natsbroker.connections.proxyheader import TIMEOUT
 from natsbroker.connections.tls import (
     Begin,
     ConnectionCreator,
-    TLSClientFactory,
-    TLSClientProtocol,
     TLSTerms,
     expiryOf,
     securityOf,

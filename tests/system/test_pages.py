@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.clients.state import BrokerState
 from natsbroker.monitoring.answers import Answer, jsonAnswer
 from natsbroker.monitoring.healthz import HealthProblem
-from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.queries import BadQuery, Query
-from natsbroker.monitoring.state import BrokerState
 from natsbroker.runtime.process import ProcessUsage
+from natsbroker.system.pages import ServerPages
 from tests.monitoring.staging import BEGIN, Stage, monitoring
 
 
@@ -96,7 +96,7 @@ def test_healthChecks() -> None:
     """Checks that were given are asked."""
     stage = Stage()
     checks = [lambda query: [HealthProblem("bad")]]
-    model = MonitoringModel(stateOf(stage, stage.process), checks)
+    model = ServerPages(stateOf(stage, stage.process), checks)
     answer = model.answer("/healthz", {})
     assert answer is not None and answer.status == 503
 
@@ -104,7 +104,7 @@ def test_healthChecks() -> None:
 def test_process() -> None:
     """The figures of the process are those of this one."""
     stage = Stage()
-    model = MonitoringModel(stateOf(stage, ProcessUsage(stage.world.clock.seconds)))
+    model = ServerPages(stateOf(stage, ProcessUsage(stage.world.clock.seconds)))
     answer = model.answer("/varz", {})
     assert answer is not None
     assert b'"mem": 0,' not in b"".join(answer.body)

@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.monitoring.varz}; keys and values are held against nats-server's elsewhere.
+Tests for L{natsbroker.system.varz}; keys and values are held against nats-server's elsewhere.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.config.commandline}.
+Tests for L{natsbroker.server.configuration.commandline}.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.config.commandline import (
+from natsbroker.config.errors import ConfigError, NotSupportedYet
+from natsbroker.config.flags import FLAG_TYPES
+from natsbroker.config.model import JetStream, Settings
+from natsbroker.server.configuration.commandline import (
     Action,
     CommandLineError,
     Invocation,
     invocationFrom,
     validReport,
 )
-from natsbroker.config.errors import ConfigError, NotSupportedYet
-from natsbroker.config.flags import FLAG_TYPES
-from natsbroker.config.model import JetStream, Settings
 from tests.config.support import PEM, filesystem
 
 FILES = filesystem(

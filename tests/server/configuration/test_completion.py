@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.config.completion}: the scripts, in the shells that read them.
+Tests for L{natsbroker.server.configuration.completion}: the scripts, in the shells that read them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.config.commandline import SIGNALS
-from natsbroker.config.completion import main
+from natsbroker.server.configuration.commandline import SIGNALS
+from natsbroker.server.configuration.completion import main
 from natsbroker.spark.cli import NAMES
 
 

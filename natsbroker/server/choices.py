@@ -1,0 +1,59 @@
+"""
+The parts that a broker was told to use, by its settings or by the program that embeds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from socket import socket
+from typing import Any
+
+from twisted.internet.interfaces import IStreamServerEndpoint
+
+from natsbroker.config.model import Settings
+from natsbroker.runtime.plugins import nameOf
+
+
+@dataclass(frozen=True)
+class Replacements:
+    authorizer: Any = None
+    accountResolver: Any = None
+    routerFactory: Callable[[str], Any] | None = None
+    services: Sequence[Any] = ()
+    observers: Sequence[Any] = ()
+    endpoints: Sequence[str | IStreamServerEndpoint] | None = None
+    gatewayPolicy: Any = None
+    connectionKinds: Sequence[Any] = ()
+    sockets: Mapping[str, socket] = field(default_factory=dict)
+
+
+def choicesIn(
+    settings: Settings, given: Replacements, services: Iterable[str]
+) -> Mapping[str, str]:
+    named = settings.authorization.plugin or "settings"
+    return {
+        "authorizer": nameOf(given.authorizer, named),
+        "router": settings.router.plugin or nameOf(given.routerFactory, "built-in"),
+        "services": ",".join(services) or "none",
+    }
+
+
+def pluginsIn(
+    settings: Settings, given: Replacements, services: Iterable[str], kinds: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+    """
+    @return: kind and name of what the broker was told to use, the built-in choices included.
+    """
+    choices = choicesIn(settings, given, services)
+    yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
+    yield from (("service", each) for each in services)
+    yield from (("observer", type(each).__name__) for each in given.observers)
+    yield from (("connection kind", each) for each in sorted(kinds))
+    if settings.gateway is not None:
+        named = settings.gateway.interest.plugin or "built-in"
+        yield "gateway policy", nameOf(given.gatewayPolicy, named)
+    if settings.streaming is not None:
+        yield "streaming store", settings.streaming.store
+    if settings.jetstream.enabled:
+        yield "jetstream store", settings.jetstream.backend
