@@ -165,7 +165,7 @@ MAP: dict[str, Row] = {
     ),
     "server": row(
         "the rooms, introduced to each other",
-        "errors subjects wire interfaces hot config runtime connections monitoring storage"
+        "errors wire interfaces hot config runtime connections monitoring storage"
         " accounts auth clients links system websocket routes gateways leafnodes streaming"
         " jetstream services",
         f"{_TWISTED} {_TLS}",

@@ -6,7 +6,7 @@ keys of a file. L{natsbroker.server.configuration.checks} has those that need th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from natsbroker.auth.operator.reading import OperatorModeReader
@@ -17,7 +17,6 @@ from natsbroker.config.files import readText
 from natsbroker.config.language.tree import TableNode
 from natsbroker.config.model import (
     SYSTEM_ACCOUNT,
-    JetStream,
     Logging,
     Monitoring,
     RouterSettings,
@@ -259,50 +258,14 @@ def _rareBlocks(
         if kind.key in root:
             found[kind.key] = kind.read(root, findings, read)
     if any(name in root for name in ("jetstream", "store_dir", "default_js_domain")):
-        found["jetstream"] = _jetstream(root)
+        from natsbroker.jetstream.reading import jetStreamFrom
+
+        found["jetstream"] = jetStreamFrom(root)
     if "mappings" in root:
         from natsbroker.accounts.reading import ImportExportReader
 
         found["mappings"] = ImportExportReader(findings).mappings(root)
     return found
-
-
-def _jetstream(root: ParsedBlock) -> JetStream:
-    block = root.blockOrEmpty("jetstream")
-    limits = block.blockOrEmpty("limits")
-    given: dict[str, Any] = {name: block.values[name] for name in _JETSTREAM & block.values.keys()}
-    if "store_dir" in root:
-        given.setdefault("store_dir", root.text("store_dir"))
-    given |= {name: limits.values[name] for name in _JETSTREAM & limits.values.keys()}
-    batches = limits.blockOrEmpty("batch").values
-    given |= {_BATCHES[name]: value for name, value in batches.items() if name in _BATCHES}
-    isOn = root.flag("jetstream") or (
-        root.block("jetstream") is not None and block.values.get("enabled", True)
-    )
-    return JetStream(
-        **given,
-        enabled=bool(isOn),
-        sync_interval=max(0.0, block.seconds("sync_interval")),
-        backend_options=block.take("backend_options", dict) or {},
-        will_extend=block.text("extension_hint").lower() == "will_extend",
-        default_domains=root.mapping("default_js_domain", str),
-    )
-
-
-_BATCHES = {
-    "max_inflight_per_stream": "max_batch_inflight_per_stream",
-    "max_inflight_total": "max_batch_inflight_total",
-    "max_msgs": "max_batch_size",
-    "timeout": "max_batch_timeout",
-}
-
-_JETSTREAM = {each.name for each in fields(JetStream)} - {
-    "enabled",
-    "sync_interval",
-    "backend_options",
-    "will_extend",
-    "default_domains",
-}
 
 
 def _sections(root: ParsedBlock, name: str) -> dict[str, Mapping[str, object]]:

@@ -5,7 +5,6 @@ docs/reference/configuration.md lists what is stricter than in nats-server, on p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +14,6 @@ from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings, TLSSettings
 from natsbroker.config.settings.listeners import advertiseProblems
 from natsbroker.server.kinds import KINDS
-from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
-from natsbroker.wire.nkeys import Role, isKey
 
 AUTH_TIMEOUT = 2.0
 
@@ -33,9 +30,11 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
         from natsbroker.streaming.reading import checkStreaming
 
         checkStreaming(settings.streaming, root, findings)
-        checkChannels(settings, root, findings)
-    if settings.jetstream.isSet:
+    if settings.jetstream.isSet or settings.streaming is not None:
+        from natsbroker.jetstream.reading import checkChannels, checkJetStream
+
         checkJetStream(settings, root, findings)
+        checkChannels(settings, root, findings)
     checkOperators(settings, root, findings)
     monitoring = checker.monitoring()
     authorization = settings.authorization
@@ -145,59 +144,3 @@ def checkCertificates(settings: Settings, root: ParsedBlock, findings: Diagnosti
         if peer is not None and peer.verify:
             inner = (root.blockOrEmpty(key) if key else root).blockOrEmpty("tls")
             findings.errorAt(inner, "ocsp_peer", "OCSP peer verification needs verify: true")
-
-
-def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    said = settings.jetstream
-    if said.domain and not _isDomain(said.domain):
-        message = "invalid domain name: may not contain ., * or >"
-        findings.error(message, "jetstream.domain", root.place("jetstream"))
-    block = root.blockOrEmpty("jetstream")
-    if said.encryption_key and said.backend != "lmdb":
-        problem = (
-            f'the store "{said.backend}" does not encrypt: use what the database, or the disk '
-            "under it, has for that"
-        )
-        findings.errorAt(block, "encryption_key", problem)
-    for name, domain in said.default_domains.items():
-        for problem in _problems(settings, name, domain):
-            message = f"default_js_domain {problem}"
-            findings.error(message, "default_js_domain", root.place("default_js_domain"))
-
-
-def checkChannels(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
-    """See that the accounts that channels are given to have JetStream."""
-    streaming = settings.streaming
-    for name in () if streaming is None else sorted(set(streaming.jetstream_accounts.values())):
-        known = settings.accounts.get(name)
-        if not settings.jetstream.enabled:
-            problem = "JetStream is not enabled"
-        elif settings.operator.isOn or (known is None and name == GLOBAL_ACCOUNT):
-            continue
-        elif known is None:
-            problem = f'references non existing account "{name}"'
-        elif known.jetstream:
-            continue
-        else:
-            problem = f'account "{name}" has no JetStream'
-        findings.errorAt(root.blockOrEmpty("streaming"), "jetstream_accounts", problem)
-
-
-def _problems(settings: Settings, account: str, domain: str) -> Iterator[str]:
-    known = settings.accounts.get(account)
-    if settings.operator.isOn:
-        if not isKey(account, Role.ACCOUNT):
-            yield f'contains account name "{account}", which is not a valid public account nkey'
-    elif account == settings.system_account:
-        yield f'contains the system account "{account}"'
-    elif known is None and account != GLOBAL_ACCOUNT:
-        yield f'references non existing account "{account}"'
-    elif known is not None and known.jetstream and domain:
-        yield f'contains account name "{account}" with enabled JetStream'
-    if domain and not _isDomain(domain):
-        yield f'contains account "{account}" with invalid domain name "{domain}"'
-
-
-def _isDomain(text: str) -> bool:
-    token = text.encode("utf-8", "surrogateescape")
-    return isValidLiteral(token) and not hasWildcard(token) and b"." not in token

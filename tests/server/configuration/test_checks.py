@@ -8,7 +8,6 @@ import pytest
 
 from natsbroker.config import errors
 from natsbroker.config.addresses import isLoopback
-from natsbroker.config.model import JetStream
 from tests.auth.operator.keys import ACCOUNT
 from tests.config.support import built, complaintsOf, settingsOf
 
@@ -121,34 +120,6 @@ def test_isLoopback(host: str, loopback: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("port: 4222", JetStream()),
-        ("jetstream: disabled", JetStream()),
-        ("jetstream { enabled: false, domain: hub }", JetStream(domain="hub")),
-        ("jetstream { enabled: false, extension_hint: will_extend }", JetStream(will_extend=True)),
-        ("jetstream { enabled: false, extension_hint: no_extend }", JetStream()),
-        (
-            'accounts { A {} }\ndefault_js_domain { A: hub, "$G": "" }',
-            JetStream(default_domains={"A": "hub", "$G": ""}),
-        ),
-    ],
-)
-def test_said(text: str, said: JetStream) -> None:
-    """What is said of other servers' JetStream is taken over."""
-    assert built(text).settings.jetstream == said
-
-
-@pytest.mark.parametrize("backend", ["postgres", "memory"])
-def test_encryptedElsewhere(backend: str) -> None:
-    """A key is refused with a store that does not encrypt, and says what encrypts there."""
-    text = f"jetstream {{ backend: {backend}, key: hush }}"
-    complaint = f'the store "{backend}" does not encrypt: use what the database, or the disk under'
-    assert complaint in complaintsOf(text)[0]
-    settingsOf(f"jetstream {{ backend: {backend}, cipher: aes }}")
-
-
-@pytest.mark.parametrize(
     ("text", "isOn"),
     [
         ("accounts { A {} }", False),
@@ -161,40 +132,6 @@ def test_encryptedElsewhere(backend: str) -> None:
 def test_account(text: str, isOn: bool) -> None:
     """An account has JetStream when its settings say so, whatever its limits there are."""
     assert built(text).settings.accounts["A"].jetstream is isOn
-
-
-@pytest.mark.parametrize(
-    ("text", "own"),
-    [
-        ("jetstream: true", JetStream(enabled=True)),
-        ("jetstream: enabled", JetStream(enabled=True)),
-        ("jetstream {}", JetStream(enabled=True)),
-        ("jetstream { sync: Always }", JetStream(enabled=True)),
-        ("jetstream { sync_interval: '90s' }", JetStream(enabled=True, sync_interval=90.0)),
-        ("jetstream { sync_interval: -5 }", JetStream(enabled=True)),
-        ("jetstream { domain: x, enabled: true }", JetStream(enabled=True, domain="x")),
-        ("jetstream {}\nstore_dir: a", JetStream(enabled=True, store_dir="a")),
-        ("store_dir: a", JetStream(store_dir="a")),
-        ("store_dir: a\njetstream { store: b }", JetStream(enabled=True, store_dir="b")),
-        (
-            "jetstream { strict: false, max_mem: 1, max_file: 2KB, limits {max_ack_pending: 3} }",
-            JetStream(
-                enabled=True,
-                strict=False,
-                max_memory_store=1,
-                max_file_store=2048,
-                max_ack_pending=3,
-            ),
-        ),
-        (
-            "jetstream { backend: postgres, backend_options { dsn: x } }",
-            JetStream(enabled=True, backend="postgres", backend_options={"dsn": "x"}),
-        ),
-    ],
-)
-def test_ownJetStream(text: str, own: JetStream) -> None:
-    """The block switches JetStream on; the folder of streams may stand outside of it."""
-    assert built(text).settings.jetstream == own
 
 
 @pytest.mark.parametrize(
@@ -224,26 +161,3 @@ def test_complaints(text: str, complaint: str) -> None:
     """Domains that make no subject, and accounts that have no use for one, are reported."""
     (found,) = complaintsOf(text)
     assert found.endswith(complaint)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("", "JetStream is not enabled"),
-        ("jetstream {}", 'references non existing account "A"'),
-        ("jetstream {}, accounts { A {} }", 'account "A" has no JetStream'),
-    ],
-)
-def test_channelsOfAccounts(text: str, complaint: str) -> None:
-    """Channels are given only to accounts that have JetStream."""
-    (found,) = complaintsOf(text + "\nstreaming { jetstream_accounts { a: A } }")
-    assert found.endswith(complaint)
-
-
-def test_channelsOfAccount() -> None:
-    """An account with JetStream may have channels."""
-    text = "jetstream {}, accounts { A { jetstream: enabled } }"
-    text += "\nstreaming { jetstream_accounts { a: A } }"
-    streaming = built(text).settings.streaming
-    assert streaming is not None
-    assert streaming.accountOf("a") == "A"
