@@ -159,3 +159,42 @@ class ClientContext:
         maximum = self.limits.max_connections
         if 0 < maximum <= len(self.connections):
             raise errors.ConnectionLimit(errors.MAX_CONNECTIONS)
+
+
+class ListenerContext:
+    """
+    The context of the clients of one listener: that of all, but for what its settings say
+    otherwise. What a reload replaces is looked up in that of all each time.
+    """
+
+    def __init__(
+        self,
+        everyone: ClientContext,
+        limits: Callable[[ClientLimits], ClientLimits],
+        info: Callable[[ServerInfo], ServerInfo],
+        authorizer: Callable[[], IAuthorizer],
+    ) -> None:
+        """
+        @param limits: gives its own limits for those of all.
+        @param info: likewise.
+        @param authorizer: gives the one that its clients log in with.
+        """
+        self._everyone = everyone
+        self._limits = limits
+        self._info = info
+        self._authorizer = authorizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._everyone, name)
+
+    @property
+    def limits(self) -> ClientLimits:
+        return self._limits(self._everyone.limits)
+
+    @property
+    def info(self) -> ServerInfo:
+        return self._info(self._everyone.info)
+
+    @property
+    def authorizer(self) -> IAuthorizer:
+        return self._authorizer()

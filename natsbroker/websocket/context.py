@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from natsbroker.clients.context import ClientContext
+from natsbroker.clients.context import ClientContext, ListenerContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import ClientLimits
-from natsbroker.config.model import Logging
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.interfaces import IAuthorizer
 
@@ -35,12 +34,11 @@ class AuthorizerSource:
         return known[1]
 
 
-class WebSocketContext(ClientContext):
+class WebSocketClients:
     """
-    What a reload replaces is read from the context of all clients each time.
-
     @ivar block: the settings.
     @ivar port: where the broker listens.
+    @ivar context: of the clients.
     """
 
     def __init__(
@@ -52,44 +50,21 @@ class WebSocketContext(ClientContext):
         """
         @param makeAuthorizer: as for L{AuthorizerSource}.
         """
-        vars(self).update(vars(everyone))
         self.block = block
         self.port = max(block.port, 0)
-        self._everyone = everyone
-        self._authorizer = AuthorizerSource(everyone, makeAuthorizer)
+        authorizer = AuthorizerSource(everyone, makeAuthorizer)
+        self.context = ListenerContext(everyone, self._limits, self._info, authorizer)
 
-    @property
-    def limits(self) -> ClientLimits:
-        limits, block = self._everyone.limits, self.block
+    def _limits(self, limits: ClientLimits) -> ClientLimits:
+        block = self.block
         return replace(
             limits,
             auth_timeout=block.timeout or limits.auth_timeout,
             ping_interval=block.ping_interval or limits.ping_interval,
         )
 
-    @limits.setter
-    def limits(self, limits: ClientLimits) -> None:
-        self._everyone.limits = limits
-
-    @property
-    def tracing(self) -> Logging:
-        return self._everyone.tracing
-
-    @tracing.setter
-    def tracing(self, tracing: Logging) -> None:
-        self._everyone.tracing = tracing
-
-    @property
-    def authorizer(self) -> IAuthorizer:
-        return self._authorizer()
-
-    @authorizer.setter
-    def authorizer(self, authorizer: IAuthorizer) -> None:
-        self._everyone.authorizer = authorizer
-
-    @property
-    def info(self) -> ServerInfo:
-        info, block = self._everyone.info, self.block
+    def _info(self, info: ServerInfo) -> ServerInfo:
+        block = self.block
         isTLS = block.tls is not None
         return info.changed(
             host=block.host,
@@ -99,7 +74,3 @@ class WebSocketContext(ClientContext):
             tls_available=isTLS,
             connect_urls=info.ws_connect_urls,
         )
-
-    @info.setter
-    def info(self, info: ServerInfo) -> None:
-        self._everyone.info = info

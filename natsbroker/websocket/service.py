@@ -30,7 +30,7 @@ from natsbroker.links.service import ConnectionService
 from natsbroker.links.tls import LinkTLS
 from natsbroker.monitoring.formats import nanoseconds, number
 from natsbroker.runtime.reload import Step
-from natsbroker.websocket.context import AuthorizerSource, WebSocketContext
+from natsbroker.websocket.context import AuthorizerSource, WebSocketClients
 from natsbroker.websocket.origins import OriginCheck
 from natsbroker.websocket.protocol import AcceptedWebSocket
 from natsbroker.websocket.upgrade import HandshakeTerms, Upgrade
@@ -124,7 +124,7 @@ class WebSocketService(ConnectionService):
         )
         self.context.fastLane = settings.fast_lane
         self._authorizerFor(settings)
-        self.clients = WebSocketContext(
+        self.clients = WebSocketClients(
             clients, block, lambda: self._authorizerFor(self._host.settings)
         )
         self._factory = WebSocketFactory(self, tlsFrom(block))
@@ -208,7 +208,8 @@ class WebSocketService(ConnectionService):
         if upgrade.isLeafnode:
             leafs: Any = self._links.find("leaf")
             return None if leafs is None else leafs.protocolOver(below)
-        above = ClientProtocol(self.clients)
+        context: Any = self.clients.context
+        above = ClientProtocol(context)
         above.connectionType = "WEBSOCKET"
         above.credentials = upgrade.credentials
         above.forwardedFor = upgrade.forwardedFor

@@ -5,13 +5,11 @@ Tests for L{natsbroker.websocket.context}.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from natsbroker.config.model import Logging
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.websocket.context import WebSocketContext
+from natsbroker.websocket.context import WebSocketClients
 from tests.support import Doorkeeper, World
 
 
@@ -19,12 +17,14 @@ def test_limits() -> None:
     """The block has its own timeout and interval, or none; all else is of all clients."""
     world = World()
     general = world.context.limits
-    context = WebSocketContext(world.context, Websocket(), lambda: None)
+    clients = WebSocketClients(world.context, Websocket(), lambda: None)
+    context = clients.context
     assert context.limits == general
-    context.block = Websocket(timeout=7.0, ping_interval=8.0)
+    clients.block = Websocket(timeout=7.0, ping_interval=8.0)
     assert context.limits == replace(general, auth_timeout=7.0, ping_interval=8.0)
     world.context.limits = replace(general, max_payload=3)
     assert context.limits.max_payload == 3
+    assert context.connections is world.context.connections
 
 
 def test_authorizer() -> None:
@@ -36,7 +36,8 @@ def test_authorizer() -> None:
         made.append(Doorkeeper())
         return made[-1]
 
-    context = WebSocketContext(world.context, Websocket(user="u"), make)
+    clients = WebSocketClients(world.context, Websocket(user="u"), make)
+    context = clients.context
     assert context.authorizer is context.authorizer is made[0]
     world.context.authorizer = Doorkeeper()
     assert context.authorizer is made[1]
@@ -46,7 +47,8 @@ def test_authorizer() -> None:
 def test_sameAuthorizer() -> None:
     """Without logins of the block that of all clients decides."""
     world = World()
-    context = WebSocketContext(world.context, Websocket(), lambda: None)
+    clients = WebSocketClients(world.context, Websocket(), lambda: None)
+    context = clients.context
     assert context.authorizer is world.context.authorizer
 
 
@@ -56,32 +58,16 @@ def test_info() -> None:
     world.context.info = world.context.info.changed(
         connect_urls=("a:1",), ws_connect_urls=("b:2",), ldm=True
     )
-    context = WebSocketContext(world.context, Websocket(tls=TLSSettings()), lambda: None)
-    context.port = 9
+    clients = WebSocketClients(world.context, Websocket(tls=TLSSettings()), lambda: None)
+    context = clients.context
+    clients.port = 9
     info = context.info
     assert (info.host, info.port, info.connect_urls, info.ldm) == ("0.0.0.0", 9, ("b:2",), True)
     assert info.tls_required
     assert info.tls_available
     assert not info.auth_required
-    context.block = Websocket(no_auth_user="u")
+    clients.block = Websocket(no_auth_user="u")
     assert context.info.auth_required
     line = info.line(1, "127.0.0.1")
     assert b'"connect_urls":["b:2"]' in line
     assert b"ws_connect_urls" not in line
-
-
-def test_writes() -> None:
-    """What is set is set for all clients."""
-    world = World()
-    context = WebSocketContext(world.context, Websocket(), lambda: None)
-    authorizer: Any = Doorkeeper()
-    limits = replace(context.limits, max_payload=1)
-    context.authorizer, context.limits = authorizer, limits
-    context.tracing = Logging(trace=True)
-    context.info = context.info.changed(ldm=True)
-    assert world.context.authorizer == authorizer
-    assert world.context.limits == limits
-    assert world.context.tracing == Logging(trace=True)
-    info: Any = world.context.info
-    assert info.ldm
-    assert context.connections is world.context.connections
