@@ -184,7 +184,7 @@ def test_a():
     stat = Path(f"/proc/{child}/stat")
     with pytest.raises(ProcessLookupError):
         for _ in range(100):
-            # Nobody may collect it: in a chroot the first process is a program like any other.
+            # It may stay uncollected: in a chroot the first process is a program like any other.
             if stat.exists() and stat.read_text().rpartition(") ")[2][0] == "Z":
                 raise ProcessLookupError
             os.kill(child, 0)

@@ -117,7 +117,7 @@ def isSpaced(name: str) -> bool:
 
 
 UNGUARDED = (
-    'other machines reach {}, and whoever does is a {}; add "authorization" or "tls", or say '
+    'other machines reach {}, and each that connects is a {}; add "authorization" or "tls", or say '
     '"insecure_listen: true" if that is meant'
 )
 

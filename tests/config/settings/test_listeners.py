@@ -87,7 +87,9 @@ def test_guard() -> None:
     reached = Cluster(host="10.0.0.1", port=6222, insecure_listen=False)
     ((name, message),) = guardProblems(reached, "friend")
     assert name == "listen"
-    assert message.startswith("other machines reach 10.0.0.1, and whoever does is a friend; add")
+    assert message.startswith(
+        "other machines reach 10.0.0.1, and each that connects is a friend; add"
+    )
     for safe in (
         replace(reached, port=0),
         replace(reached, host="127.0.0.1"),
