@@ -603,7 +603,7 @@ class TestMonitoring:
 
 
 class TestReload:
-    """Other settings; what each changes is tested in tests/server/test_planners.py."""
+    """Other settings; what each changes is tested beside its planner."""
 
     def test_taken(self) -> None:
         """They are in force, INFO says so, and observers hear of it."""

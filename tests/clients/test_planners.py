@@ -4,41 +4,26 @@ What of a broker can take new settings, and how: each tried on a whole broker.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.application.service import Service
 from zope.interface import implementer
 
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.clients.tls import TLSClientFactory
-from natsbroker.config.diff import Change
-from natsbroker.interfaces import IBrokerHost, IBrokerService, IReloadable
+from natsbroker.interfaces import IReloadable
 from natsbroker.runtime.plugins import Plugins
-from natsbroker.runtime.reload import ReloadError, below
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.interop.certificates import writeCertificates
-from tests.server.support import Host, logLines, settingsOf
+from tests.server.support import Host, logLines
 
 USERS = 'authorization { users: [{user: u, password: p, permissions: {subscribe: ["a", "b"]}}] }'
 HELLO = b'CONNECT {"verbose":false,"user":"u","pass":"p"}\r\n'
-
-
-def reload(host: Host, text: str) -> None:
-    """Have a broker take another configuration."""
-    host.broker.reload(settingsOf(text))
-
-
-def test_below() -> None:
-    """A path covers itself and what is below it, and nothing that only begins like it."""
-    changes = [Change("a.b", 1, 2), Change("cd", 1, 2)]
-    assert below(changes, "a") and below(changes, "a.b") and below(changes, "cd")
-    assert not below(changes, "c") and not below(changes, "a.b.c", "x")
 
 
 class TestLimits:
@@ -48,7 +33,7 @@ class TestLimits:
         """A smaller payload is the limit from then on."""
         host = Host("max_payload: 100").start()
         client = host.client()
-        reload(host, "max_payload: 10")
+        host.reload("max_payload: 10")
         answer = client.ask(b"PUB foo 11\r\n12345678901\r\n")
         assert answer == b"-ERR 'Maximum Payload Violation'\r\n"
 
@@ -56,7 +41,7 @@ class TestLimits:
         """So is a shorter control line."""
         host = Host().start()
         client = host.client()
-        reload(host, "max_control_line: 20")
+        host.reload("max_control_line: 20")
         answer = client.ask(b"SUB " + b"x" * 20 + b" 1\r\n")
         assert answer == b"-ERR 'maximum control line exceeded'\r\n"
 
@@ -64,7 +49,7 @@ class TestLimits:
         """If there are too many connections now, the youngest are closed."""
         host = Host().start()
         clients = [host.client() for _ in range(3)]
-        reload(host, "max_connections: 1")
+        host.reload("max_connections: 1")
         assert [bool(client.closed) for client in clients] == [False, True, True]
         assert clients[1].receive() == b"-ERR 'maximum connections exceeded'\r\n"
 
@@ -73,7 +58,7 @@ class TestLimits:
         host = Host().start()
         client = host.client()
         client.ask(b"SUB foo 1\r\n")
-        reload(host, "max_payload: 1000")
+        host.reload("max_payload: 1000")
         assert client.ask(b"PUB foo 2\r\nhi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
 
     def test_tracing(self) -> None:
@@ -83,11 +68,11 @@ class TestLimits:
         with logLines() as lines:
             client.ask(b"SUB foo 1\r\n")
             assert not any("[TRC]" in line for line in lines)
-            reload(host, "trace: true")
+            host.reload("trace: true")
             client.ask(b"PUB foo 2\r\nhi\r\n")
             assert any("<<- [PUB foo 2]" in line for line in lines)
             assert any("->> [MSG foo 1 2]" in line for line in lines)
-            reload(host, "trace: false")
+            host.reload("trace: false")
             lines.clear()
             assert client.ask(b"PUB foo 2\r\nhi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
             assert not any("[TRC]" in line for line in lines)
@@ -100,7 +85,7 @@ class TestAuthorization:
         """Who is there without a login is cut when one is required."""
         host = Host().start()
         client = host.client()
-        reload(host, USERS)
+        host.reload(USERS)
         assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
         assert client.closed
         assert b'"auth_required":true' in host.dial().receive()
@@ -110,7 +95,7 @@ class TestAuthorization:
         host = Host(USERS).start()
         client = host.client(HELLO)
         client.ask(b"SUB a 1\r\nSUB b 2\r\n")
-        reload(host, USERS.replace('"a", "b"', '"b"'))
+        host.reload(USERS.replace('"a", "b"', '"b"'))
         answer = client.receive()
         assert answer == b'-ERR \'Permissions Violation for Subscription to "a" (sid "1")\'\r\n'
         assert client.ask(b"PUB a 1\r\nx\r\nPUB b 1\r\ny\r\n") == b"MSG b 2 1\r\ny\r\n"
@@ -120,7 +105,7 @@ class TestAuthorization:
         host = Host(USERS).start()
         client = host.client(HELLO)
         assert client.ask(b"SUB c 1\r\n").startswith(b"-ERR")
-        reload(host, USERS.replace('"a", "b"', '"c"'))
+        host.reload(USERS.replace('"a", "b"', '"c"'))
         client.receive()
         assert client.ask(b"SUB c 1\r\nPUB c 1\r\nx\r\n") == b"MSG c 1 1\r\nx\r\n"
 
@@ -128,14 +113,14 @@ class TestAuthorization:
         """Who came with a password that is no longer right is cut."""
         host = Host(USERS).start()
         client = host.client(HELLO)
-        reload(host, USERS.replace("password: p", "password: other"))
+        host.reload(USERS.replace("password: p", "password: other"))
         assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
 
     def test_user(self) -> None:
         """Somebody who is gone is cut without a word, as by nats-server."""
         host = Host(USERS).start()
         client = host.client(HELLO)
-        reload(host, USERS.replace("user: u", "user: v"))
+        host.reload(USERS.replace("user: u", "user: v"))
         assert (client.receive(), bool(client.closed)) == (b"", True)
 
     def test_unconcerned(self) -> None:
@@ -144,7 +129,7 @@ class TestAuthorization:
         host = Host(two).start()
         client = host.client(b'CONNECT {"verbose":false,"user":"w","pass":"w"}\r\n')
         client.ask(b"SUB foo 1\r\n")
-        reload(host, two.replace("password: p", "password: other"))
+        host.reload(two.replace("password: p", "password: other"))
         assert client.ask(b"PUB foo 1\r\nx\r\n") == b"MSG foo 1 1\r\nx\r\n"
 
     def test_account(self) -> None:
@@ -152,7 +137,7 @@ class TestAuthorization:
         text = "accounts { A { users: [{user: u, password: p}] } }"
         host = Host(text).start()
         client = host.client(HELLO)
-        reload(host, text.replace("A {", "B {").replace("user: u", "user: v"))
+        host.reload(text.replace("A {", "B {").replace("user: u", "user: v"))
         assert client.closed
         assert sorted(host.broker.accounts.names()) == ["$G", "$SYS", "B"]
 
@@ -161,7 +146,7 @@ class TestAuthorization:
         text = "accounts { A { users: [{user: u, password: p}] } }"
         host = Host(text).start()
         client = host.client(HELLO)
-        reload(host, text.replace("A {", "B {"))
+        host.reload(text.replace("A {", "B {"))
         assert (client.receive(), bool(client.closed)) == (b"", True)
 
     @pytest.mark.parametrize(
@@ -181,14 +166,14 @@ class TestAuthorization:
         text = "authorization { users: [{%s}, {user: other}] }"
         host = Host(text % before).start()
         client = host.client(HELLO)
-        reload(host, text % after)
+        host.reload(text % after)
         assert (client.receive(), client.closed) == (answer, "lost")
 
     def test_becomesSomebody(self) -> None:
         """Who was nobody in the same account, and is somebody now, stays."""
         host = Host("server_tags: [a]").start()
         client, nobody = host.client(HELLO), host.client()
-        reload(host, "authorization { users: [{user: u, password: p}] }")
+        host.reload("authorization { users: [{user: u, password: p}] }")
         assert (client.receive(), client.closed) == (b"", "")
         assert client.session.grant.user == "u"
         assert nobody.receive() == b"-ERR 'Authorization Violation'\r\n"
@@ -201,7 +186,7 @@ class TestAuthorization:
         for _ in range(3):
             clients.append(host.client(HELLO))
             host.advance(0.1)
-        reload(host, text % 2)
+        host.reload(text % 2)
         assert [client.receive() for client in clients] == [
             b"",
             b"",
@@ -218,7 +203,7 @@ class TestAuthorization:
         one, two = host.client(HELLO), host.client(HELLO)
         one.ask(b"SUB a 1\r\n")
         two.ask(b"SUB a 1\r\nSUB b 2\r\n")
-        reload(host, text % 1)
+        host.reload(text % 1)
         assert (one.receive(), one.closed) == (b"", "")
         assert two.receive() == b"-ERR 'maximum subscriptions exceeded'\r\n"
         assert (two.closed, two.session.reason) == ("lost", "Maximum Subscriptions Exceeded")
@@ -226,7 +211,7 @@ class TestAuthorization:
     def test_timeout(self) -> None:
         """The time to log in changes for connections to come."""
         host = Host(USERS).start()
-        reload(host, USERS.replace("users:", "timeout: 5, users:"))
+        host.reload(USERS.replace("users:", "timeout: 5, users:"))
         client = host.dial()
         host.advance(4.8)
         assert not client.closed
@@ -248,7 +233,7 @@ class TestOwnAuthorizer:
 
         host = Host(authorizer=Mine()).start()
         client = host.client()
-        reload(host, USERS)
+        host.reload(USERS)
         assert not client.closed
         assert len(asked) == 2
         assert host.broker.clientContext.authorizer.required
@@ -276,169 +261,11 @@ class TestOwnAuthorizer:
         text = "authorization { plugin: mine, colour: red }"
         host = Host(text, plugins=Plugins(lambda interface: [Here()])).start()
         if reloadable:
-            reload(host, text.replace("red", "blue"))
+            host.reload(text.replace("red", "blue"))
             assert taken == [{"colour": "blue"}]
         else:
             with pytest.raises(ReloadError, match="authorization plugin"):
-                reload(host, text.replace("red", "blue"))
-
-
-@implementer(IReloadable)
-class Changing(Service):
-    """A service that takes new sections, except bad ones."""
-
-    def __init__(self) -> None:
-        self.sections: list[Any] = []
-
-    def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
-        if "bad" in section:
-            raise ValueError("bad is not known")
-        return lambda: self.sections.append(dict(section))
-
-
-@implementer(IBrokerService)
-class Maker:
-    """Makes one service."""
-
-    def __init__(self, name: str, service: Any) -> None:
-        self.name = name
-        self.service = service
-
-    def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
-        return self.service
-
-
-class TestSections:
-    """Sections of services beside ours."""
-
-    def test_taken(self) -> None:
-        """A service that can takes its new section."""
-        service = Changing()
-        host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
-        reload(host, "services { a { x: 2 } }")
-        assert service.sections == [{"x": 2}]
-
-    def test_refusedWhole(self) -> None:
-        """If it refuses, nothing at all is taken."""
-        service = Changing()
-        host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
-        with pytest.raises(ReloadError, match="bad is not known"):
-            reload(host, "max_payload: 5\nservices { a { bad: 2 } }")
-        assert host.broker.settings.max_payload == 1 << 20
-
-    @pytest.mark.parametrize("text", ["services { a { x: 2 } }", "port: 1", "services { b {} }"])
-    def test_cannot(self, text: str) -> None:
-        """Others need a restart, also to come or to go."""
-        host = Host("port: 1\nservices { a { x: 1 } }", services=[Maker("a", Service())]).start()
-        with pytest.raises(ReloadError, match="not supported for service"):
-            reload(host, text)
-
-
-class TestStreams:
-    """Accounts that have JetStream."""
-
-    def text(self, ofA: str, ofB: str = "") -> str:
-        """A configuration with what two accounts say of JetStream."""
-        users = "users: [{user: %s, password: p}]"
-        return (
-            "jetstream { backend: memory }\n"
-            f"accounts {{ A {{ {ofA}\n {users % 'a'} }}, B {{ {ofB}\n {users % 'b'} }} }}"
-        )
-
-    def asked(self, host: Host, user: str, subject: str, body: str = "") -> dict[str, Any]:
-        """The answer to a request of JetStream's API."""
-        hello = f'CONNECT {{"verbose":false,"user":"{user}","pass":"p"}}\r\nSUB r 1\r\n'
-        client = host.client(hello.encode())
-        request = f"PUB $JS.API.{subject} r {len(body)}\r\n{body}\r\n"
-        answer = client.ask(request.encode())
-        found: dict[str, Any] = json.loads(answer.split(b"\r\n")[1])
-        return found
-
-    def refusal(self, host: Host, user: str) -> str:
-        """Why an account has no JetStream; empty if it has."""
-        return str(self.asked(host, user, "INFO").get("error", {}).get("description", ""))
-
-    def test_comeAndGo(self) -> None:
-        """An account loses JetStream, another one has it; streams are there again with it."""
-        host = Host(self.text("jetstream: enabled")).start()
-        host.settle()
-        created = self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
-        assert created["did_create"]
-        reload(host, self.text("", "jetstream: enabled"))
-        assert self.refusal(host, "a") == "JetStream not enabled for account"
-        assert self.refusal(host, "b") == ""
-        assert self.asked(host, "b", "STREAM.NAMES")["streams"] is None
-        reload(host, self.text("jetstream: enabled", "jetstream: disabled"))
-        assert self.refusal(host, "b") == "JetStream not enabled for account"
-        assert self.asked(host, "a", "STREAM.NAMES")["streams"] == ["S"]
-
-    def test_limits(self) -> None:
-        """Other limits hold at once, and so does none."""
-        host = Host(self.text("jetstream: {max_file: 1KB}")).start()
-        host.settle()
-        reload(host, self.text("jetstream: {max_file: 3KB, max_streams: 1}"))
-        limits = self.asked(host, "a", "INFO")["limits"]
-        assert (limits["max_storage"], limits["max_streams"]) == (3072, 1)
-        reload(host, self.text("jetstream: enabled"))
-        limits = self.asked(host, "a", "INFO")["limits"]
-        assert (limits["max_storage"], limits["max_streams"]) == (-1, -1)
-
-    def test_serverLimits(self) -> None:
-        """Other limits of the whole JetStream hold at once, also for streams that are there."""
-        text = self.text("jetstream: enabled")
-        host = Host(text).start()
-        host.settle()
-        self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
-        more = "max_file: 100, max_mem: 50, limits { duplicate_window: '1m', max_ack_pending: 7 }"
-        reload(host, text.replace("backend: memory", f"backend: memory, {more}"))
-        answer = self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')
-        assert answer["error"]["description"] == "insufficient storage resources available"
-        shown = host.broker.monitoring.jsz._find()
-        assert (shown.config()["max_memory"], shown.config()["max_storage"]) == (50, 100)
-        assert shown.limits()["max_ack_pending"] == 7
-        reload(host, text)
-        created = self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')
-        assert created["did_create"]
-
-    @pytest.mark.parametrize(
-        ("block", "name"),
-        [
-            ("jetstream: disabled", "jetstream.enabled: old=true, new=false"),
-            ("jetstream { backend: memory, domain: d }", "jetstream.domain: old=, new=d"),
-            ("jetstream { backend: memory, store_dir: x }", "jetstream.store_dir: old=, new=x"),
-        ],
-    )
-    def test_heldBack(self, block: str, name: str) -> None:
-        """What needs a restart is named and waits, and the rest of the file is taken."""
-        text = self.text("jetstream: enabled")
-        host = Host(text).start()
-        host.settle()
-        other = text.replace("jetstream { backend: memory }", block) + "\nmax_payload: 77"
-        with logLines() as lines:
-            reload(host, other)
-        assert f"[WRN] Reloaded without {name}: a restart is needed" in lines
-        assert host.broker.clientContext.limits.max_payload == 77
-        assert host.broker.settings.jetstream == settingsOf(text).jetstream
-        assert self.refusal(host, "a") == ""
-
-    def test_begins(self) -> None:
-        """JetStream begins with the next start only, and the rest of the file is taken."""
-        host = Host("max_payload: 70").start()
-        with logLines() as lines:
-            reload(host, "jetstream { backend: memory }\nmax_payload: 77")
-        assert any("jetstream.enabled: old=false, new=true" in line for line in lines)
-        assert host.broker.clientContext.limits.max_payload == 77
-        assert not host.broker.settings.jetstream.enabled
-
-    def test_removed(self) -> None:
-        """An account that is gone from the file finds its streams when it is there again."""
-        text = self.text("jetstream: enabled")
-        host = Host(text).start()
-        host.settle()
-        self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
-        reload(host, "jetstream { backend: memory }")
-        reload(host, text)
-        assert self.asked(host, "a", "STREAM.NAMES")["streams"] == ["S"]
+                host.reload(text.replace("red", "blue"))
 
 
 class TestTLS:
@@ -454,7 +281,7 @@ class TestTLS:
         host = Host(self.text(tmp_path)).start()
         [listener] = host.broker.listeners
         before = listener.factory.terms  # type: ignore[attr-defined]
-        reload(host, self.text(tmp_path))
+        host.reload(self.text(tmp_path))
         assert listener.factory.terms is not before  # type: ignore[attr-defined]
 
     def test_onAndOff(self, tmp_path: Path) -> None:
@@ -463,10 +290,10 @@ class TestTLS:
         host = Host("host: 127.0.0.1").start()
         listener: Any
         [listener] = host.broker.listeners
-        reload(host, "host: 127.0.0.1\n" + self.text(tmp_path))
+        host.reload("host: 127.0.0.1\n" + self.text(tmp_path))
         assert isinstance(listener.factory, TLSClientFactory)
         assert host.broker.clientContext.info.tls_required
-        reload(host, "host: 127.0.0.1")
+        host.reload("host: 127.0.0.1")
         assert isinstance(listener.factory, ClientFactory)
         assert not host.broker.clientContext.info.tls_required
 
@@ -478,7 +305,7 @@ class TestTLS:
         before = listener.factory.terms  # type: ignore[attr-defined]
         (tmp_path / "server-key.pem").write_bytes((tmp_path / "client-key.pem").read_bytes())
         with pytest.raises(Exception, match="key"):
-            reload(host, self.text(tmp_path))
+            host.reload(self.text(tmp_path))
         assert listener.factory.terms is before  # type: ignore[attr-defined]
 
     def test_pagesNeedIt(self, tmp_path: Path) -> None:

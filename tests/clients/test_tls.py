@@ -10,20 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509 import load_pem_x509_certificate
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import (
     IHandshakeListener,
-    IOpenSSLServerConnectionCreator,
 )
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
@@ -34,14 +31,9 @@ from natsbroker.config.model import TLSSettings
 from natsbroker.connections.proxyheader import TIMEOUT
 from natsbroker.connections.tls import (
     Begin,
-    ConnectionCreator,
     TLSTerms,
-    expiryOf,
-    securityOf,
-    standardName,
 )
 from natsbroker.connections.tlscontext import contextFrom
-from natsbroker.wire.grants import Security
 from tests.auth.certificates import certificate
 from tests.conftest import FlushLoggedErrors
 from tests.connections.handshakes import Handshake, clientContext
@@ -604,74 +596,13 @@ class TestTerms:
 
 
 def test_interfaces() -> None:
-    """Protocol and creator provide what Twisted asks for."""
+    """The protocol provides what Twisted asks for."""
     world = World()
     factory = TLSClientFactory(world.context, TLSTerms(CREATOR))
     verifyObject(IHandshakeListener, TLSClientProtocol(world.context, factory))
-    creator = ConnectionCreator(SSL.Context(SSL.TLS_SERVER_METHOD))
-    verifyObject(IOpenSSLServerConnectionCreator, creator)
-    assert isinstance(creator.serverConnectionForTLS(None), SSL.Connection)
 
 
 def test_infoIsWhole() -> None:
     """The INFO in the clear is one whole line."""
     peer = Peer(Begin.AFTER_INFO)
     assert json.loads(peer.transport.clear[5:])["client_id"] == 1
-
-
-@pytest.mark.parametrize(
-    ("theirs", "standard"),
-    [
-        ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
-        ("ECDHE-RSA-AES128-GCM-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
-        ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
-        ("ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
-        ("", ""),
-    ],
-)
-def test_names(theirs: str, standard: str) -> None:
-    """Cipher suites have the standard's names."""
-    assert standardName(theirs) == standard
-
-
-def test_unknown() -> None:
-    """Of a transport that does TLS by itself, the certificate is known."""
-    shown = certificate("CN=alice")
-    assert securityOf(None, shown) == Security(chain=(shown,), shown=(shown,))
-    assert securityOf(None, None) == Security()
-
-
-def test_verified(tmp_path: Path) -> None:
-    """Version and cipher are there, and the chain from the client to its authority."""
-    writeCertificates(tmp_path)
-    pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
-    settings = TLSSettings(certs=(pair,), verify=True, ca_file=str(tmp_path / "ca.pem"))
-    done = Handshake(contextFrom(settings), clientContext(tmp_path)).run()
-    chain = tuple(
-        load_pem_x509_certificate((tmp_path / name).read_bytes())
-        for name in ("client.pem", "ca.pem")
-    )
-    found = securityOf(done.server, chain[0])
-    assert found == Security("1.3", done.client.get_cipher_name() or "", chain, chain[:1])
-
-
-def test_older(tmp_path: Path) -> None:
-    """Without a client's certificate there is no chain."""
-    writeCertificates(tmp_path)
-    pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
-    client = clientContext()
-    client.set_max_proto_version(SSL.TLS1_2_VERSION)
-    done = Handshake(contextFrom(TLSSettings(certs=(pair,))), client).run()
-    found = securityOf(done.server, None)
-    assert (found.version, found.chain) == ("1.2", ())
-    assert found.cipher.startswith("TLS_ECDHE_ECDSA_WITH_")
-
-
-def test_expiry(tmp_path: Path) -> None:
-    """The end of the certificate that is shown is known, and there is none without one."""
-    writeCertificates(tmp_path)
-    pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
-    wanted = load_pem_x509_certificate((tmp_path / "server.pem").read_bytes()).not_valid_after_utc
-    found = expiryOf(contextFrom(TLSSettings(certs=(pair,))))
-    assert datetime.strptime(found, "%Y-%m-%dT%H:%M:%S%z") == wanted
-    assert expiryOf(SSL.Context(SSL.TLS_METHOD)) == ""

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from twisted.internet.task import Clock
 
-from natsbroker import garbage
+from natsbroker.daemon import garbage
 from natsbroker.daemon.garbage import DUE, IDLE, INTERVAL, OVERDUE, PART, FullPasses
 
 

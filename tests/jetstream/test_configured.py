@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from natsbroker.advisories import LameDuckStarted, Reloaded
@@ -25,10 +26,10 @@ from natsbroker.jetstream.configured import (
     storeDirectory,
 )
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
-from natsbroker.server.configuration.build import buildText
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.testing.process import BrokerProcess
+from tests.server.support import Host, logLines, settingsOf
 
 
 def test_directory(tmp_path: Path) -> None:
@@ -40,9 +41,9 @@ def test_directory(tmp_path: Path) -> None:
 def test_encryption() -> None:
     """Files are encrypted if there is a key, and the one before it counts only then."""
     text = "jetstream { key: a, prev_key: b, cipher: aes }"
-    found = encryptionOf(buildText(text, {}).settings.jetstream)
+    found = encryptionOf(settingsOf(text).jetstream)
     assert found == Encryption("a", "aes", "b")
-    assert encryptionOf(buildText("jetstream { prev_key: b }", {}).settings.jetstream) is None
+    assert encryptionOf(settingsOf("jetstream { prev_key: b }").jetstream) is None
 
 
 def test_directoryIsLogged(tmp_path: Path, natsbrokerFactory: Callable[..., BrokerProcess]) -> None:
@@ -53,7 +54,7 @@ def test_directoryIsLogged(tmp_path: Path, natsbrokerFactory: Callable[..., Brok
 
 def test_accounts() -> None:
     """Accounts have JetStream if they say so; without accounts everybody has it."""
-    assert list(limitsIn(buildText("jetstream: enabled", {}).settings)) == ["$G"]
+    assert list(limitsIn(settingsOf("jetstream: enabled"))) == ["$G"]
     text = """
         jetstream {}
         accounts {
@@ -62,7 +63,7 @@ def test_accounts() -> None:
             C {}
         }
     """
-    limits = limitsIn(buildText(text, {}).settings)
+    limits = limitsIn(settingsOf(text))
     assert sorted(limits) == ["A", "B"]
     assert limits["A"].max_streams == -1
     assert (limits["B"].max_storage, limits["B"].max_streams) == (10, 2)
@@ -142,9 +143,9 @@ class TestOperators:
 def test_channels() -> None:
     """Channels are streams only if the configuration gives them to somebody."""
     for text in ("jetstream {}", "jetstream {}, streaming {}"):
-        assert channelStreams(buildText(text, {}).settings) is None
+        assert channelStreams(settingsOf(text)) is None
     text = 'jetstream {}, streaming { jetstream_accounts { a: "$G" } }'
-    assert channelStreams(buildText(text, {}).settings) is not None
+    assert channelStreams(settingsOf(text)) is not None
 
 
 def test_batchLimits() -> None:
@@ -152,7 +153,114 @@ def test_batchLimits() -> None:
     text = """jetstream { limits { default_max_consumers: 5, batch {
         max_inflight_per_stream: 1, max_inflight_total: 2, max_msgs: 3, timeout: "4s"
     } } }"""
-    block = buildText(text, {}).settings.jetstream
+    block = settingsOf(text).jetstream
     assert (block.default_max_consumers, block.max_batch_size) == (5, 3)
     assert (block.max_batch_inflight_per_stream, block.max_batch_inflight_total) == (1, 2)
     assert block.max_batch_timeout == 4
+
+
+class TestStreams:
+    """Accounts that have JetStream."""
+
+    def text(self, ofA: str, ofB: str = "") -> str:
+        """A configuration with what two accounts say of JetStream."""
+        users = "users: [{user: %s, password: p}]"
+        return (
+            "jetstream { backend: memory }\n"
+            f"accounts {{ A {{ {ofA}\n {users % 'a'} }}, B {{ {ofB}\n {users % 'b'} }} }}"
+        )
+
+    def asked(self, host: Host, user: str, subject: str, body: str = "") -> dict[str, Any]:
+        """The answer to a request of JetStream's API."""
+        hello = f'CONNECT {{"verbose":false,"user":"{user}","pass":"p"}}\r\nSUB r 1\r\n'
+        client = host.client(hello.encode())
+        request = f"PUB $JS.API.{subject} r {len(body)}\r\n{body}\r\n"
+        answer = client.ask(request.encode())
+        found: dict[str, Any] = json.loads(answer.split(b"\r\n")[1])
+        return found
+
+    def refusal(self, host: Host, user: str) -> str:
+        """Why an account has no JetStream; empty if it has."""
+        return str(self.asked(host, user, "INFO").get("error", {}).get("description", ""))
+
+    def test_comeAndGo(self) -> None:
+        """An account loses JetStream, another one has it; streams are there again with it."""
+        host = Host(self.text("jetstream: enabled")).start()
+        host.settle()
+        created = self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        assert created["did_create"]
+        host.reload(self.text("", "jetstream: enabled"))
+        assert self.refusal(host, "a") == "JetStream not enabled for account"
+        assert self.refusal(host, "b") == ""
+        assert self.asked(host, "b", "STREAM.NAMES")["streams"] is None
+        host.reload(self.text("jetstream: enabled", "jetstream: disabled"))
+        assert self.refusal(host, "b") == "JetStream not enabled for account"
+        assert self.asked(host, "a", "STREAM.NAMES")["streams"] == ["S"]
+
+    def test_limits(self) -> None:
+        """Other limits hold at once, and so does none."""
+        host = Host(self.text("jetstream: {max_file: 1KB}")).start()
+        host.settle()
+        host.reload(self.text("jetstream: {max_file: 3KB, max_streams: 1}"))
+        limits = self.asked(host, "a", "INFO")["limits"]
+        assert (limits["max_storage"], limits["max_streams"]) == (3072, 1)
+        host.reload(self.text("jetstream: enabled"))
+        limits = self.asked(host, "a", "INFO")["limits"]
+        assert (limits["max_storage"], limits["max_streams"]) == (-1, -1)
+
+    def test_serverLimits(self) -> None:
+        """Other limits of the whole JetStream hold at once, also for streams that are there."""
+        text = self.text("jetstream: enabled")
+        host = Host(text).start()
+        host.settle()
+        self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        more = "max_file: 100, max_mem: 50, limits { duplicate_window: '1m', max_ack_pending: 7 }"
+        host.reload(text.replace("backend: memory", f"backend: memory, {more}"))
+        answer = self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')
+        assert answer["error"]["description"] == "insufficient storage resources available"
+        shown = host.broker.monitoring.jsz._find()
+        assert (shown.config()["max_memory"], shown.config()["max_storage"]) == (50, 100)
+        assert shown.limits()["max_ack_pending"] == 7
+        host.reload(text)
+        created = self.asked(host, "a", "STREAM.CREATE.T", '{"name":"T","max_bytes":200}')
+        assert created["did_create"]
+
+    @pytest.mark.parametrize(
+        ("block", "name"),
+        [
+            ("jetstream: disabled", "jetstream.enabled: old=true, new=false"),
+            ("jetstream { backend: memory, domain: d }", "jetstream.domain: old=, new=d"),
+            ("jetstream { backend: memory, store_dir: x }", "jetstream.store_dir: old=, new=x"),
+        ],
+    )
+    def test_heldBack(self, block: str, name: str) -> None:
+        """What needs a restart is named and waits, and the rest of the file is taken."""
+        text = self.text("jetstream: enabled")
+        host = Host(text).start()
+        host.settle()
+        other = text.replace("jetstream { backend: memory }", block) + "\nmax_payload: 77"
+        with logLines() as lines:
+            host.reload(other)
+        assert f"[WRN] Reloaded without {name}: a restart is needed" in lines
+        assert host.broker.clientContext.limits.max_payload == 77
+        assert host.broker.settings.jetstream == settingsOf(text).jetstream
+        assert self.refusal(host, "a") == ""
+
+    def test_begins(self) -> None:
+        """JetStream begins with the next start only, and the rest of the file is taken."""
+        host = Host("max_payload: 70").start()
+        with logLines() as lines:
+            host.reload("jetstream { backend: memory }\nmax_payload: 77")
+        assert any("jetstream.enabled: old=false, new=true" in line for line in lines)
+        assert host.broker.clientContext.limits.max_payload == 77
+        assert not host.broker.settings.jetstream.enabled
+
+    def test_removed(self) -> None:
+        """An account that is gone from the file finds its streams when it is there again."""
+        text = self.text("jetstream: enabled")
+        host = Host(text).start()
+        host.settle()
+        self.asked(host, "a", "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        host.reload("jetstream { backend: memory }")
+        host.reload(text)
+        assert self.asked(host, "a", "STREAM.NAMES")["streams"] == ["S"]

@@ -4,7 +4,7 @@ Finding what stands beside, or instead of, our own parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -20,8 +20,8 @@ from natsbroker.interfaces import (
     IBrokerHost,
     IBrokerService,
     IConnectionKind,
-    IGatewayPolicyPlugin,
     IOptionsCheck,
+    IReloadable,
     IRouterPlugin,
     ISubjectRouter,
 )
@@ -31,10 +31,11 @@ from natsbroker.runtime.plugins import (
     Plugins,
     nameOf,
 )
+from natsbroker.runtime.reload import ReloadError
 from natsbroker.server.builtin import BUILT_IN
 from natsbroker.server.configuration.build import buildText
 from tests.conftest import FlushLoggedErrors
-from tests.server.support import logLines, settingsOf
+from tests.server.support import Host, logLines, settingsOf
 from tests.support import Doorkeeper
 
 HOST: Any = object()
@@ -68,15 +69,16 @@ class RouterPlugin:
 
 @implementer(IBrokerService)
 class Maker:
-    """Makes services that remember their section."""
+    """Makes services that remember their section, or the one that is given."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, service: Any = None) -> None:
         self.name = name
+        self.service = service
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
         if "bad" in section:
             raise ValueError("bad is not known")
-        service: Any = Service()
+        service: Any = self.service or Service()
         service.section = dict(section)
         return service
 
@@ -285,20 +287,6 @@ class TestProblems:
         assert list(known.problems(settingsOf("services { a { bad: 1 } }"))) == []
 
 
-def test_names() -> None:
-    """Each provides its interface; the first gateway policy is the default."""
-    assert all(map(IAuthorizerPlugin.providedBy, BUILT_IN[IAuthorizerPlugin]()))
-    assert all(map(IGatewayPolicyPlugin.providedBy, BUILT_IN[IGatewayPolicyPlugin]()))
-    assert all(map(IBrokerService.providedBy, BUILT_IN[IBrokerService]()))
-    assert sorted(each.name for each in BUILT_IN[IAuthorizerPlugin]()) == [
-        "cred",
-        "htpasswd",
-        "http",
-    ]
-    assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "announcing"
-    assert [each.name for each in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]
-
-
 class TestMistakes:
     """Mistakes of those who write plugins."""
 
@@ -362,3 +350,42 @@ class TestMistakes:
         assert str(error) == (
             'x.conf:1:20: services.lines.port: connection kind "lines": port must be a number'
         )
+
+
+@implementer(IReloadable)
+class Changing(Service):
+    """A service that takes new sections, except bad ones."""
+
+    def __init__(self) -> None:
+        self.sections: list[Any] = []
+
+    def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
+        if "bad" in section:
+            raise ValueError("bad is not known")
+        return lambda: self.sections.append(dict(section))
+
+
+class TestSections:
+    """Sections of services beside ours."""
+
+    def test_taken(self) -> None:
+        """A service that can takes its new section."""
+        service = Changing()
+        host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
+        host.reload("services { a { x: 2 } }")
+        assert service.sections == [{"x": 2}]
+
+    def test_refusedWhole(self) -> None:
+        """If it refuses, nothing at all is taken."""
+        service = Changing()
+        host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
+        with pytest.raises(ReloadError, match="bad is not known"):
+            host.reload("max_payload: 5\nservices { a { bad: 2 } }")
+        assert host.broker.settings.max_payload == 1 << 20
+
+    @pytest.mark.parametrize("text", ["services { a { x: 2 } }", "port: 1", "services { b {} }"])
+    def test_cannot(self, text: str) -> None:
+        """Others need a restart, also to come or to go."""
+        host = Host("port: 1\nservices { a { x: 1 } }", services=[Maker("a")]).start()
+        with pytest.raises(ReloadError, match="not supported for service"):
+            host.reload(text)

@@ -11,7 +11,7 @@ import pytest
 
 from natsbroker.config.diff import Change, differences
 from natsbroker.config.model import Settings
-from natsbroker.runtime.reload import Planner, ReloadError, Step, logChanges, plan, settled
+from natsbroker.runtime.reload import Planner, ReloadError, Step, below, logChanges, plan, settled
 from tests.auth.operator.keys import ACCOUNT
 from tests.server.support import logLines, settingsOf
 
@@ -182,3 +182,10 @@ class TestLog:
             )
             logChanges(changes, Settings())
         assert lines == ["[INF] Reloaded: accounts", "[INF] Reloaded server configuration "]
+
+
+def test_below() -> None:
+    """A path covers itself and what is below it, and nothing that only begins like it."""
+    changes = [Change("a.b", 1, 2), Change("cd", 1, 2)]
+    assert below(changes, "a") and below(changes, "a.b") and below(changes, "cd")
+    assert not below(changes, "c") and not below(changes, "a.b.c", "x")

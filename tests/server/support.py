@@ -116,6 +116,10 @@ class Host:
         self.broker.startService()
         return self
 
+    def reload(self, text: str) -> None:
+        """Have the broker take another configuration."""
+        self.broker.reload(settingsOf(text))
+
     def dial(self, address: str = "127.0.0.1", listener: int = 0) -> Client:
         """Connect; INFO is still to be received."""
         factory = list(self.broker.listeners)[listener].factory

@@ -7,20 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from zope.interface import implementer
 
-from natsbroker.advisories import Advisory
-from natsbroker.interfaces import IObserver, IStreamStore
-from tests.server.support import Host
+from natsbroker.interfaces import IStreamStore
+from tests.server.support import Advisories, Host
 from tests.support import Recorder
-
-
-@implementer(IObserver)
-class Observing:
-    """Takes advisories."""
-
-    def observe(self, advisory: Advisory) -> None:
-        """Take it."""
 
 
 def test_context() -> None:
@@ -55,28 +45,9 @@ def test_partsThatSettingsDoNotName() -> None:
     assert parts.authority.chosen is None
 
 
-def test_plugins() -> None:
-    """What a broker consists of is named by kind, also what it was not told."""
-    observer = Observing()
-    host = Host(
-        'gateway { name: g, listen: "127.0.0.1:-1" }, streaming { store: memory }, '
-        "services { traffic {} }",
-        observers=[observer],
-    )
-    assert sorted(host.broker.monitoring.figures.plugins()) == [
-        ("authorizer", "settings"),
-        ("gateway policy", "built-in"),
-        ("observer", "Observing"),
-        ("router", "built-in"),
-        ("service", "streaming"),
-        ("service", "traffic"),
-        ("streaming store", "memory"),
-    ]
-
-
 def test_observerCalls() -> None:
     """The metrics count the calls into observers."""
-    host = Host(observers=[Observing()]).start()
+    host = Host(observers=[Advisories()]).start()
     host.client()
     assert host.broker.monitoring.figures.observerCalls.number >= 2
 

@@ -1,5 +1,5 @@
 """
-Log lines of a start, and errors of one that fails.
+Log lines of a start.
 """
 
 from __future__ import annotations
@@ -10,20 +10,13 @@ from typing import Any
 
 import pytest
 from twisted.internet.address import IPv4Address, UNIXAddress
-from twisted.internet.error import BindError, CannotListenError, ConnectionRefusedError
 from twisted.internet.testing import MemoryReactor
-from twisted.python.failure import Failure
 
 from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.listener import PortListener, addressEndpoint
-from natsbroker.errors import BrokerError
-from natsbroker.interfaces.records import StoreFailed
-from natsbroker.runtime.failures import cannotListen, failureReason, listenDetail
 from natsbroker.server.start import announceListener, announceStart
 from tests.server.support import logLines
-
-TAKEN = OSError(98, "Address already in use")
 
 
 def listening() -> Any:
@@ -120,64 +113,3 @@ class TestListener:
                 listening(), replace(Settings(), tls=tls, allow_non_tls=optional), True
             )
         assert lines[1:] == more
-
-
-class TestFailure:
-    """A place that is taken."""
-
-    def test_text(self) -> None:
-        """It is reported in nats-server's words."""
-        error = CannotListenError("127.0.0.1", 4222, TAKEN)
-        assert str(cannotListen(error)) == (
-            "Error listening on port: 127.0.0.1:4222, "
-            '"listen tcp 127.0.0.1:4222: bind: address already in use"'
-        )
-
-    @pytest.mark.parametrize(
-        ("host", "where"), [("", "0.0.0.0:1"), ("::1", "[::1]:1"), ("h", "h:1")]
-    )
-    def test_place(self, host: str, where: str) -> None:
-        """The place is written as it is listened on."""
-        error = CannotListenError(host, 1, TAKEN)
-        assert listenDetail(error) == f"listen tcp {where}: bind: address already in use"
-
-    def test_noNumber(self) -> None:
-        """An error without a text of the system is reported unchanged."""
-        error = CannotListenError("h", 1, OSError("odd"))
-        assert listenDetail(error) == "listen tcp h:1: bind: odd"
-
-
-class TestFailureReason:
-    """What the last line of a start that failed says."""
-
-    def reason(self, error: BaseException) -> str:
-        try:
-            raise error
-        except BaseException:
-            return failureReason(Failure())
-
-    @pytest.mark.parametrize("kind", [BrokerError, StoreFailed, ValueError, OSError])
-    def test_foreseen(self, kind: type[Exception]) -> None:
-        """An error that was foreseen says itself what is wrong."""
-        assert self.reason(kind("no")) == "no"
-
-    @pytest.mark.parametrize("kind", [ConnectionRefusedError, BindError])
-    def test_network(self, kind: type[Exception]) -> None:
-        """The text of Twisted about a connection or a port is logged."""
-        assert self.reason(kind("no")).endswith(": no.")
-
-    @pytest.mark.parametrize("kind", [KeyError, SystemExit])
-    def test_unforeseen(self, kind: type[BaseException], flushLoggedErrors: Any) -> None:
-        """Another one is named with its place; its text may be a secret."""
-        line = self.reason.__code__.co_firstlineno + 2
-        with logLines(debug=True) as lines:
-            reason = self.reason(kind("password"))
-        assert reason == f"Cannot start: {kind.__name__} at {__file__}:{line} in reason"
-        assert any("password" in line for line in lines)
-        assert not any("password" in line for line in lines if "[DBG]" not in line)
-        assert len(flushLoggedErrors(kind)) == 1
-
-    def test_withoutPlace(self, flushLoggedErrors: Any) -> None:
-        """A failure that was never raised has no place."""
-        assert failureReason(Failure(KeyError("x"))) == "Cannot start: KeyError"
-        assert len(flushLoggedErrors(KeyError)) == 1

@@ -1,0 +1,30 @@
+"""
+Plugins that need no installation.
+"""
+
+from __future__ import annotations
+
+from natsbroker.interfaces import IAuthorizerPlugin, IBrokerService, IGatewayPolicyPlugin
+from natsbroker.runtime.plugins import Plugins
+from natsbroker.server.builtin import BUILT_IN, withBuiltIn
+
+
+def test_names() -> None:
+    """Each provides its interface; the first gateway policy is the default."""
+    assert all(map(IAuthorizerPlugin.providedBy, BUILT_IN[IAuthorizerPlugin]()))
+    assert all(map(IGatewayPolicyPlugin.providedBy, BUILT_IN[IGatewayPolicyPlugin]()))
+    assert all(map(IBrokerService.providedBy, BUILT_IN[IBrokerService]()))
+    assert sorted(each.name for each in BUILT_IN[IAuthorizerPlugin]()) == [
+        "cred",
+        "htpasswd",
+        "http",
+    ]
+    assert next(iter(BUILT_IN[IGatewayPolicyPlugin]())).name == "announcing"
+    assert [each.name for each in BUILT_IN[IBrokerService]()] == ["opentelemetry", "traffic"]
+
+
+def test_ownFirst() -> None:
+    """Plugins that bring their own of a kind keep these; of other kinds they get the built-in."""
+    plugins = withBuiltIn(Plugins(builtIn={IAuthorizerPlugin: tuple}))
+    assert plugins.builtIn[IAuthorizerPlugin]() == ()
+    assert plugins.builtIn[IBrokerService] is BUILT_IN[IBrokerService]
