@@ -115,7 +115,7 @@ class IConnectionService(Interface):
 
         @param settings: the settings in force, with the ports of the clients' listeners.
         @return: a Deferred or another awaitable.
-        @raise natsbroker.server.start.StartError: if an address is in use; the broker does not
+        @raise natsbroker.runtime.failures.StartError: if an address is in use; the broker does not
             start.
         """
 

@@ -35,7 +35,7 @@ _UPKEEP = "tests/jetstream/streams/test_upkeep.py"
 
 #: B4, by the module that serves requests.
 ENDS: dict[str, tuple[str, ...] | str] = {
-    "auth/responder.py": within("tests/monitoring/test_systemrequests.py", "test_wanted"),
+    "runtime/responder.py": within("tests/system/test_requests.py", "test_wanted"),
     "export/service.py": (*_ENDS, f"{_RANGES}::TestGone::test_unsubscribed"),
     "gateways/advicerequests.py": "an answer takes one step",
     "jetstream/api/dispatcher.py": _ENDS,

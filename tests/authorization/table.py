@@ -193,8 +193,8 @@ ATTEMPTS: dict[int, Listed] = {
         "a reload that takes something away",
         (
             _MATRIX,
-            "tests/server/test_planners.py::TestAuthorization::test_user",
-            "tests/server/test_planners.py::TestAuthorization::test_permissionIsGone",
+            "tests/clients/test_planners.py::TestAuthorization::test_user",
+            "tests/clients/test_planners.py::TestAuthorization::test_permissionIsGone",
         ),
     ),
     19: Listed("a proxy that lies about the source", missing="the proxy protocol"),

@@ -47,7 +47,7 @@ CASES: dict[int, Case] = {
         "plaintext CONNECT where TLS is required; bytes injected before the handshake",
         (
             *within(_AFTER_INFO, "test_plain", "test_injected"),
-            "tests/connections/test_tls.py::TestAfterInfo::test_sameTurn",
+            "tests/clients/test_tls.py::TestAfterInfo::test_sameTurn",
         ),
     ),
     2: _Beside(
