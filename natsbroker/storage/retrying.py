@@ -44,7 +44,7 @@ class StoreRetry:
     def __init__(self, store: IStreamStore, timers: ITimers) -> None:
         self._store = store
         self._timers = timers
-        self._waiting: dict[Deferred[None], Any] = {}
+        self._waiting: dict[Deferred[bool], Any] = {}
         self._unwatch: Callable[[], None] | None = None
 
     async def untilDone(
@@ -65,24 +65,25 @@ class StoreRetry:
             except StoreError as error:
                 failed = error
             if isWanted():
-                await self._resumption(pause)
-                pause = min(2 * pause, MOST)
+                isWriting = await self._resumption(pause)
+                pause = FIRST if isWriting else min(2 * pause, MOST)
             if not isWanted():
                 raise failed
 
-    def _resumption(self, seconds: float) -> Deferred[None]:
-        waiting: Deferred[None] = Deferred(self._forget)
-        self._waiting[waiting] = self._timers.after(seconds, partial(self._wake, waiting))
+    def _resumption(self, seconds: float) -> Deferred[bool]:
+        """@return: fires with whether the store says that it writes again."""
+        waiting: Deferred[bool] = Deferred(self._forget)
+        self._waiting[waiting] = self._timers.after(seconds, partial(self._wake, waiting, False))
         if self._unwatch is None:
             self._unwatch = self._store.watch(self)
         return waiting
 
-    def _wake(self, waiting: Deferred[None]) -> None:
+    def _wake(self, waiting: Deferred[bool], isWriting: bool) -> None:
         if waiting in self._waiting:
             self._forget(waiting)
-            waiting.callback(None)
+            waiting.callback(isWriting)
 
-    def _forget(self, waiting: Deferred[None]) -> None:
+    def _forget(self, waiting: Deferred[bool]) -> None:
         timer = self._waiting.pop(waiting, None)
         if timer is not None:
             timer.cancel()
@@ -96,7 +97,7 @@ class StoreRetry:
         """Make the next attempts, but not from within the store."""
         for waiting, timer in self._waiting.items():
             timer.cancel()
-            self._waiting[waiting] = self._timers.after(0.0, partial(self._wake, waiting))
+            self._waiting[waiting] = self._timers.after(0.0, partial(self._wake, waiting, True))
 
     def writesStopped(self, reason: str) -> None:
         """The attempts fail, and say so."""

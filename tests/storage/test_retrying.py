@@ -86,6 +86,18 @@ def test_whenWritesResume() -> None:
     assert (trying.result, trying.watchers) == (["done"] * 2, 0)
 
 
+def test_failureOfResumedStore() -> None:
+    """Pauses are short again after the store wrote."""
+    trying = Trying(9)
+    trying.begin()
+    trying.pass_(20)
+    trying.store._troubles.writesStopped("broken")
+    trying.store._troubles.writesResumed()
+    trying.clock.advance(0)
+    trying.pass_(4)
+    assert [b - a for a, b in pairwise(trying.times)] == [1, 2, 4, 8, 5, 1, 2]
+
+
 @pytest.mark.parametrize("error", [LeaseLost("another's"), StoreClosed("closed")])
 def test_final(error: Exception) -> None:
     """What this store cannot do any more is not tried again."""

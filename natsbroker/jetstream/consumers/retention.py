@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
@@ -28,7 +27,7 @@ class ConsumerRetention:
 
     def __init__(self, stream: RetainingStream) -> None:
         self._stream = stream
-        self._owed: dict[int, None] = {}
+        self._owed: set[int] = set()
 
     async def release(self, sequences: Collection[int], consumer: object = None) -> None:
         """
@@ -42,17 +41,20 @@ class ConsumerRetention:
             try:
                 await self._release(sequences, consumer)
             except StoreError:
-                self._owed.update(dict.fromkeys(sequences))
+                self._owed.update(sequences)
                 await self._stream.upkeep.carryOut(self._pay)
         else:
-            self._owed.update(dict.fromkeys(sequences))
+            self._owed.update(sequences)
 
     async def _pay(self) -> None:
         while self._owed:
-            some = list(islice(self._owed, SLICE))
-            await self._release(some, None)
-            for each in some:
-                del self._owed[each]
+            # A consumer that settles one of them from now on owes it again.
+            some = [self._owed.pop() for _ in range(min(SLICE, len(self._owed)))]
+            try:
+                await self._release(some, None)
+            except StoreError:
+                self._owed.update(some)
+                raise
 
     async def _release(self, sequences: Collection[int], consumer: object) -> None:
         isShared = self._stream.config.retention is RetentionPolicy.INTEREST

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import ensureDeferred, fail
+from twisted.internet.defer import Deferred, ensureDeferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.streams.reading import SLICE
@@ -20,6 +20,7 @@ from natsbroker.jetstream.streams.stream import Stream, consumerKeys
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.memory import MemoryLog, MemoryStates
 from natsbroker.storage.retrying import MOST
+from natsbroker.wire.values import Message
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.crash.place import Place
 from tests.jetstream.streams.test_recovery import restarted
@@ -37,6 +38,24 @@ def failing(*methods: tuple[type, str]) -> Iterator[None]:
         for kind, name in methods:
             patch.setattr(kind, name, lambda *_, **__: fail(StoreFailed("the database is away")))
         yield
+
+
+@contextmanager
+def held(kind: type, name: str) -> Iterator[list[Deferred[None]]]:
+    """
+    A store of which a method waits.
+
+    @return: the calls; each is made when it is fired.
+    """
+    method, calls = getattr(kind, name), list[Deferred[None]]()
+
+    def call(*args: Any) -> Deferred[Any]:
+        calls.append(Deferred())
+        return calls[-1].addCallback(lambda _: method(*args))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, name, call)
+        yield calls
 
 
 def staged(consumers: str = "c", **config: Any) -> ApiStage:
@@ -123,6 +142,34 @@ class TestSettled:
         for each in list(stream.consumers):
             assert acknowledge(stage, each) == [b"3", b"4"]
         assert stream.messages == 0
+
+
+def test_settledMeanwhile() -> None:
+    """What a consumer settles while others that were left are being removed goes too."""
+    stage = staged("ab", retention="interest")
+    stream = publish(stage)
+    early, late = stage.inbox(b"_INBOX.a"), stage.inbox(b"_INBOX.b")
+    for name in "ab":
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.S.{name}".encode()
+        stage.send(subject, b'{"batch":5}', b"_INBOX.%b" % name.encode())
+    stage.settle()
+
+    def confirm(*messages: Message) -> None:
+        for each in messages:
+            stage.send(each.reply, b"+ACK")
+        stage.clock.advance(1.0)
+        stage.settle()
+
+    with failing(*REMOVALS):
+        confirm(late.got[0], *early.got)
+    with held(MemoryLog, "delete") as removals:
+        wait(stage)
+        assert len(removals) == 1
+        confirm(*late.got[1:])
+        for each in removals:
+            each.callback(None)
+    wait(stage)
+    assert stage.stored(stream) == []
 
 
 class TestCompared:
