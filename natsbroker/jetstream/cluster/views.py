@@ -29,6 +29,8 @@ REREAD = 10
 class StreamView(StreamRecords):
     """A stream that another broker leads, or none."""
 
+    isDeleted = False
+
     def __init__(
         self, account: JetStreamAccount, store: IStreamStore, config: StreamConfig
     ) -> None:
