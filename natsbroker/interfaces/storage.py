@@ -143,6 +143,15 @@ class ILeasedStore(IStreamStore):
 
     lease = Attribute("The seconds that a lease lasts without renewal.")
 
+    isSure = Attribute("Whether no lease that this broker had can have ended by now.")
+
+    def verify(name: str) -> Deferred[None]:
+        """
+        Ask whether this broker has the lease of a log that it has opened.
+
+        @return: fails with L{LeaseLost} if not.
+        """
+
     def introduce(name: str) -> Deferred[None]:
         """Set the name that other brokers see in L{census}."""
 

@@ -17,6 +17,7 @@ from natsbroker.interfaces import IMessageBus, IStateStore, IStreamStore
 from natsbroker.interfaces.records import Matching, Record, SubjectTallies
 from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.model.limits import StorageBounds
+from natsbroker.jetstream.model.members import SharedAccount
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.runtime.deadlines import Deadlines
@@ -200,6 +201,9 @@ class DirectStream(ConsumerStream, Protocol):
     def settle(self) -> Deferred[None]:
         """Wait until what was published and removed before is durable."""
 
+    def verify(self) -> Deferred[None] | None:
+        """Ask whether this broker leads the stream still, unless no other one can have it."""
+
     def lastMatching(self, pattern: bytes) -> Deferred[Record | None]:
         """The newest message whose subject matches a pattern."""
 
@@ -248,6 +252,7 @@ class StreamAccount(ConsumerAccount, Protocol):
     @ivar files: the store of streams in files, and of their configurations and consumers.
     @ivar memory: the store of streams in memory.
     @ivar batches: what atomic batches of all streams use.
+    @ivar cluster: what other brokers have of the account, if they share its store.
     @ivar isShared: whether other brokers serve streams of the same store.
     @ivar reserving: the streams that may have a C{max_bytes}.
     """
@@ -255,6 +260,7 @@ class StreamAccount(ConsumerAccount, Protocol):
     files: IStreamStore
     memory: IStreamStore
     batches: BatchBudget
+    cluster: SharedAccount | None
     isShared: bool
     reserving: WeakSet[Any]
 

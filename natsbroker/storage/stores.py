@@ -115,7 +115,8 @@ class PostgresOpener:
         database = _databaseOf(section)
         from natsbroker.storage.postgres.store import openPostgres
 
-        opening = openPostgres(host.reactor, database, wallClockOf(host.reactor))
+        reactor = host.reactor
+        opening = openPostgres(reactor, database, wallClockOf(reactor), monotonicOf(reactor))
         return opening  # type: ignore[return-value]
 
 

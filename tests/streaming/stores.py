@@ -234,7 +234,9 @@ class LeasedStore(HeldStore):
     def _missing(self, *details: Any) -> Deferred[Any]:
         return fail(NotImplementedError())
 
-    giveUp = giveUpStates = introduce = census = peek = _missing
+    isSure = True
+
+    giveUp = giveUpStates = introduce = census = peek = verify = _missing
 
     def watch(self, watcher: Any) -> Callable[[], None]:
         self._watchers.append(watcher)

@@ -217,6 +217,8 @@ class ApiDispatcher:
             if len(request.body) > LONGEST and not route.isLong:
                 raise errors.BAD_REQUEST()
             result = await route.handler(self._account, request)
+            if route.isRead and stream is not None and (asking := stream.verify()) is not None:
+                await asking
         except JetStreamError as error:
             if not await self._hasLeft(request, error):
                 self._fail(request, route, kind, error)

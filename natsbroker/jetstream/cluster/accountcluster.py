@@ -113,6 +113,10 @@ class AccountCluster:
         """Whether this broker serves a stream."""
         return name in self.account.streams and logName(self.account.name, name) not in self._moving
 
+    def verify(self, name: str) -> Deferred[None] | None:
+        store = self._leases.store
+        return None if store.isSure else store.verify(self._logOf(name))
+
     # What the store has.
 
     async def configs(self) -> dict[str, StreamConfig]:

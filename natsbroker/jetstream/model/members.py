@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
 
+from twisted.internet.defer import Deferred
+
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
@@ -214,6 +216,13 @@ class SharedAccount(Protocol):
     @property
     def members(self) -> JetStreamPeers | None:
         """The brokers of the cluster; C{None} for a broker that is in none."""
+
+    def verify(self, name: str) -> Deferred[None] | None:
+        """
+        Ask whether this broker leads a stream still, as L{ILeasedStore.verify}.
+
+        @return: C{None} if no other broker can have taken it by now.
+        """
 
     async def refresh(self) -> None:
         """See which brokers there are."""

@@ -151,8 +151,12 @@ class DirectGetResponder:
             if wanted is None:
                 return None
             looking = stream.get(int(wanted[1]))
-        answering = looking.addCallback(self._sendFound, message.reply)
+        answering = looking.addCallback(self._verify).addCallback(self._sendFound, message.reply)
         return answering.addErrback(self._lookUpFailed, message.reply)
+
+    def _verify(self, record: Record | None) -> Any:
+        asking = self._stream.verify()
+        return record if asking is None else asking.addCallback(lambda _: record)
 
     def _sendFound(self, record: Record | None, reply: bytes) -> None:
         if record is None:
@@ -201,9 +205,15 @@ class DirectGetResponder:
             record = await stream.nextMatching(pattern, await self._start(request))
         else:
             record = await stream.get(request.seq)
+        await self._verified()
         if record is None:
             raise StatusRefusal(_NOT_FOUND)
         self._send(reply, record, b"", request.no_hdr)
+
+    async def _verified(self) -> None:
+        asking = self._stream.verify()
+        if asking is not None:
+            await asking
 
     async def _start(self, request: MessageGetRequest) -> int:
         """The sequence at which a request begins."""
@@ -218,11 +228,13 @@ class DirectGetResponder:
         filters = (_pattern(request.next_by_subj),) if request.next_by_subj else ()
         sequence = max(await self._start(request), stream.first)
         pending = await stream.count(filters, sequence)
+        await self._verified()
         if request.batch > 0 and not pending:
             raise StatusRefusal(_NOT_FOUND)
         answer = _BatchAnswer(pending, request)
         while not answer.isFull and sequence <= stream.last:
             found = await stream.read(filters, sequence, min(_PIECE, answer.room))
+            await self._verified()
             self._sendPart(reply, answer, found.records, request.no_hdr)
             sequence = found.next
         self._status(reply, "204 EOB", answer.lines())
@@ -232,6 +244,7 @@ class DirectGetResponder:
         filters = tuple(each.encode() for each in request.multi_last)
         filters = tuple(each for each in filters if isValidSubject(each))
         found = await self._lastOfEach(filters, request)
+        await self._verified()
         if not found.messages:
             raise StatusRefusal("404 No Results")
         start = await self._start(request)

@@ -103,6 +103,9 @@ class StreamRecords:
         """
         return False
 
+    def verify(self) -> Deferred[None] | None:
+        return None
+
     @property
     def isInFile(self) -> bool:
         return self.config.storage is StorageType.FILE

@@ -316,6 +316,10 @@ class Stream(StreamRecords):
     def isSettled(self) -> bool:
         return not (self._changing or self.publisher.isBusy or self.intake.isStoring)
 
+    def verify(self) -> Deferred[None] | None:
+        cluster = self.account.cluster
+        return None if cluster is None else cluster.verify(self.name)
+
     def quiet(self) -> Deferred[None]:
         """Wait for deletions that are under way."""
         waiting: Deferred[None] = Deferred()

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
-from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, fail, gatherResults, inlineCallbacks, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
@@ -56,22 +56,27 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 
 
 def openPostgres(
-    reactor: Any, database: Database, now: Callable[[], int] = time.time_ns
+    reactor: Any,
+    database: Database,
+    now: Callable[[], int] = time.time_ns,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Deferred[PostgresStore]:
     """
     Open the store in a database, or make one there.
 
     @param reactor: with C{callFromThread} and C{callLater}.
     @param now: the wall clock, in nanoseconds since 1970, for the timestamps of records.
+    @param monotonic: seconds of a clock that is never set.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.UnknownFormat},
         L{natsbroker.interfaces.records.StoreFull} or L{StoreFailed}.
     """
     pool = ThreadPool(0, database.readers + 2, "natsbroker-read")
     pool.start()
     result: Deferred[PostgresStore] = Deferred()
+    asked = monotonic()
 
     def opened(session: Session) -> None:
-        store = PostgresStore(reactor, database, now, pool, session)
+        store = PostgresStore(reactor, database, now, pool, session, monotonic, asked)
         if result.called:
             store.close()
         else:
@@ -125,6 +130,8 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         now: Callable[[], int],
         pool: ThreadPool,
         session: Session,
+        monotonic: Callable[[], float],
+        asked: float,
     ) -> None:
         super().__init__(reactor, pool, now)
         self.lease = database.lease
@@ -135,7 +142,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._waiting: set[Waiting] = set()
         self._committer = PostgresCommitter(reactor, session, self, self._policies, now)
         self._committer.start()
-        self._renewing = Renewing(reactor, self.lease, self._renew, self._renewed)
+        self._renewing = Renewing(reactor, self.lease, self._renew, self._renewed, monotonic, asked)
         self._comparing = LoopingCall(self._compare, partial(database.compare, session.who("look")))
         self._comparing.clock = reactor
         self._comparing.start(min(self.lease, COMPARED), now=False)
@@ -166,6 +173,16 @@ class PostgresStore(ThreadedStore[PostgresLog]):
     def introduce(self, name: str) -> Deferred[None]:
         self._session.name = name
         return self.ask(TransactionJob(lambda each: each.introduce(name)))
+
+    @property
+    def isSure(self) -> bool:
+        return self._renewing.isSure
+
+    def verify(self, name: str) -> Deferred[None]:
+        log = self._logs.get(name)
+        if log is None:
+            return fail(self._closed or LeaseLost(f"log {name} is not open"))
+        return self.ask(LogJob(log.identity))
 
     def census(self, prefix: str) -> Deferred[LeaseCensus]:
         return self.fetch(census, prefix, self.lease)
@@ -298,10 +315,12 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         # Those who use the connections report that there are none.
         return comparing.addErrback(lambda failure: failure.trap(psycopg.Error, StoreError))
 
-    def _renewed(self, held: Renewed) -> None:
-        for identity in self._byIdentity.keys() - held.logs:
-            # It fails if the log is not held any more.
-            self.ask(LogJob(identity)).addErrback(lambda failure: failure.trap(StoreError))
+    def _renewed(self, held: Renewed) -> Deferred[Any]:
+        # They fail if the log is not held any more.
+        missing = [self.ask(LogJob(each)) for each in self._byIdentity.keys() - held.logs]
+        for each in missing:
+            each.addErrback(lambda failure: failure.trap(StoreError))
+        return gatherResults(missing)
 
 
 @implementer(IStateStore)
@@ -337,11 +356,19 @@ class Renewing:
         reactor: IReactorTime,
         lease: float,
         renew: Callable[[], Deferred[Renewed]],
-        renewed: Callable[[Renewed], object],
+        renewed: Callable[[Renewed], Deferred[Any]],
+        monotonic: Callable[[], float],
+        asked: float,
     ) -> None:
         """
         @param lease: how many seconds leases last.
+        @param renewed: notices what is not held any more.
+        @param monotonic: seconds of a clock that is never set.
+        @param asked: when the leases were asked for, by that clock.
         """
+        self._lease = lease
+        self._monotonic = monotonic
+        self._asked = asked
         self._renew = renew
         self._renewed = renewed
         self._works = True
@@ -353,13 +380,22 @@ class Renewing:
         if self._loop.running:
             self._loop.stop()
 
-    def _now(self) -> Deferred[None]:
-        return self._renew().addCallbacks(self._done, self._failed)
+    @property
+    def isSure(self) -> bool:
+        """Whether leases last still, also if the database renewed them as it was asked."""
+        return self._monotonic() < self._asked + self._lease
 
-    def _done(self, held: Renewed) -> None:
+    def _now(self) -> Deferred[None]:
+        asked = self._monotonic()
+        return self._renew().addCallbacks(self._done, self._failed, (asked,))
+
+    def _done(self, held: Renewed, asked: float) -> None:
         self._works = True
         if self._loop.running:
-            self._renewed(held)
+            self._renewed(held).addCallback(lambda _: self._noticed(asked))
+
+    def _noticed(self, asked: float) -> None:
+        self._asked = asked
 
     def _failed(self, failure: Failure) -> None:
         if not failure.check(StoreError):

@@ -93,6 +93,7 @@ class SharedStore:
     """
 
     lease = 3.0
+    isSure = True
 
     def __init__(self, leases: Leases) -> None:
         self.leases = leases
@@ -108,6 +109,9 @@ class SharedStore:
             return fail(LeaseLost(log))
         result: Deferred[Any] = call()
         return result
+
+    def verify(self, name: str) -> Deferred[None]:
+        return self.ifHeld(name, lambda: succeed(None))
 
     def inSpace(self, space: str, call: Callable[[], Any]) -> Deferred[Any]:
         """Do something with a space, and take it."""

@@ -39,6 +39,41 @@ def test_stepDown() -> None:
     stage.end()
 
 
+def test_unsure() -> None:
+    """A broker whose leases may be over answers reads only if the store says that they are not."""
+    stage = ClusterStage("n1", "n2")
+    stage.make("S", allow_direct=True)
+    stage.publish(b"s.a", b"1")
+    consumer = {"durable_name": "d", "ack_policy": "explicit"}
+    stage.ask("CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": consumer})
+    leader = stage.leader()
+    requests: dict[str, Any] = {
+        "STREAM.INFO.S": b"",
+        "STREAM.MSG.GET.S": {"seq": 1},
+        "CONSUMER.INFO.S.d": b"",
+        "CONSUMER.LIST.S": b"",
+    }
+    directs = (b'{"seq":1}', b'{"seq":1,"next_by_subj":">"}', b'{"seq":1,"batch":2}',
+               b'{"multi_last":[">"]}')  # fmt: skip
+    stage.stores[leader].isSure = False
+
+    def direct(body: bytes) -> bytes:
+        inbox = stage.inbox(b"_INBOX.d")
+        stage.send(b"$JS.API.DIRECT.GET.S", body, b"_INBOX.d")
+        stage.settle()
+        return inbox.got[0].headers
+
+    for subject, body in requests.items():
+        assert "error" not in stage.ask(subject, body)
+    assert not any(direct(each).startswith(b"NATS/1.0 500") for each in directs)
+    (other,) = {"n1", "n2"} - {leader}
+    stage.leases.logs["jetstream/A/S"] = stage.stores[other]
+    for subject, body in requests.items():
+        assert stage.ask(subject, body)["error"]["err_code"] == 10008
+    assert all(direct(each).startswith(b"NATS/1.0 500") for each in directs)
+    stage.end()
+
+
 def test_removePeer() -> None:
     """No broker can be replaced as a replica; an unknown one has another error."""
     stage = ClusterStage("n1", "n2")

@@ -270,11 +270,17 @@ class RenewedDatabase:
         self.answer: Deferred[Renewed] | None = None
         self.renewals = 0
         self.told: list[Renewed] = []
-        self.renewing = Renewing(self.clock, 6, self._renew, self.told.append)
+        self.noticed: Deferred[None] = succeed(None)
+        monotonic = self.clock.seconds
+        self.renewing = Renewing(self.clock, 6, self._renew, self._renewed, monotonic, monotonic())
 
     def _renew(self) -> Deferred[Renewed]:
         self.renewals += 1
         return self.answer or succeed(HELD)
+
+    def _renewed(self, held: Renewed) -> Deferred[None]:
+        self.told.append(held)
+        return self.noticed
 
 
 def test_often() -> None:
@@ -294,6 +300,25 @@ def test_slowly() -> None:
     database.answer = None
     database.clock.advance(2)
     assert database.renewals == 2
+
+
+def test_sure() -> None:
+    """Leases last from when they were asked for; a renewal counts when what was lost is known."""
+    database = RenewedDatabase()
+    database.answer = Deferred()
+    sure = [database.renewing.isSure]
+    database.clock.pump([2, 3.5])
+    sure.append(database.renewing.isSure)
+    database.noticed = Deferred()
+    answer, database.answer = database.answer, Deferred()
+    answer.callback(HELD)
+    database.clock.advance(1)
+    sure.append(database.renewing.isSure)
+    database.noticed.callback(None)
+    sure.append(database.renewing.isSure)
+    database.clock.advance(1.5)
+    sure.append(database.renewing.isSure)
+    assert sure == [True, True, False, True, False]
 
 
 def test_saidOnce() -> None:
