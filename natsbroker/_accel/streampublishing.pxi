@@ -116,7 +116,7 @@ cdef int noteAnswers(list answers, object reply, Py_ssize_t place, Py_ssize_t co
 cdef class PublishStep:
     """
     Takes the messages of one stream that need nothing but what is at hand; see
-    L{natsbroker.jetstream.streams.publishruns}.
+    L{natsbroker.jetstream.streams.publishsteps}.
     """
 
     cdef bytes stream

@@ -45,7 +45,8 @@ from natsbroker.jetstream.streams.publishanswers import (
     storeFailed,
     tracedIn,
 )
-from natsbroker.jetstream.streams.publishchecks import PublishChecks, Rollups, isLimited
+from natsbroker.jetstream.streams.publishchecks import PublishChecks, Rollups
+from natsbroker.jetstream.streams.publishkeys import Way, isLimited, wayOf
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.storageuse import StreamAppends
@@ -107,14 +108,9 @@ class StreamPublisher:
             self._fast.close()
         self._isLimited = isLimited(config)
         self._keepsNothing = config.retention is RetentionPolicy.INTEREST
-        isPlain = (
-            config.subject_transform is None
-            and self._republisher is None
-            and not self._keepsNothing
-        )
-        isPlain = isPlain and not (self._isLimited or config.sealed or config.allow_msg_counter)
-        self._isVerbatim = isPlain and config.max_msg_size < 0 and not config.allow_rollup_hdrs
-        self.steps.configured(isPlain)
+        way = wayOf(config)
+        self._isVerbatim = way is Way.ANY
+        self.steps.applyConfig(way)
         self._use.configured()
 
     def close(self) -> None:

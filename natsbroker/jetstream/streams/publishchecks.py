@@ -11,7 +11,7 @@ from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
 from natsbroker.jetstream.streams.msgheaders import (
@@ -35,12 +35,6 @@ Rollups: TypeAlias = list[tuple[bytes, int]]
 _FULL_MESSAGES = "maximum messages exceeded"
 _FULL_BYTES = "maximum bytes exceeded"
 _FULL_SUBJECT = "maximum messages per subject exceeded"
-
-
-def isLimited(config: StreamConfig) -> bool:
-    """Whether a stream refuses messages that it has no room for."""
-    hasLimits = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
-    return config.discard is DiscardPolicy.NEW and hasLimits
 
 
 class PublishChecks:

@@ -11,6 +11,7 @@ from natsbroker import hot
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.publishanswers import StreamBatch
+from natsbroker.jetstream.streams.publishkeys import Way
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.wire.values import Run
 
@@ -33,14 +34,14 @@ class PublishSteps:
         self._subjects = subjects
         self._step: Any = None
 
-    def configured(self, isPlain: bool) -> None:
+    def applyConfig(self, way: Way) -> None:
         """
         Use the configuration that the stream has now.
 
-        @param isPlain: whether that lets messages be stored as they are, without any question.
+        @param way: what L{wayOf<natsbroker.jetstream.streams.publishkeys.wayOf>} says of it.
         """
         stream, duplicates = self._stream, self._duplicates
-        if not isPlain or hot.PublishStep is None:
+        if way < Way.STEP or hot.PublishStep is None:
             self._step = None
             return
         self._step = hot.PublishStep(

@@ -1,0 +1,97 @@
+"""
+The keys of a stream's configuration, and the ways of a message on which each of them is heeded.
+
+A message has three ways into a stream: the checks of L{natsbroker.jetstream.streams.publish}, the
+compiled step in front of them, and the copying of a mirror. The last two are short because they do
+not ask the configuration. L{wayOf} asks it for them, once: a key that is in none of the rows of
+L{WAYS} counts as one that only the checks heed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from enum import IntEnum
+
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy, StreamConfig
+
+
+class Way(IntEnum):
+    """The shortest way on which a key is heeded; it is heeded on the longer ones too."""
+
+    #: Only the checks know the key.
+    CHECKED = 0
+
+    #: The compiled step knows it too, or leaves the messages that it concerns to the checks.
+    STEP = 1
+
+    #: The copying of a mirror knows it too, or it is no concern of messages on their way.
+    ANY = 2
+
+
+def isLimited(config: StreamConfig) -> bool:
+    """Whether a stream refuses messages that it has no room for."""
+    hasLimits = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
+    return config.discard is DiscardPolicy.NEW and hasLimits
+
+
+WAYS: Mapping[str, Way] = {
+    "name": Way.ANY,
+    "description": Way.ANY,
+    "subjects": Way.ANY,
+    "retention": Way.CHECKED,
+    "max_consumers": Way.ANY,
+    "max_msgs": Way.ANY,
+    "max_bytes": Way.ANY,
+    "max_age": Way.ANY,
+    "max_msgs_per_subject": Way.ANY,
+    "max_msg_size": Way.STEP,
+    "discard": Way.CHECKED,
+    "storage": Way.ANY,
+    "num_replicas": Way.ANY,
+    "no_ack": Way.ANY,
+    "duplicate_window": Way.ANY,
+    "placement": Way.ANY,
+    "mirror": Way.ANY,
+    "sources": Way.ANY,
+    "compression": Way.ANY,
+    "first_seq": Way.ANY,
+    "subject_transform": Way.CHECKED,
+    "republish": Way.CHECKED,
+    "allow_direct": Way.ANY,
+    "mirror_direct": Way.ANY,
+    "discard_new_per_subject": Way.ANY,
+    "sealed": Way.CHECKED,
+    "deny_delete": Way.ANY,
+    "deny_purge": Way.ANY,
+    "allow_rollup_hdrs": Way.STEP,
+    "consumer_limits": Way.ANY,
+    "allow_msg_ttl": Way.ANY,
+    "subject_delete_marker_ttl": Way.ANY,
+    "allow_msg_counter": Way.CHECKED,
+    "allow_atomic": Way.ANY,
+    "allow_msg_schedules": Way.ANY,
+    "persist_mode": Way.ANY,
+    "allow_batched": Way.ANY,
+    "metadata": Way.ANY,
+}
+
+#: When a key asks something of a message, where that is not whenever it differs from its default.
+#: C{discard} asks for all keys that say how much there is room for.
+_ASKS: Mapping[str, Callable[[StreamConfig], bool]] = {
+    "retention": lambda config: config.retention is RetentionPolicy.INTEREST,
+    "max_msg_size": lambda config: config.max_msg_size >= 0,
+    "discard": isLimited,
+}
+
+
+def wayOf(config: StreamConfig) -> Way:
+    """The shortest way on which everything is heeded that a configuration asks of a message."""
+    shortest = Way.ANY
+    for key in fields(config):
+        way = WAYS.get(key.name, Way.CHECKED)
+        if way < shortest:
+            asks = _ASKS.get(key.name)
+            if asks(config) if asks else getattr(config, key.name) != key.default:
+                shortest = way
+    return shortest
