@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from natsbroker import errors
 from natsbroker.subjects.permissions import DENIED, PermissionSet, ResponsePermission
@@ -52,12 +53,25 @@ class ReplyTracker:
         return len(self._replies)
 
 
+class PublishRule(NamedTuple):
+    """
+    @ivar violation: what is wrong with a publish, by its subject and its reply subject.
+    @ivar isInLane: whether the fast lane leaves each publish that breaks the rule to the readable
+        path. Of a connection with another rule, it leaves all.
+    """
+
+    violation: Callable[[bytes, bytes], errors.ProtocolViolation | None]
+    isInLane: bool = False
+
+
 class PublishRules:
     """
+    @ivar rules: in the order in which they are looked at.
+    @ivar permissions: what the fast lane needs to know for the rule about permissions.
     @ivar replies: the requests that it may answer; C{None} if it has no such permission.
     """
 
-    __slots__ = ("_grant", "_isSystem", "permissions", "replies")
+    __slots__ = ("_grant", "_isSystem", "permissions", "replies", "rules")
 
     def __init__(self, grant: Grant, isSystem: bool, now: Callable[[], float]) -> None:
         self._grant = grant
@@ -66,18 +80,44 @@ class PublishRules:
         self.replies: ReplyTracker | None = None
         if grant.responses is not None:
             self.replies = ReplyTracker(grant.responses, now)
+        self.rules: tuple[PublishRule, ...] = (
+            PublishRule(_reservedSubject, isInLane=True),
+            PublishRule(self._forbidden, isInLane=True),
+            PublishRule(self._ofCluster, isInLane=True),
+            PublishRule(_reservedReply, isInLane=True),
+        )
+
+    @property
+    def areInLane(self) -> bool:
+        """Whether the connection may have a fast lane."""
+        return all(rule.isInLane for rule in self.rules)
 
     def violation(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
-        if isReserved(subject):
-            return _denied(errors.PUBLISH_DENIED, subject)
-        if self._grant.may(Verb.PUBLISH, subject) is DENIED:
-            if self.replies is None or not self.replies.allows(subject):
-                return _denied(errors.PUBLISH_DENIED, subject)
+        for rule in self.rules:
+            violation = rule.violation(subject, reply)
+            if violation is not None:
+                return violation
+        return None
+
+    def _forbidden(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
+        if self._grant.may(Verb.PUBLISH, subject) is not DENIED:
+            return None
+        if self.replies is not None and self.replies.allows(subject):
+            return None
+        return _denied(errors.PUBLISH_DENIED, subject)
+
+    def _ofCluster(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
         if subject.startswith(CLUSTER_SUBJECTS) and not self._isSystem:
             return _denied(errors.PUBLISH_DENIED, subject)
-        if isReservedReply(reply):
-            return _denied(errors.REPLY_DENIED, reply)
         return None
+
+
+def _reservedSubject(subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
+    return _denied(errors.PUBLISH_DENIED, subject) if isReserved(subject) else None
+
+
+def _reservedReply(subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
+    return _denied(errors.REPLY_DENIED, reply) if isReservedReply(reply) else None
 
 
 def _denied(error: errors.WireError, subject: bytes) -> errors.ProtocolViolation:

@@ -320,12 +320,12 @@ class ClientSession(ClientOperations):
 
     def _makeLane(self) -> Any:
         options, context, admission = self.options, self.context, self._admission
-        if hot.Lane is None or not context.fastLane or context.tracing.isTraced:
+        if not context.fastLane or context.tracing.isTraced:
             return None
         if options["verbose"] or options["pedantic"]:
             return None
         rules, bus = admission.rules, admission.bus
-        if rules is None or bus is None:
+        if rules is None or bus is None or not rules.areInLane:
             return None
         return hot.Lane(
             self.decoder,

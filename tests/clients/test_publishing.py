@@ -4,12 +4,17 @@ What a connection may publish.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from natsbroker import errors
-from natsbroker.clients.publishing import PublishRules, ReplyTracker
+from natsbroker.clients import admission
+from natsbroker.clients.publishing import PublishRule, PublishRules, ReplyTracker
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant
+from tests.clients.lines import msg, pub
+from tests.support import HEADERS, Doorkeeper, World, onEach
 
 
 class Time:
@@ -172,6 +177,62 @@ class TestTracker:
         tracker.delivered(b"one more")
         assert tracker.allows(b"old")
         assert not tracker.allows(b"0")
+
+
+def fewer(isInLane: bool) -> type[PublishRules]:
+    """Rules with one more, by which a connection may publish to C{a} twice."""
+
+    class Fewer(PublishRules):
+        __slots__ = ("_left",)
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self._left = 2
+            self.rules += (PublishRule(self._tooMany, isInLane),)
+
+        def _tooMany(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
+            self._left -= subject == b"a"
+            if self._left >= 0:
+                return None
+            return errors.ProtocolViolation(errors.PUBLISH_DENIED, subject.decode())
+
+    return Fewer
+
+
+@onEach
+@pytest.mark.usefixtures("implementation")
+class TestLane:
+    """The fast lane is used as far as it holds the rules."""
+
+    def test_further(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A rule that the lane does not know is obeyed by each publish."""
+        monkeypatch.setattr(admission, "PublishRules", fewer(isInLane=False))
+        wire = World().client()
+        wire.ask(b"SUB > 1\r\n")
+        refusal = b"-ERR 'Permissions Violation for Publish to \"a\"'\r\n"
+        answer = wire.ask(*[pub(b"a", b"x")] * 2, pub(b"b", b"x"), *[pub(b"a", b"x")] * 2)
+        assert answer == msg(b"a", b"1", b"x") * 2 + msg(b"b", b"1", b"x") + refusal * 2
+
+    def test_mistaken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A rule that is said to be in the lane is not asked about what that takes."""
+        monkeypatch.setattr(admission, "PublishRules", fewer(isInLane=True))
+        wire = World().client()
+        wire.ask(b"SUB > 1\r\n")
+        assert wire.ask(*[pub(b"a", b"x")] * 5) == msg(b"a", b"1", b"x") * 5
+
+    @pytest.mark.parametrize(
+        ("subject", "reply"),
+        [(b"_GR_.x", b""), (b"no", b""), (b"$NRG.x", b""), (b"a", b"_R_.x")],
+    )
+    def test_usual(self, subject: bytes, reply: bytes) -> None:
+        """The lane leaves each publish that breaks one of the rules which it holds."""
+        grant = Grant(publish=PermissionSet(None, [b"no"]))
+        wire = World(authorizer=Doorkeeper(lambda hello: grant)).client(HEADERS)
+        wire.ask(b"SUB > 1\r\n")
+        refused = pub(subject, b"x", reply)
+        answer = wire.ask(pub(b"a", b"x"), refused, refused, pub(b"a", b"x"))
+        assert PublishRules(grant, False, Time()).areInLane
+        assert (answer.count(b"-ERR"), answer.count(b"MSG")) == (2, 2)
 
 
 def test_errorsStayOpen() -> None:
