@@ -26,8 +26,8 @@ from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.model import Settings
 from natsbroker.interfaces import (
     IAuthorizer,
     IBatchSubscriber,
@@ -464,7 +464,7 @@ class World:
 
     def __init__(
         self,
-        limits: ClientLimits | None = None,
+        limits: Settings | None = None,
         authorizer: Doorkeeper | None = None,
         seed: int = 1,
         fastLane: bool = True,
@@ -488,7 +488,7 @@ class World:
             self.authorizer,
             ServerInfo("ID", "name", "2.15.1", "0", auth_required=self.authorizer.required),
             batch,
-            limits or ClientLimits(),
+            limits or Settings(),
             self.advisories.append,
             random,
             lambda count: bytes(range(count)),

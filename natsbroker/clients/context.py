@@ -20,8 +20,7 @@ from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import Advisory
 from natsbroker.auth.proxies import TrustedProxies
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import ClientLimits
-from natsbroker.config.model import Logging
+from natsbroker.config.model import Settings
 from natsbroker.connections.facts import ConnectionFacts
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer
@@ -139,12 +138,11 @@ class ClientContext:
     authorizer: IAuthorizer
     info: ServerInfo
     batch: hot.FlushBatch
-    limits: ClientLimits = field(default_factory=ClientLimits)
+    settings: Settings = field(default_factory=Settings)
     notify: Callable[[Advisory], None] = _ignored
     random: Random = field(default_factory=Random)
     nonceBytes: Callable[[int], bytes] = os.urandom
     connections: Connections = field(default_factory=Connections)
-    tracing: Logging = field(default_factory=Logging)
     fastLane: bool = True
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     logins: PluginCalls = field(default_factory=PluginCalls, init=False)
@@ -156,7 +154,7 @@ class ClientContext:
         """
         @raise errors.ConnectionLimit: if no more connections are allowed.
         """
-        maximum = self.limits.max_connections
+        maximum = self.settings.max_connections
         if 0 < maximum <= len(self.connections):
             raise errors.ConnectionLimit(errors.MAX_CONNECTIONS)
 
@@ -170,17 +168,17 @@ class ListenerContext:
     def __init__(
         self,
         everyone: ClientContext,
-        limits: Callable[[ClientLimits], ClientLimits],
+        settings: Callable[[Settings], Settings],
         info: Callable[[ServerInfo], ServerInfo],
         authorizer: Callable[[], IAuthorizer],
     ) -> None:
         """
-        @param limits: gives its own limits for those of all.
+        @param settings: gives its own settings for those of all.
         @param info: likewise.
         @param authorizer: gives the one that its clients log in with.
         """
         self._everyone = everyone
-        self._limits = limits
+        self._settings = settings
         self._info = info
         self._authorizer = authorizer
 
@@ -188,8 +186,8 @@ class ListenerContext:
         return getattr(self._everyone, name)
 
     @property
-    def limits(self) -> ClientLimits:
-        return self._limits(self._everyone.limits)
+    def settings(self) -> Settings:
+        return self._settings(self._everyone.settings)
 
     @property
     def info(self) -> ServerInfo:

@@ -13,7 +13,6 @@ from natsbroker.accounts.configured import checkImports
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.finding import closeExcess, sessionsOf
-from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings, TLSSettings
@@ -27,16 +26,13 @@ if TYPE_CHECKING:
 
 def limitsPlanner(context: ClientContext) -> Planner:
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
-        limits = limitsFrom(new)
-
         def apply() -> None:
-            context.limits = limits
-            context.tracing = new.logging
+            context.settings = new
             for session in sessionsOf(context.connections):
                 session.limitsChanged()
                 session.tracingChanged()
-            if limits.max_connections > 0:
-                for session in sessionsOf(context.connections)[limits.max_connections :]:
+            if new.max_connections > 0:
+                for session in sessionsOf(context.connections)[new.max_connections :]:
                     session.close(errors.MAX_CONNECTIONS)
 
         return apply

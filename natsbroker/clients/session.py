@@ -64,8 +64,9 @@ class ClientSession(ClientOperations):
     )
 
     def __init__(self, context: ClientContext, peer: ClientPeer) -> None:
-        limits = context.limits
-        self._begin(context, peer, hot.Decoder(limits.max_control_line, limits.max_payload))
+        settings = context.settings
+        decoder = hot.Decoder(settings.max_control_line, settings.max_payload)
+        self._begin(context, peer, decoder)
         self.decoder.authorized = not context.authorizer.required
         self.decoder.announce = True
         self.cid = context.connections.nextClient()
@@ -87,7 +88,7 @@ class ClientSession(ClientOperations):
             self._nonce = nonce.decode("ascii")
         self._greet()
         if context.authorizer.deadline:
-            self._handshakeBy = self.started + context.limits.auth_timeout
+            self._handshakeBy = self.started + context.settings.authorization.timeout
         self._schedule()
         _log.debug("{client} - Client connection created", client=str(self))
 
@@ -97,7 +98,8 @@ class ClientSession(ClientOperations):
         here.
         """
         if self._handshakeBy is not None:
-            self._handshakeBy = self.context.reactor.seconds() + self.context.limits.auth_timeout
+            timeout = self.context.settings.authorization.timeout
+            self._handshakeBy = self.context.reactor.seconds() + timeout
             self._schedule()
 
     def refused(self, limit: errors.ConnectionLimit) -> None:
@@ -194,7 +196,8 @@ class ClientSession(ClientOperations):
             granted=self.grant,
         )
         if self._admission.ask(state, request, partial(self._inBatch, self._answered)):
-            self._handshakeBy = self.context.reactor.seconds() + self.context.limits.auth_timeout
+            timeout = self.context.settings.authorization.timeout
+            self._handshakeBy = self.context.reactor.seconds() + timeout
             self._schedule()
             if not isHeld:
                 self._hold()
@@ -306,7 +309,7 @@ class ClientSession(ClientOperations):
 
     def _configure(self) -> None:
         options = self.options
-        headers = options["headers"] and self.context.limits.headers
+        headers = options["headers"] and not self.context.settings.no_header_support
         self.decoder.headers = self.outbox.headers = headers
         self.decoder.announce = options["pedantic"]
         self.outbox.echo = options["echo"]
@@ -320,7 +323,7 @@ class ClientSession(ClientOperations):
 
     def _makeLane(self) -> Any:
         options, context, admission = self.options, self.context, self._admission
-        if not context.fastLane or context.tracing.isTraced:
+        if not context.fastLane or context.settings.logging.isTraced:
             return None
         if options["verbose"] or options["pedantic"]:
             return None
@@ -337,14 +340,14 @@ class ClientSession(ClientOperations):
         )
 
     def _useLimits(self) -> None:
-        limits, grant, table = self.context.limits, self.grant, self.subscriptions
+        settings, grant, table = self.context.settings, self.grant, self.subscriptions
         payload = subscriptions = None
         if grant is not None:
             payload, subscriptions = grant.maxPayload, grant.maxSubscriptions
-        self.decoder.maxPayload = limits.max_payload if payload is None else payload
+        self.decoder.maxPayload = settings.max_payload if payload is None else payload
         if table is not None:
-            table.maximum = limits.max_subscriptions if subscriptions is None else subscriptions
-            table.maxTokens = limits.max_sub_tokens
+            table.maximum = settings.max_subscriptions if subscriptions is None else subscriptions
+            table.maxTokens = settings.max_sub_tokens
 
     def limitsChanged(self) -> None:
         super().limitsChanged()
@@ -366,7 +369,7 @@ class ClientSession(ClientOperations):
         self.outbox.direct = isFast and (rules is None or rules.replies is None)
 
     def _makeTrace(self) -> Trace | None:
-        tracing, grant = self.context.tracing, self.grant
+        tracing, grant = self.context.settings.logging, self.grant
         if not tracing.isTraced:
             return None
         if grant is not None and not tracing.trace_verbose:

@@ -40,7 +40,7 @@ class PeerSession(ABC):
     @cvar toleratesProgress: whether a peer that takes some of its output before the write deadline
         has another one, as nats-server allows links. A client has to take all that waited when its
         transport became full.
-    @ivar context: reactor, limits, wheel and more that all sessions of a kind share.
+    @ivar context: reactor, settings, wheel and more that all sessions of a kind share.
     @ivar reason: why the connection was closed; empty while it is open.
     @ivar _batch: collects what one chunk of input causes.
     @ivar _handshakeBy: when the peer must have said who it is; C{None} if that does not matter.
@@ -77,7 +77,7 @@ class PeerSession(ABC):
     toleratesProgress = False
 
     def _begin(self, context: Any, peer: Any, decoder: hot.Decoder) -> None:
-        limits, now = context.limits, context.reactor.seconds()
+        settings, now = context.settings, context.reactor.seconds()
         self._useBatch(context.batch)
         self.context = context
         self.peer = peer
@@ -85,8 +85,8 @@ class PeerSession(ABC):
         self.reason = ""
         self.decoder = decoder
         decoder.heard = now
-        self.outbox = hot.Outbox(context.batch, self, peer.write, limits.max_pending)
-        self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
+        self.outbox = hot.Outbox(context.batch, self, peer.write, settings.max_pending)
+        self._keepalive = Keepalive(settings.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = None
         self._expires: float | None = None
         self._stuckSince: float | None = None
@@ -229,7 +229,7 @@ class PeerSession(ABC):
         Something was put into an outbox that holds much: read nothing until it holds less, or it
         had its chance.
         """
-        if not self.context.limits.stall or self.reason or self._stall is not None:
+        if self.context.settings.no_fast_producer_stall or self.reason or self._stall is not None:
             return
         if outbox.pending > hot.FlushBatch.HIGH and not outbox.lagging:
             self._hold()
@@ -273,25 +273,25 @@ class PeerSession(ABC):
         if self._expires is not None and self._expires < due:
             due = self._expires
         if self._stuckSince is not None:
-            due = min(due, self._stuckSince + self.context.limits.write_deadline)
+            due = min(due, self._stuckSince + self.context.settings.write_deadline)
         return due
 
     def deadlinePassed(self, now: float) -> float | None:
         if self.reason:
             return None
-        limits, stuck = self.context.limits, self._stuckSince
+        settings, stuck = self.context.settings, self._stuckSince
         if self._handshakeBy is not None and now >= self._handshakeBy:
             self._inBatch(self._handshakeLate)
         elif self._expires is not None and now >= self._expires:
             self._inBatch(self.close, errors.AUTH_EXPIRED)
-        elif stuck is not None and now >= stuck + limits.write_deadline:
+        elif stuck is not None and now >= stuck + settings.write_deadline:
             if self.toleratesProgress and self.outbox.sent > self._sentBefore:
                 self.writeBlocked()
             else:
-                detail = f"WriteDeadline of {limits.write_deadline:g}s exceeded"
+                detail = f"WriteDeadline of {settings.write_deadline:g}s exceeded"
                 self._cut(errors.SLOW_DEADLINE, detail)
         else:
-            action = self._keepalive.timePassed(now, self._lastHeard(), limits.ping_max)
+            action = self._keepalive.timePassed(now, self._lastHeard(), settings.ping_max)
             if action is KeepaliveAction.PING:
                 self._inBatch(self._pingDue)
             elif action is KeepaliveAction.STALE:
@@ -316,11 +316,11 @@ class PeerSession(ABC):
         return self._keepalive.roundTrip
 
     def limitsChanged(self) -> None:
-        limits = self.context.limits
-        self.decoder.maxControlLine = limits.max_control_line
-        self.decoder.maxPayload = limits.max_payload
-        self.outbox.limit = limits.max_pending
-        self._keepalive.changeInterval(limits.ping_interval, self.context.reactor.seconds())
+        settings = self.context.settings
+        self.decoder.maxControlLine = settings.max_control_line
+        self.decoder.maxPayload = settings.max_payload
+        self.outbox.limit = settings.max_pending
+        self._keepalive.changeInterval(settings.ping_interval, self.context.reactor.seconds())
         if not self.reason:
             self._schedule()
 

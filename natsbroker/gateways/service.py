@@ -25,7 +25,7 @@ from natsbroker.gateways.clustermembers import ClusterMembers
 from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayRegistry
 from natsbroker.gateways.remote import Remote
-from natsbroker.gateways.terms import identityFrom, limitsFrom, termsFrom
+from natsbroker.gateways.terms import gatewaySettings, identityFrom, termsFrom
 from natsbroker.gateways.traffic import GatewayTraffic
 from natsbroker.links.context import LinkDependencies
 from natsbroker.links.gatewayreplies import GatewayDependencies, ReplyNames, newHash
@@ -55,7 +55,7 @@ class GatewayService(LinkService[str]):
     def __init__(self, dependencies: LinkDependencies, routes: RouteService | None) -> None:
         settings = dependencies.settings
         block = settings.gateway or Gateway()
-        super().__init__(dependencies, limitsFrom(settings, block))
+        super().__init__(dependencies, gatewaySettings(settings, block))
         cluster = self._cluster = None if routes is None else routes.cluster
         chosen = dependencies.policy()
         self.switchAfter = int(getattr(chosen, "switchAfter", 0))
@@ -198,10 +198,10 @@ class GatewayService(LinkService[str]):
         if block is None or _fixed(block, self.port) != _fixed(self.block, self.port):
             raise ValueError("config reload not supported for Gateway")
         terms = termsFrom(new, block, self._policy.tellsAll)
-        limits = limitsFrom(new, block)
+        ofLinks = gatewaySettings(new, block)
 
         def apply() -> None:
-            self._use(new, limits)
+            self._use(new, ofLinks)
             self._factory.tls = terms.tls
             self.gateways.use(terms)
             self._identify()

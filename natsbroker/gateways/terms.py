@@ -18,14 +18,16 @@ from natsbroker.config.settings.gateways import Gateway
 from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import splitRoute
 from natsbroker.connections.hostaddresses import addressesOf
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import NOBODY, LinkIdentity, LinkLogin, identityAt, loginToSay
-from natsbroker.links.settingsmapper import limitsOf, linkTLSFrom
+from natsbroker.links.settingsmapper import linkSettings, linkTLSFrom
 from natsbroker.links.tls import LinkTLS
 from natsbroker.wire.serverinfo import GatewayCommand
 
 #: The protocol level of our INFO: accounts and message tracing.
 _PROTO = TRACING_PROTOCOL
+
+#: The longest PING interval, in seconds.
+_LONGEST_SILENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,6 @@ def gossipDocument(
     }
 
 
-#: The longest PING interval, in seconds.
-_LONGEST_SILENCE = 15.0
-
-
 def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
     """The host and port that are announced to other clusters."""
     if gateway.advertise:
@@ -137,6 +135,6 @@ def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int)
     return identityAt(settings, serverId, host, port, gateway=joined(host, port))
 
 
-def limitsFrom(settings: Settings, gateway: Gateway) -> LinkLimits:
-    limits = limitsOf(settings, gateway)
-    return replace(limits, ping_interval=min(limits.ping_interval, _LONGEST_SILENCE))
+def gatewaySettings(settings: Settings, gateway: Gateway) -> Settings:
+    made = linkSettings(settings, gateway)
+    return replace(made, ping_interval=min(made.ping_interval, _LONGEST_SILENCE))

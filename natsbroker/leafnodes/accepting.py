@@ -69,7 +69,7 @@ class AcceptedLeaf(LeafLink):
         self.say(infoLine(document))
 
     def secured(self) -> None:
-        self.expect(self.context.limits.handshake)
+        self.expect(self.context.settings.authorization.timeout)
 
     def _connected(self, argument: bytes) -> None:
         if self._options is not None:
@@ -115,7 +115,7 @@ class AcceptedLeaf(LeafLink):
         if login.waiting:
             self.isHeld = True
             self._hold()
-            self.expect(self.context.limits.handshake)
+            self.expect(self.context.settings.authorization.timeout)
 
     def _answered(self, decided: Callable[[Grant | None], None], grant: Grant | None) -> None:
         wasHeld, self.isHeld = self.isHeld, False

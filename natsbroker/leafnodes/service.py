@@ -27,7 +27,7 @@ from natsbroker.leafnodes.terms import (
     authorizerFrom,
     diallingTLSFrom,
     identityFrom,
-    limitsFrom,
+    leafSettings,
 )
 from natsbroker.leafnodes.websockets import DialledWebSocket, WebSocketDialling, overWebSocket
 from natsbroker.links.context import LinkDependencies
@@ -56,7 +56,7 @@ class LeafnodeService(LinkService[LeafRemote]):
     ) -> None:
         settings = dependencies.settings
         block = settings.leafnodes or Leafnodes()
-        super().__init__(dependencies, limitsFrom(settings, block))
+        super().__init__(dependencies, leafSettings(settings, block))
         self._cluster = cluster
         self._webSockets: set[DialledWebSocket] = set()
         self.links = self.leafs = LeafRegistry(
@@ -206,12 +206,12 @@ class LeafnodeService(LinkService[LeafRemote]):
         if (before.tls is None) != (block.tls is None) and block.port:
             raise ValueError("config reload not supported for LeafNode: TLS on or off")
         tls = acceptingTLSFrom(block)
-        limits = limitsFrom(new, block)
+        ofLinks = leafSettings(new, block)
         remotes = {each.name: (each, diallingTLSFrom(each)) for each in block.remotes}
         self._checkRemotes(block.remotes)
 
         def apply() -> None:
-            self._use(new, limits)
+            self._use(new, ofLinks)
             self._factory.tls = tls
             self._useBlock(new)
             self._identify()

@@ -19,9 +19,8 @@ from natsbroker.config.settings.listeners import advertised
 from natsbroker.connections.hostaddresses import addressesOf
 from natsbroker.connections.tlscontext import contextFrom, contextWithout, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkIdentity, identityAt
-from natsbroker.links.settingsmapper import limitsOf
+from natsbroker.links.settingsmapper import linkSettings
 from natsbroker.links.tls import LinkTLS
 
 #: Our protocol level: with message tracing.
@@ -75,8 +74,8 @@ def connectOptions(
     }
 
 
-def limitsFrom(settings: Settings, leafnodes: Leafnodes) -> LinkLimits:
-    return replace(limitsOf(settings, leafnodes), max_payload=settings.max_payload)
+def leafSettings(settings: Settings, leafnodes: Leafnodes) -> Settings:
+    return replace(linkSettings(settings, leafnodes), max_payload=settings.max_payload)
 
 
 def identityFrom(

@@ -23,30 +23,10 @@ from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer, IGatewayInterestPolicy, IMessageBus
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLimits:
-    """
-    Sizes in bytes, times in seconds.
-
-    @ivar handshake: the limit until the peer has introduced itself.
-    @ivar max_payload: bytes of headers and payload. It bounds memory: members of a cluster do not
-        apply the limits of their clients to each other.
-    @ivar write_deadline: the longest time in which it takes nothing of what waits.
-    """
-
-    handshake: float = 2.0
-    ping_interval: float = 30.0
-    ping_max: int = 2
-    max_control_line: int = 1 << 16
-    max_payload: int = 64 << 20
-    max_pending: int = 64 << 20
-    write_deadline: float = 10.0
-    stall: bool = True
-
-
 @dataclass(eq=False)
 class LinkContext:
     """
+    @ivar settings: as L{natsbroker.links.settingsmapper.linkSettings} makes them.
     @ivar checks: compare the passwords of peers.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of plain TCP connections;
@@ -59,7 +39,7 @@ class LinkContext:
     batch: hot.FlushBatch
     wheel: DeadlineWheel
     random: Random
-    limits: LinkLimits = field(default_factory=LinkLimits)
+    settings: Settings = field(default_factory=Settings)
     tracing: bool = False
     fastLane: bool = True
     maxTraced: int = 0

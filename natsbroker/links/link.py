@@ -87,11 +87,11 @@ class Link(PeerSession):
         wanted: Compression = NO_COMPRESSION,
     ) -> None:
         context: LinkContext = registry.context
-        limits = context.limits
-        decoder = hot.Decoder(limits.max_control_line, limits.max_payload, dialect)
+        settings = context.settings
+        decoder = hot.Decoder(settings.max_control_line, settings.max_payload, dialect)
         self._begin(context, peer, decoder)
         decoder.headers = True
-        self._handshakeBy = self.started + limits.handshake
+        self._handshakeBy = self.started + settings.authorization.timeout
         self.number = context.nextNumber()
         self.handlers: dict[int, Handler] = {
             ops.PING: self._pinged,

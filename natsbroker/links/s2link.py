@@ -76,7 +76,7 @@ class S2Link:
                 self._later()
                 break
             isTrusted = link.decoder.authorized
-            decoder.largest = LARGEST if isTrusted else link.context.limits.max_control_line
+            decoder.largest = LARGEST if isTrusted else link.context.settings.max_control_line
             plain = decoder.read(_AT_ONCE)
             if plain:
                 link.received(plain)

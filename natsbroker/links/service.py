@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IConnectionService, IPeerService
-from natsbroker.links.context import LinkContext, LinkDependencies, LinkLimits
+from natsbroker.links.context import LinkContext, LinkDependencies
 from natsbroker.links.dialling import Diallers
 from natsbroker.links.listener import LinkPort, ended
 from natsbroker.links.registry import LinkRegistry
@@ -94,14 +94,17 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
     links: LinkRegistry[Any]
     _port: LinkPort
 
-    def __init__(self, dependencies: LinkDependencies, limits: LinkLimits) -> None:
+    def __init__(self, dependencies: LinkDependencies, settings: Settings) -> None:
+        """
+        @param settings: those of the links, of which L{LinkContext} knows.
+        """
         self._reactor = reactor = dependencies.reactor
         self._settings = dependencies.settings
         self._clients = clients = dependencies.clients
         self._serverId = dependencies.serverId
         self._random = random = dependencies.random
         self._diallers: Diallers[Key] = Diallers(reactor, random)
-        self.context = LinkContext(reactor, clients.batch, clients.wheel, random, limits)
+        self.context = LinkContext(reactor, clients.batch, clients.wheel, random, settings)
         self.context.checks = dependencies.checks
         self.context.nextNumber = clients.connections.nextNumber
         self.context.fastLane = dependencies.settings.fast_lane
@@ -149,12 +152,12 @@ class LinkService(ConnectionService, ABC, Generic[Key]):
         return self._port.urls()
 
     def tracingChanged(self) -> None:
-        self.context.useTracing(self._clients.tracing)
+        self.context.useTracing(self._clients.settings.logging)
 
-    def _use(self, settings: Settings, limits: LinkLimits) -> None:
+    def _use(self, settings: Settings, ofLinks: Settings) -> None:
         """Hold the links that there are to the limits of other settings."""
         self._settings = settings
-        self.context.limits = limits
+        self.context.settings = ofLinks
         for link in self.links.everyone():
             link.limitsChanged()
         self.tracingChanged()

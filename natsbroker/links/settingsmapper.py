@@ -1,15 +1,15 @@
 """
-The limits and TLS of links, as their settings determine them for every kind.
+The settings, pauses and TLS of links, as every kind has them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.config.settings.listeners import ListenerSettings
 from natsbroker.connections.tlscontext import bothContextsFrom
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.tls import LinkTLS
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: Seconds until a peer must have introduced itself, unless the settings have a limit.
 _HANDSHAKE = 2.0
+
+#: The payload that links carry, in bytes, unless that of clients is larger.
+_LARGEST = 64 << 20
 
 #: The longest pause between two attempts to dial, in seconds.
 _LONGEST_PAUSE = 30.0
@@ -29,17 +32,17 @@ def handshakeOf(block: ListenerSettings | Leafnodes) -> float:
     return _HANDSHAKE if block.tls is None else block.tls.timeout + 1.0
 
 
-def limitsOf(settings: Settings, block: ListenerSettings | Leafnodes) -> LinkLimits:
-    default = LinkLimits()
-    return LinkLimits(
-        handshake=handshakeOf(block),
-        ping_interval=settings.ping_interval,
-        ping_max=settings.ping_max,
+def linkSettings(settings: Settings, block: ListenerSettings | Leafnodes) -> Settings:
+    """
+    The settings of clients, with what the block of a kind of link says in their place. Members of
+    a cluster do not apply the payload limit of their clients to each other: theirs bounds memory.
+    """
+    return replace(
+        settings,
+        authorization=replace(settings.authorization, timeout=handshakeOf(block)),
         max_control_line=settings.max_control_line * 16,
-        max_payload=max(default.max_payload, settings.max_payload),
-        max_pending=settings.max_pending,
+        max_payload=max(_LARGEST, settings.max_payload),
         write_deadline=block.write_deadline or settings.write_deadline,
-        stall=not settings.no_fast_producer_stall,
     )
 
 

@@ -118,7 +118,7 @@ def _varz(service: RouteService) -> dict[str, Any]:
         "name": cluster.terms.name,
         "addr": block.host,
         "cluster_port": service.port,
-        "auth_timeout": number(cluster.context.limits.handshake),
+        "auth_timeout": number(cluster.context.settings.authorization.timeout),
         "urls": [joined(each.host, each.port) for each in cluster.terms.targets],
         "tls_timeout": number((block.tls or TLSSettings()).timeout),
         "tls_required": hasTLS,

@@ -28,7 +28,7 @@ from natsbroker.routes.dialects import RouteDialect
 from natsbroker.routes.terms import (
     RouteTarget,
     identityFrom,
-    linkLimitsFrom,
+    routeSettings,
     termsFrom,
 )
 from natsbroker.runtime.reload import Step
@@ -48,7 +48,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
     def __init__(self, dependencies: LinkDependencies, changed: Callable[[], None]) -> None:
         settings = dependencies.settings
         block = settings.cluster or Cluster()
-        super().__init__(dependencies, linkLimitsFrom(settings, block))
+        super().__init__(dependencies, routeSettings(settings, block))
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(dependencies.random.choices(_LETTERS, k=_NAME_LENGTH))
         self.links = self.cluster = Routes(
@@ -147,10 +147,10 @@ class RouteService(LinkService[tuple[str, int, str]]):
             raise ValueError("config reload not supported for cluster: it cannot be left")
         tls = linkTLSFrom(block.tls)
         terms = termsFrom(new, block, self.cluster.terms.name)
-        limits = linkLimitsFrom(new, block)
+        ofLinks = routeSettings(new, block)
 
         def apply() -> None:
-            self._use(new, limits)
+            self._use(new, ofLinks)
             self._tls = self._factory.tls = tls
             self._stopUnwanted(terms.targets)
             self._identify()

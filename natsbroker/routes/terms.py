@@ -18,10 +18,9 @@ from natsbroker.config.model import Settings
 from natsbroker.config.settings.authorization import SubjectPermission
 from natsbroker.config.settings.listeners import advertised
 from natsbroker.config.settings.routes import Cluster, splitRoute
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkIdentity, LinkLogin, identityAt, loginToSay
 from natsbroker.links.interest import RoutePermissions
-from natsbroker.links.settingsmapper import limitsOf
+from natsbroker.links.settingsmapper import linkSettings
 from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.compression import NO_COMPRESSION, Compression
@@ -239,9 +238,9 @@ def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int)
     return identityAt(settings, serverId, host, port, ip)
 
 
-def linkLimitsFrom(settings: Settings, cluster: Cluster) -> LinkLimits:
+def routeSettings(settings: Settings, cluster: Cluster) -> Settings:
     return replace(
-        limitsOf(settings, cluster),
+        linkSettings(settings, cluster),
         ping_interval=min(cluster.ping_interval or settings.ping_interval, _LONGEST_SILENCE),
         ping_max=cluster.ping_max or settings.ping_max,
     )

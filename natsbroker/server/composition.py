@@ -25,7 +25,6 @@ from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
 from natsbroker.clients.events import ClientEvents, ConnectionEvents
 from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.planners import limitsPlanner, tlsPlanner
 from natsbroker.clients.userinfo import UserInfo
@@ -168,7 +167,7 @@ class BrokerParts:
             lambda: serverIdentity(self._info(), self._host.settings.server_tags),
             lambda account: self.accounts[account].busFor(Kind.INTERNAL),
             self._reactor,
-            lambda: self.clients.limits.auth_timeout,
+            lambda: self.clients.settings.authorization.timeout,
         )
 
     def _makeOperators(self) -> OperatorService | None:
@@ -203,11 +202,10 @@ class BrokerParts:
             self._authorizer,
             info,
             self._batch,
-            limitsFrom(settings),
+            settings,
             self.observers.notify,
             self._random,
             connections=Connections(settings.max_closed_clients or REMEMBERED),
-            tracing=settings.logging,
             fastLane=settings.fast_lane,
         )
         self.clients.proxies.use(settings.proxies)

@@ -47,7 +47,7 @@ class Varz:
         traffic = yield from self.traffic()
         state = self._state
         context, settings, process = state.context, state.settings, state.process
-        info, limits, connections = context.info, context.limits, context.connections
+        info, limits, connections = context.info, context.settings, context.connections
         named = {"name": settings.clusterName} if settings.clusterName else {}
         monitoring, now, troubles = settings.monitoring, state.seconds(), self.troubles()
         document = {
@@ -73,7 +73,7 @@ class Varz:
             "http_port": monitoring.http_port,
             "http_base_path": monitoring.http_base_path.rstrip("/"),
             "https_port": monitoring.https_port,
-            "auth_timeout": number(limits.auth_timeout),
+            "auth_timeout": number(limits.authorization.timeout),
             "max_control_line": limits.max_control_line,
             "max_payload": limits.max_payload,
             "max_pending": limits.max_pending,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from natsbroker.clients.context import ClientContext, ListenerContext
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.interfaces import IAuthorizer
 
@@ -51,17 +51,23 @@ class WebSocketClients:
         @param makeAuthorizer: as for L{AuthorizerSource}.
         """
         self.block = block
+        self._laidOver: tuple[object, object, Settings] = None, None, everyone.settings
         self.port = max(block.port, 0)
         authorizer = AuthorizerSource(everyone, makeAuthorizer)
-        self.context = ListenerContext(everyone, self._limits, self._info, authorizer)
+        self.context = ListenerContext(everyone, self._settings, self._info, authorizer)
 
-    def _limits(self, limits: ClientLimits) -> ClientLimits:
+    def _settings(self, general: Settings) -> Settings:
         block = self.block
-        return replace(
-            limits,
-            auth_timeout=block.timeout or limits.auth_timeout,
-            ping_interval=block.ping_interval or limits.ping_interval,
-        )
+        if self._laidOver[0] is not general or self._laidOver[1] is not block:
+            authorization = general.authorization
+            timeout = block.timeout or authorization.timeout
+            settings = replace(
+                general,
+                authorization=replace(authorization, timeout=timeout),
+                ping_interval=block.ping_interval or general.ping_interval,
+            )
+            self._laidOver = general, block, settings
+        return self._laidOver[2]
 
     def _info(self, info: ServerInfo) -> ServerInfo:
         block = self.block

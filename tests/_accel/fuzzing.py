@@ -24,7 +24,7 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.interfaces import IBatchSubscriber, IMessageBus, IRunSubscriber
 from natsbroker.interfaces.records import Record
 from natsbroker.storage.blocks import Contents, build
@@ -168,7 +168,7 @@ def makeWorld(random: Random) -> World:
     @return: a world with limits that are easily met.
     """
     grant = random.choice(GRANTS)
-    limits = ClientLimits(
+    limits = Settings(
         max_payload=random.choice((1 << 20, 64, 2000)),
         max_pending=random.choice((64 << 20, 4096, 300_000)),
         max_control_line=random.choice((4096, 130)),

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from natsbroker import hot
-from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.session import ClientSession
+from natsbroker.config.model import Settings
 from natsbroker.wire.grants import Security
 from tests.support import COMPILED, QUIET, Doorkeeper, Names, World, using
 
@@ -176,7 +176,7 @@ class Room:
     """
 
     def __init__(
-        self, limits: ClientLimits | None = None, authorizer: Doorkeeper | None = None
+        self, limits: Settings | None = None, authorizer: Doorkeeper | None = None
     ) -> None:
         self.world = World(limits, authorizer)
         self.poller = hot.Poller(self.world.context.batch)
@@ -217,9 +217,7 @@ class Room:
 
 
 @contextmanager
-def room(
-    limits: ClientLimits | None = None, authorizer: Doorkeeper | None = None
-) -> Iterator[Room]:
+def room(limits: Settings | None = None, authorizer: Doorkeeper | None = None) -> Iterator[Room]:
     """A room that is closed afterwards."""
     names: Names | None = COMPILED
     assert names is not None

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker import hot
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -75,14 +75,12 @@ if COMPILED is not None:
 eachWay = pytest.mark.parametrize("way", OTHERS, ids=lambda way: way.label)
 
 
-def play(
-    way: Way, steps: list[Any], grant: str, limits: ClientLimits | None = None
-) -> list[object]:
+def play(way: Way, steps: list[Any], grant: str, limits: Settings | None = None) -> list[object]:
     """
     Let clients say something in turn.
 
     @param steps: L{Chunk}s; a number makes that client stop or begin to take what it is sent, a
-        float lets time pass, a text is what they may do from now on, L{ClientLimits} are new
+        float lets time pass, a text is what they may do from now on, L{Settings} are new
         limits.
     @return: everything that could be seen from outside.
     """
@@ -100,8 +98,8 @@ def play(
                 grants[:] = [GRANTS[step](number) for number in range(CLIENTS)]
                 for wire in wires:
                     wire.session.reauthorize()
-            elif isinstance(step, ClientLimits):
-                world.context.limits = step
+            elif isinstance(step, Settings):
+                world.context.settings = step
                 for wire in wires:
                     wire.session.limitsChanged()
             elif isinstance(step, float):
@@ -153,10 +151,10 @@ NOISE = st.builds(Chunk, CLIENT, anyBytes() | connects())
 
 LIMITS = st.sampled_from(
     [
-        ClientLimits(),
-        ClientLimits(max_payload=8, max_control_line=30, max_subscriptions=4, max_sub_tokens=3),
-        ClientLimits(max_pending=400, write_deadline=2.0),
-        ClientLimits(ping_interval=1.0),
+        Settings(),
+        Settings(max_payload=8, max_control_line=30, max_subscriptions=4, max_sub_tokens=3),
+        Settings(max_pending=400, write_deadline=2.0),
+        Settings(ping_interval=1.0),
     ]
 )
 
@@ -193,7 +191,7 @@ class TestSameConversation:
     )
     @settings(max_examples=100)
     def test_anything(
-        self, hellos: list[Chunk], steps: list[Any], grant: str, limits: ClientLimits
+        self, hellos: list[Chunk], steps: list[Any], grant: str, limits: Settings
     ) -> None:
         """Any input, receivers that stop to take, time that passes, and settings that change."""
         steps = [*hellos, *steps]
@@ -213,7 +211,7 @@ class TestOverflow:
         steps.append(Chunk(receiver, b"SUB > 1\r\n"))
         steps.append(receiver)
         steps.append(Chunk(0, (b"PUB a 300\r\n" + b"x" * 300 + b"\r\n") * 3))
-        limits = ClientLimits(max_pending=400)
+        limits = Settings(max_pending=400)
         seen = play(way, steps, "everything", limits)
         assert seen == play(REFERENCE, steps, "everything", limits)
         traffic = [each[2][2:] for each in seen if isinstance(each, tuple)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests._accel.sockets import body, publish, room
@@ -93,7 +93,7 @@ def test_headers() -> None:
 
 def test_limitCountsWhatIsLent() -> None:
     """A receiver that takes nothing is cut at its limit, whether or not payloads are lent to it."""
-    with room(ClientLimits(max_pending=200_000)) as here:
+    with room(Settings(max_pending=200_000)) as here:
         slow, fine, publisher = here.client(sendBuffer=2048), here.client(), here.client()
         for each in (slow, fine):
             each.say(b"SUB a 1\r\n")

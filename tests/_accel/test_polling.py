@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from natsbroker import hot
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests._accel.sockets import Room, body, publish, room
@@ -49,7 +49,7 @@ class TestWriteDeadline:
 
     def test_steady(self) -> None:
         """A receiver that takes each batch in time stays, though the outbox is never empty."""
-        with room(ClientLimits(write_deadline=3.0)) as here:
+        with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
             here.run()
@@ -65,7 +65,7 @@ class TestWriteDeadline:
 
     def test_stopped(self) -> None:
         """One that stops taking is cut a deadline after the batch that it took last."""
-        with room(ClientLimits(write_deadline=3.0)) as here:
+        with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
             here.run()
@@ -82,7 +82,7 @@ class TestWriteDeadline:
 
     def test_tooSlow(self) -> None:
         """One that takes a little of a batch all the time, but not all of it in time, is cut."""
-        with room(ClientLimits(write_deadline=3.0)) as here:
+        with room(Settings(write_deadline=3.0)) as here:
             receiver, publisher = here.client(sendBuffer=4096), here.client()
             receiver.say(b"SUB a 1\r\n")
             here.run()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.support import COMPILED, HEADERS, PURE, QUIET, Doorkeeper, World, needsCompiled, using
@@ -73,7 +73,7 @@ def played(
     names = COMPILED if isCompiled else PURE
     assert names is not None
     with using(names):
-        world = World(ClientLimits(**limits), fastLane=isCompiled)
+        world = World(Settings(**limits), fastLane=isCompiled)
         publisher = world.client(DEAF.replace(b"}", b',"headers":true,"no_responders":true}'))
         wires = [publisher]
         publisher.send(b"SUB a.b 9\r\n")

@@ -21,7 +21,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import AuthorizationSettings, Settings
 from natsbroker.connections.poller import PolledServer, SocketPoller
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
@@ -211,7 +211,9 @@ class Turns(RuleBasedStateMachine):
         self.soon: deque[Callable[[], None]] = deque()
         self.logins: list[Deferred[Grant]] = []
         self.areLoginsSlow = False
-        limits = ClientLimits(write_deadline=1e6, auth_timeout=1e6, ping_interval=1e6)
+        limits = Settings(
+            write_deadline=1e6, authorization=AuthorizationSettings(timeout=1e6), ping_interval=1e6
+        )
         keeper = Doorkeeper(self._grant)
         self.world = World(limits, keeper, schedule=self.soon.append)
         self.world.clock = self.world.context.reactor = self.reactor = Reactor()

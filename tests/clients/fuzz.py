@@ -32,7 +32,7 @@ from twisted.logger import LogEvent, globalLogBeginner, globalLogPublisher
 
 from natsbroker import hot
 from natsbroker.clients.context import Connections
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -41,9 +41,7 @@ from natsbroker.subjects.permissions import (
 from natsbroker.wire.grants import Grant
 from tests.support import HEADERS, QUIET, Doorkeeper, World, pieces
 
-LIMITS = ClientLimits(
-    max_payload=1000, max_control_line=200, max_subscriptions=50, max_pending=1 << 20
-)
+LIMITS = Settings(max_payload=1000, max_control_line=200, max_subscriptions=50, max_pending=1 << 20)
 
 #: So much of the input may be kept at most: a payload, or a line.
 MOST_KEPT = 1300

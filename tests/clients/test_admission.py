@@ -15,7 +15,7 @@ from natsbroker.advisories import (
     ClientDisconnected,
     ClientRefused,
 )
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import AuthorizationSettings, Settings
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -226,7 +226,7 @@ class TestLogin:
     def greeted(self, answer: Any = None) -> tuple[World, Wire]:
         """A world where guests are somebody, and a client that has been greeted."""
         doorkeeper = Doorkeeper(answer or (lambda hello: Grant("A", "guest")), deadline=True)
-        world = World(ClientLimits(auth_timeout=2.0), doorkeeper)
+        world = World(Settings(authorization=AuthorizationSettings(timeout=2.0)), doorkeeper)
         wire = world.dial()
         wire.receive()
         return world, wire

@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from natsbroker import errors, hot
 from natsbroker.clients.context import ClientContext, ClosedClient, Connections
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from tests.server.support import settingsOf
 from tests.support import Doorkeeper, World
 
@@ -114,7 +114,7 @@ class TestContext:
     def test_defaults(self) -> None:
         """It works without observers, and with nats-server's limits."""
         context = self.make()
-        assert context.limits == ClientLimits()
+        assert context.settings == Settings()
         context.notify(None)  # type: ignore[arg-type]
         assert len(context.nonceBytes(11)) == 11
         assert context.nonceBytes(11) != context.nonceBytes(11)
@@ -124,7 +124,7 @@ class TestContext:
     )
     def test_room(self, maximum: int, there: int, room: bool) -> None:
         """There is room below the limit, and always without one."""
-        context = self.make(limits=ClientLimits(max_connections=maximum))
+        context = self.make(settings=Settings(max_connections=maximum))
         for number in range(there):
             context.connections.add(number, object())
         if room:

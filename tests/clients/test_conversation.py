@@ -12,7 +12,7 @@ from natsbroker import errors
 from natsbroker.advisories import (
     ClientDisconnected,
 )
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.wire.values import Kind, Message
 from tests.clients.lines import info, msg, pub
 from tests.conftest import FlushLoggedErrors
@@ -50,7 +50,7 @@ class TestGreeting:
 
     def test_oneTooMany(self) -> None:
         """One connection too many is greeted, told so and closed; room returns."""
-        world = World(ClientLimits(max_connections=2))
+        world = World(Settings(max_connections=2))
         wires = [world.client() for _ in range(2)]
         third = world.dial()
         greeting, _, rest = third.receive().partition(b"\r\n")
@@ -63,7 +63,7 @@ class TestGreeting:
 
     def test_withoutLimit(self) -> None:
         """A limit of zero is none."""
-        world = World(ClientLimits(max_connections=0))
+        world = World(Settings(max_connections=0))
         assert all(world.client().ask(b"PING\r\n") == b"PONG\r\n" for _ in range(10))
 
 

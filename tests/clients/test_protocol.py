@@ -13,8 +13,8 @@ from twisted.internet.interfaces import IPushProducer
 from twisted.internet.testing import StringTransport
 from zope.interface.verify import verifyObject
 
-from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.config.model import Settings
 from natsbroker.testing.transport import MemoryTransport
 from tests.support import QUIET, Names, World, onEach, using
 
@@ -95,7 +95,7 @@ class TestBackPressure:
 
     def test_pausedOutbox(self) -> None:
         """While the transport is full everything stays in the outbox."""
-        world = World(ClientLimits(stall=False))
+        world = World(Settings(no_fast_producer_stall=True))
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
         wire.transport.taking = False

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.model import AuthorizationSettings, Settings
 from natsbroker.connections.proxyheader import TIMEOUT
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.connections.headers import FIRST, NAMED, UNNAMED, WRONG
@@ -84,7 +84,9 @@ class TestProxied:
 
     def test_loginTime(self) -> None:
         """The time to log in is no longer than without a header."""
-        world = Proxied(ClientLimits(auth_timeout=1.0), Doorkeeper(required=True))
+        world = Proxied(
+            Settings(authorization=AuthorizationSettings(timeout=1.0)), Doorkeeper(required=True)
+        )
         wire = world.dial()
         wire.send(FIRST)
         world.advance(1.1)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import pytest
 from zope.interface.verify import verifyObject
 
-from natsbroker.clients.limits import ClientLimits
-from natsbroker.config.model import Logging
+from natsbroker.config.model import Logging, Settings
 from natsbroker.interfaces import IOrigin
 from tests.clients.lines import info, msg, pub
 from tests.support import (
@@ -58,7 +57,7 @@ class TestOptions:
 
     def test_headersSwitchedOff(self) -> None:
         """Where the server has no headers, HPUB is refused and no_responders too."""
-        world = World(ClientLimits(headers=False))
+        world = World(Settings(no_header_support=True))
         wire = world.client(b'CONNECT {"verbose":false,"headers":true}\r\n')
         assert (wire.ask(b"HPUB foo 1 1\r\nx\r\n"), wire.closed) == (b"", "lost")
         other = world.dial()
@@ -82,7 +81,7 @@ class TestChanges:
         world = World()
         wire = world.client()
         wire.ask(b"SUB a 1\r\n")
-        world.context.limits = ClientLimits(
+        world.context.settings = Settings(
             max_payload=5,
             max_subscriptions=1,
             max_sub_tokens=2,
@@ -101,7 +100,7 @@ class TestChanges:
         world = World()
         wire = world.client()
         wire.ask(b"SUB a 1\r\n" + pub(b"a", b"123456") * 3)
-        world.context.limits = ClientLimits(max_payload=5)
+        world.context.settings = Settings(max_payload=5)
         wire.session.limitsChanged()
         assert wire.ask(pub(b"a", b"123456")) == b"-ERR 'Maximum Payload Violation'\r\n"
 
@@ -109,7 +108,7 @@ class TestChanges:
         """A shorter control line is in force for the next line."""
         world = World()
         wire = world.client()
-        world.context.limits = ClientLimits(max_control_line=10)
+        world.context.settings = Settings(max_control_line=10)
         wire.session.limitsChanged()
         assert wire.ask(pub(b"a" * 9, b"")) == b"-ERR 'maximum control line exceeded'\r\n"
 
@@ -119,7 +118,7 @@ class TestChanges:
         wire = world.client()
         world.advance(3)
         wire.ask(b"PONG\r\n")
-        world.context.limits = ClientLimits(ping_interval=5.0)
+        world.context.settings = Settings(ping_interval=5.0)
         wire.session.limitsChanged()
         world.advance(5.1)
         assert wire.receive() == b"PING\r\n"
@@ -129,7 +128,7 @@ class TestChanges:
         world = World()
         wire = world.dial()
         wire.receive()
-        world.context.limits = ClientLimits(max_control_line=10)
+        world.context.settings = Settings(max_control_line=10)
         wire.session.limitsChanged()
         assert wire.ask(b'CONNECT {"name":"x"}\r\n') == (
             b"-ERR 'maximum control line exceeded'\r\n"
@@ -155,7 +154,7 @@ class TestChanges:
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
         for traced in (True, False):
-            world.context.tracing = Logging(trace=traced)
+            world.context.settings = Settings(logging=Logging(trace=traced))
             wire.session.tracingChanged()
             assert wire.ask(pub(b"foo", b"x")) == msg(b"foo", b"1", b"x")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.advisories import SlowConsumer
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.connections.peersession import PATIENCE
 from natsbroker.wire.grants import Grant
 from tests.clients.lines import MIB, msg, pub
@@ -23,7 +23,7 @@ class TestDeadlines:
 
     def test_pings(self) -> None:
         """A client that is silent is sent PINGs, and is stale when it leaves too many open."""
-        world = World(ClientLimits(ping_interval=10.0, ping_max=2))
+        world = World(Settings(ping_interval=10.0, ping_max=2))
         wire = world.client()
         world.advance(2.5)
         assert wire.receive() == b"PING\r\n"
@@ -37,7 +37,7 @@ class TestDeadlines:
 
     def test_pongs(self) -> None:
         """A client that answers stays, and the round trip is measured."""
-        world = World(ClientLimits(ping_interval=10.0, ping_max=2))
+        world = World(Settings(ping_interval=10.0, ping_max=2))
         wire = world.client()
         for _ in range(6):
             world.advance(10)
@@ -50,7 +50,7 @@ class TestDeadlines:
     @pytest.mark.parametrize("data", [pub(b"foo", b"x"), b"PING\r\n", b"SUB foo 1\r\n"])
     def test_trafficIsEnough(self, data: bytes) -> None:
         """Any operation but PONG keeps PINGs away after the first."""
-        world = World(ClientLimits(ping_interval=10.0))
+        world = World(Settings(ping_interval=10.0))
         wire = world.client()
         world.advance(3)
         assert wire.ask(b"PONG\r\n") == b"PING\r\n"
@@ -60,7 +60,7 @@ class TestDeadlines:
 
     def test_beforeLogin(self) -> None:
         """A client that never says CONNECT is asked too."""
-        world = World(ClientLimits(ping_interval=1.0, ping_max=1))
+        world = World(Settings(ping_interval=1.0, ping_max=1))
         wire = world.dial()
         wire.receive()
         world.advance(5)
@@ -90,7 +90,7 @@ class TestDeadlines:
 
     def test_writeDeadline(self) -> None:
         """A client that takes nothing for too long is cut without a word."""
-        world = World(ClientLimits(write_deadline=3.0))
+        world = World(Settings(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
         wire.transport.taking = False
@@ -104,7 +104,7 @@ class TestDeadlines:
 
     def test_writeDeadlineAtTheBeginningOfTime(self) -> None:
         """That holds also where the clock began at zero."""
-        world = World(ClientLimits(write_deadline=3.0))
+        world = World(Settings(write_deadline=3.0))
         wire = world.dial()
         wire.session.writeBlocked()
         world.advance(3.1)
@@ -112,7 +112,7 @@ class TestDeadlines:
 
     def test_takesInTime(self) -> None:
         """A client that takes what waits before that stays."""
-        world = World(ClientLimits(write_deadline=3.0))
+        world = World(Settings(write_deadline=3.0))
         wire, other = world.client(), world.client()
         wire.ask(b"SUB foo 1\r\n")
         for _ in range(3):
@@ -155,7 +155,7 @@ class TestSlowReceivers:
 
     def test_cut(self) -> None:
         """A receiver for which too much waits is cut without a word; others notice nothing."""
-        world = World(ClientLimits(max_pending=300_000, stall=False))
+        world = World(Settings(max_pending=300_000, no_fast_producer_stall=True))
         slow, good, publisher = (world.client() for _ in range(3))
         for each in (slow, good):
             each.ask(b"SUB foo 1\r\n")
@@ -173,7 +173,7 @@ class TestSlowReceivers:
 
     def test_memoryIsBounded(self) -> None:
         """No more than the limit and one transport's buffer waits for a receiver."""
-        world = World(ClientLimits(max_pending=300_000, stall=False))
+        world = World(Settings(max_pending=300_000, no_fast_producer_stall=True))
         slow, publisher = lagging(world)
         for _ in range(200):
             publisher.ask(pub(b"foo", b"x" * 5000))
@@ -242,7 +242,7 @@ class TestSlowReceivers:
 
     def test_switchedOff(self) -> None:
         """Where the settings say so no publisher waits for anybody."""
-        world = World(ClientLimits(stall=False))
+        world = World(Settings(no_fast_producer_stall=True))
         _, publisher = lagging(world, 4)
         assert publisher.reads()
 
@@ -265,7 +265,7 @@ class TestSlowReceivers:
 
     def test_itsOwnMessages(self) -> None:
         """A client that publishes to itself and takes nothing waits for itself, then is cut."""
-        world = World(ClientLimits(max_pending=4 * MIB))
+        world = World(Settings(max_pending=4 * MIB))
         wire = world.client()
         wire.ask(b"SUB foo 1\r\n")
         wire.transport.taking = False

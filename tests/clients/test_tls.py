@@ -25,9 +25,8 @@ from twisted.internet.interfaces import (
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
-from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.tls import TLSClientFactory, TLSClientProtocol
-from natsbroker.config.model import TLSSettings
+from natsbroker.config.model import AuthorizationSettings, Settings, TLSSettings
 from natsbroker.connections.proxyheader import TIMEOUT
 from natsbroker.connections.tls import (
     Begin,
@@ -261,14 +260,16 @@ class TestAfterInfo:
 
     def test_full(self) -> None:
         """One too many is refused in the clear."""
-        peer = Peer(Begin.AFTER_INFO, World(ClientLimits(max_connections=1)))
+        peer = Peer(Begin.AFTER_INFO, World(Settings(max_connections=1)))
         other = Peer(Begin.AFTER_INFO, peer.world)
         assert other.receive().endswith(b"-ERR 'maximum connections exceeded'\r\n")
         assert not other.isShaking
 
     def test_loginTime(self) -> None:
         """The time to log in counts from the end of the handshake."""
-        world = World(ClientLimits(auth_timeout=1.0), Doorkeeper(required=True))
+        world = World(
+            Settings(authorization=AuthorizationSettings(timeout=1.0)), Doorkeeper(required=True)
+        )
         peer = Peer(Begin.AFTER_INFO, world)
         peer.receive()
         world.advance(0.9)
@@ -299,7 +300,7 @@ class TestFirst:
 
     def test_full(self) -> None:
         """One too many is not shaken hands with."""
-        world = World(ClientLimits(max_connections=1))
+        world = World(Settings(max_connections=1))
         world.client()
         peer = Peer(Begin.FIRST, world)
         assert not peer.isShaking

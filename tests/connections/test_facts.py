@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.connections.facts import (
     LONGEST_TEXT,
     MOST_SUBJECT_BYTES,
@@ -149,7 +149,7 @@ class TestFactsAtEnd:
 
     def test_refusedIsRemembered(self) -> None:
         """A connection that was one too many is remembered with its reason, and counted by it."""
-        world = World(ClientLimits(max_connections=1))
+        world = World(Settings(max_connections=1))
         world.client()
         refused = world.dial()
         refused.receive()

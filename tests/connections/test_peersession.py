@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from natsbroker import errors, hot
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.connections.peersession import PATIENCE, PeerSession, Stall
 from natsbroker.pure.backlog import SHARE
 from natsbroker.subjects.permissions import SubscribePermissions
@@ -205,7 +205,7 @@ class Room(World):
     def __init__(
         self,
         fastLane: bool,
-        limits: ClientLimits | None = None,
+        limits: Settings | None = None,
         authorizer: Doorkeeper | None = None,
     ) -> None:
         self.soon: list[Callable[[], None]] = []
@@ -358,7 +358,7 @@ class TestShares:
     def test_closed(self, names: Names, fastLane: bool) -> None:
         """A connection whose outbox overflows is out of the match before its subscriptions end."""
         with using(names):
-            room = Room(fastLane, ClientLimits(max_pending=2000))
+            room = Room(fastLane, Settings(max_pending=2000))
             noisy, other = room.client(), room.client()
             noisy.send(subscriptions(5000, b"SUB e #\r\n"))
             room.finish()

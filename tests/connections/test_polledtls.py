@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from natsbroker.clients.tls import TLSClientFactory
+from natsbroker.config.model import Settings
 from natsbroker.config.tls import TLSSettings
 from natsbroker.connections.polledtls import PolledTLS
 from natsbroker.connections.tls import Begin, ConnectionCreator, TLSTerms
@@ -273,7 +274,7 @@ def test_slowReader(place: SecurePlace) -> None:
 
 def test_pendingCountsBothLayers(place: SecurePlace) -> None:
     """What waits encrypted counts towards the limit: a peer that does not read is cut."""
-    place.world.context.limits = place.world.context.limits.__class__(max_pending=1 << 21)
+    place.world.context.settings = Settings(max_pending=1 << 21)
     slow, publisher = place.client(receiveBuffer=4096), place.client()
     slow.send(b"SUB a.* 1\r\nPING\r\n")
     slow.read(b"PONG\r\n")

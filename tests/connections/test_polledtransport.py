@@ -9,6 +9,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -217,7 +218,8 @@ def test_peerGoes(place: Place, isAbrupt: bool) -> None:
 
 def test_cut(place: Place) -> None:
     """A peer that takes nothing is cut when too much waits for it."""
-    place.node.context.limits = type(place.node.context.limits)(max_pending=1_000_000)
+    context = place.node.context
+    context.settings = replace(context.settings, max_pending=1_000_000)
     peer = place.dialled()
     peer.send(b"RS+ A foo\r\nPING\r\n")
     place.read(peer, b"PONG\r\n")
@@ -299,7 +301,8 @@ class TestRelay:
 
     def test_cut(self, place: Place) -> None:
         """A peer that takes nothing is cut when too much waits for it."""
-        place.node.context.limits = type(place.node.context.limits)(max_pending=1_000_000)
+        context = place.node.context
+        context.settings = replace(context.settings, max_pending=1_000_000)
         peer = place.compressing()
         peer.send(plain(b"RS+ A foo\r\nPING\r\n"))
         place.unpacked(peer, b"PONG\r\n")

@@ -23,8 +23,8 @@ from zope.interface.verify import verifyObject
 from natsbroker import hot
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
-from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.model import Settings
 from natsbroker.wire.values import Kind
 from tests.conftest import FlushLoggedErrors
 from tests.connections.realreactor import POLLED, RealReactor
@@ -75,7 +75,7 @@ class Server(RealReactor):
     A port whose connections go through a poller.
     """
 
-    def __init__(self, limits: ClientLimits) -> None:
+    def __init__(self, limits: Settings) -> None:
         super().__init__()
         self.batch: Any = hot.FlushBatch(lambda call: self.reactor.callLater(0, call))
         self.accounts = Accounts(self.batch, Random(1), ("$G",))
@@ -191,13 +191,13 @@ class Peer:
 
 
 @pytest.fixture
-def limits() -> ClientLimits:
+def limits() -> Settings:
     """The limits of the server."""
-    return ClientLimits()
+    return Settings()
 
 
 @pytest.fixture
-def server(limits: ClientLimits) -> Iterator[Server]:
+def server(limits: Settings) -> Iterator[Server]:
     """A server that is stopped afterwards."""
     assert COMPILED is not None
     with using(COMPILED):
@@ -325,8 +325,8 @@ class TestSlowReceivers:
         assert slow.session.outbox.pending == 0
         assert publisher.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
-    @pytest.mark.parametrize("limits", [ClientLimits(max_pending=500_000, stall=False)])
-    def test_cut(self, server: Server, limits: ClientLimits) -> None:
+    @pytest.mark.parametrize("limits", [Settings(max_pending=500_000, no_fast_producer_stall=True)])
+    def test_cut(self, server: Server, limits: Settings) -> None:
         """A receiver for which too much waits is cut."""
         slow, publisher, _ = self.fill(server)
         server.until(lambda: slow.session.reason)
@@ -334,8 +334,8 @@ class TestSlowReceivers:
         server.until(lambda: len(server.context.connections) == 1)
         assert publisher.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
-    @pytest.mark.parametrize("limits", [ClientLimits(write_deadline=0.3, stall=False)])
-    def test_writeDeadline(self, server: Server, limits: ClientLimits) -> None:
+    @pytest.mark.parametrize("limits", [Settings(write_deadline=0.3, no_fast_producer_stall=True)])
+    def test_writeDeadline(self, server: Server, limits: Settings) -> None:
         """A receiver that takes nothing for too long is cut."""
         slow, _, _ = self.fill(server)
         server.until(lambda: slow.session.reason)

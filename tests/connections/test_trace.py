@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.config.model import Logging
+from natsbroker.config.model import Logging, Settings
 from natsbroker.connections.trace import Trace, redactedConnect
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.wire.grants import Grant
@@ -25,7 +25,7 @@ from tests.support import HEADERS, QUIET, Doorkeeper, World
 def traced(*data: bytes, tracing: Logging | None = None, grant: Grant | None = None) -> list[str]:
     """The trace of a conversation, without the client's label."""
     world = World(authorizer=Doorkeeper(lambda hello: grant or Grant()))
-    world.context.tracing = tracing or Logging(trace=True)
+    world.context.settings = Settings(logging=tracing or Logging(trace=True))
     wire = world.dial()
     with logLines(debug=False) as lines:
         wire.ask(*data)
@@ -84,7 +84,7 @@ class TestConversation:
     def test_mapped(self) -> None:
         """Where a message goes instead is a line."""
         world = World()
-        world.context.tracing = Logging(trace=True)
+        world.context.settings = Settings(logging=Logging(trace=True))
         table = MappingTable([Mapping(b"in", [Destination(b"out")])], Random(1).randrange)
         world.accounts["$G"].mapSubjects(table)
         wire = world.client()
@@ -102,7 +102,7 @@ class TestConversation:
     def test_withoutHeaders(self) -> None:
         """A client without headers is sent the payload alone, and the line shows that."""
         world = World()
-        world.context.tracing = Logging(trace=True)
+        world.context.settings = Settings(logging=Logging(trace=True))
         receiver, sender = world.client(), world.client(HEADERS)
         receiver.ask(b"SUB foo 9\r\n")
         with logLines(debug=False) as lines:

@@ -23,7 +23,6 @@ from natsbroker.gateways.gateway import InboundGateway, OutboundGateway
 from natsbroker.gateways.registry import GatewayLink, GatewayRegistry
 from natsbroker.gateways.remote import Remote
 from natsbroker.gateways.terms import GatewayTerms
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.wire.serverinfo import ServerDocument
@@ -165,7 +164,7 @@ class Joined(LinkNode):
         port: int = 7222,
         remotes: Iterable[RemoteGateway] = (),
         clock: Clock | None = None,
-        limits: LinkLimits | None = None,
+        limits: Settings | None = None,
         traffic: Any = None,
         **block: Any,
     ) -> None:

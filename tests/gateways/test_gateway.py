@@ -13,11 +13,11 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import TLSSettings
 from natsbroker.config.settings.gateways import Gateway
 from natsbroker.connections.labels import inQuotes
-from natsbroker.links.context import LinkLimits
 from tests.auth.certificates import certificate
 from tests.auth.hashes import blowfish
 from tests.auth.threads import Threads
 from tests.gateways.gatewaypeers import CONNECT, Joined, connect, info
+from tests.links.linkpeers import linked
 from tests.routes.clusters import everything
 from tests.server.support import logLines
 
@@ -126,7 +126,7 @@ class TestAccepting:
 
     def test_silent(self) -> None:
         """Who says nothing is closed, and so is who says only half of it."""
-        node = Joined(limits=LinkLimits(handshake=2.0))
+        node = Joined(limits=linked(timeout=2.0))
         wire, half = node.accepted(), node.accepted()
         half.send(connect())
         node.settle(2.3)
@@ -273,7 +273,7 @@ class TestDialling:
 
     def test_silent(self) -> None:
         """A peer that never says who it is is given up, and dialled again."""
-        node = Joined(limits=LinkLimits(handshake=2.0))
+        node = Joined(limits=linked(timeout=2.0))
         wire = node.dialling()
         node.settle(2.3)
         assert wire.closed == "Authentication Timeout" and node.dialled == [("B", 1.0)]
@@ -291,7 +291,7 @@ class TestDialling:
 
     def test_stale(self) -> None:
         """A peer that answers no PING is given up."""
-        node = Joined(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+        node = Joined(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.reached()
         node.settle(5.0)
         assert wire.closed == "Stale Connection"

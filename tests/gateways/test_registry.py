@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.links.context import LinkLimits
 from natsbroker.wire.serverinfo import parseDocument
 from tests.gateways.gatewaypeers import Joined, info, internet, remote
+from tests.links.linkpeers import linked
 from tests.routes.clusters import everything
 from tests.server.support import logLines
 
@@ -135,7 +135,7 @@ class TestEnding:
     def test_steady(self) -> None:
         """Behind who accepts and closes, a cluster is dialled each second; the cause is a warning
         of the first attempt."""
-        node = Joined("A", 1, [remote("B", 7777)], limits=LinkLimits(handshake=1.0))
+        node = Joined("A", 1, [remote("B", 7777)], limits=linked(timeout=1.0))
         with logLines() as lines:
             for _ in range(8):
                 node.dialling("B").hangUp()

@@ -15,9 +15,9 @@ from natsbroker.config.settings.gateways import Gateway, RemoteGateway
 from natsbroker.connections.tlscontext import TLSSettingsError
 from natsbroker.gateways.terms import (
     connectOptions,
+    gatewaySettings,
     identityFrom,
     infoDocument,
-    limitsFrom,
     placeFrom,
     placeOf,
     termsFrom,
@@ -117,11 +117,18 @@ def test_announcedPlace() -> None:
 def test_limits() -> None:
     """Gateways are pinged at least every 15 seconds, and take what our clients may send."""
     settings = settingsOf(TEXT)
-    limits = limitsFrom(settings, blockOf(settings))
-    assert (limits.ping_interval, limits.ping_max, limits.handshake) == (15.0, 7, 2.0)
+    limits = gatewaySettings(settings, blockOf(settings))
+    assert (limits.ping_interval, limits.ping_max, limits.authorization.timeout) == (15.0, 7, 2.0)
     assert (limits.max_pending, limits.write_deadline) == (1000, 4.0)
     assert limits.max_payload >= 64 << 20 and limits.max_control_line == 65536
     quick = settingsOf("ping_interval: '1s', gateway { authorization { timeout: 9 } }")
-    limits = limitsFrom(quick, blockOf(quick))
-    assert (limits.ping_interval, limits.handshake, limits.write_deadline) == (1.0, 9.0, 10.0)
-    assert limitsFrom(Settings(), Gateway(tls=TLSSettings(timeout=5.0))).handshake == 6.0
+    limits = gatewaySettings(quick, blockOf(quick))
+    assert (limits.ping_interval, limits.authorization.timeout, limits.write_deadline) == (
+        1.0,
+        9.0,
+        10.0,
+    )
+    assert (
+        gatewaySettings(Settings(), Gateway(tls=TLSSettings(timeout=5.0))).authorization.timeout
+        == 6.0
+    )

@@ -28,7 +28,7 @@ from natsbroker.leafnodes.dialling import DialledLeaf
 from natsbroker.leafnodes.protocol import LeafProtocol
 from natsbroker.leafnodes.registry import LeafLink, LeafRegistry
 from natsbroker.leafnodes.remote import LeafRemote
-from natsbroker.links.context import LinkDependencies, LinkLimits
+from natsbroker.links.context import LinkDependencies
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.links.tls import LinkTLS
 from natsbroker.runtime.observers import PluginCalls
@@ -118,7 +118,7 @@ class Broker(AccountNode):
         name: str = "hub",
         clock: Clock | None = None,
         cluster: str = "",
-        limits: LinkLimits | None = None,
+        limits: Settings | None = None,
         accounts: Iterable[str] = ("$G", "A", "B"),
         settings: Settings | None = None,
         **block: Any,

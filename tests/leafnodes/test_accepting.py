@@ -14,13 +14,13 @@ from twisted.internet.defer import Deferred
 from natsbroker import errors
 from natsbroker.accounts.tracing import AccountTracing
 from natsbroker.advisories import LeafConnected, LeafDisconnected, LeafRefused
-from natsbroker.links.context import LinkLimits
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.compression import Compression
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests.leafnodes.leaves import Broker, connect, info
+from tests.links.linkpeers import linked
 from tests.support import Recorder
 
 
@@ -51,7 +51,7 @@ class TestGreeting:
 
     def test_silent(self) -> None:
         """Who says nothing is closed."""
-        broker = Broker(limits=LinkLimits(handshake=2.0))
+        broker = Broker(limits=linked(timeout=2.0))
         wire = broker.accepted()
         wire.take()
         broker.settle(2.2)
@@ -133,7 +133,7 @@ class TestLettingIn:
 
     def test_tooLate(self) -> None:
         """An answer that takes too long is none."""
-        broker = Broker(limits=LinkLimits(handshake=2.0))
+        broker = Broker(limits=linked(timeout=2.0))
         broker.decider.answer = Deferred()
         wire = broker.accepted()
         wire.take()
@@ -426,7 +426,7 @@ class TestCompression:
     @pytest.mark.parametrize("claimed", ["s2_fast", "not supported", "gzip", ""])
     def test_plainConnect(self, claimed: str) -> None:
         """Without the INFO there is no S2, whatever the CONNECT claims, also after a PONG."""
-        broker, wire = self.offering("s2_auto", limits=LinkLimits(ping_interval=1.0))
+        broker, wire = self.offering("s2_auto", limits=linked(ping_interval=1.0))
         wire.take()
         wire.send(connect(compress_mode=claimed))
         assert wire.documents()[0]["connect_info"]
@@ -473,7 +473,7 @@ class TestCompression:
 
     def test_silent(self) -> None:
         """Who agrees on S2 and says nothing then is closed, in S2."""
-        broker, wire = self.offering(limits=LinkLimits(handshake=2.0))
+        broker, wire = self.offering(limits=linked(timeout=2.0))
         wire.send(info(compression="s2_fast"))
         wire.take()
         broker.settle(2.2)
@@ -481,7 +481,7 @@ class TestCompression:
 
     def test_smallChunks(self) -> None:
         """Before somebody has proved who it is, a chunk holds a line at most; then more."""
-        limits = LinkLimits(max_control_line=2000)
+        limits = linked(max_control_line=2000)
         _, wire = self.offering(limits=limits)
         wire.send(info(compression="s2_fast"))
         wire.squeeze(connect(name="x" * 2000))

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.model import Settings
-from natsbroker.links.context import LinkLimits
 from natsbroker.wire.grants import Grant
 from tests.leafnodes.leaves import Broker
+from tests.links.linkpeers import linked
 from tests.server.support import logLines
 
 
@@ -28,7 +28,7 @@ def test_log() -> None:
 @pytest.mark.parametrize("isDialled", [False, True])
 def test_stale(isDialled: bool) -> None:
     """A peer that answers no PING is given up."""
-    broker = Broker(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+    broker = Broker(limits=linked(ping_interval=1.0, ping_max=2))
     wire = broker.hub() if isDialled else broker.spoke()
     broker.settle(5.0)
     assert wire.lines()[-1] == b"-ERR 'Stale Connection'" and wire.closed == "Stale Connection"
@@ -36,7 +36,7 @@ def test_stale(isDialled: bool) -> None:
 
 def test_alive() -> None:
     """One that does stays, and its round trip is known."""
-    broker = Broker(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+    broker = Broker(limits=linked(ping_interval=1.0, ping_max=2))
     wire = broker.spoke()
     for _ in range(5):
         broker.settle(1.2)
@@ -46,7 +46,7 @@ def test_alive() -> None:
 
 def test_overflow() -> None:
     """What waits for a peer is bounded."""
-    broker = Broker(limits=LinkLimits(max_pending=1000))
+    broker = Broker(limits=linked(max_pending=1000))
     wire = broker.spoke()
     wire.send(b"LS+ foo\r\n")
     wire.transport.taking = False

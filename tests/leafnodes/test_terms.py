@@ -22,7 +22,7 @@ from natsbroker.leafnodes.terms import (
     diallingTLSFrom,
     identityFrom,
     infoDocument,
-    limitsFrom,
+    leafSettings,
 )
 from natsbroker.links.identity import LinkIdentity
 from natsbroker.wire.grants import ConnectRequest
@@ -83,9 +83,9 @@ class TestPlace:
 
     def test_limits(self) -> None:
         """Those of clients, where leafnodes have none."""
-        limits = limitsFrom(*settings('write_deadline: "3s", authorization { timeout: 7 }'))
+        limits = leafSettings(*settings('write_deadline: "3s", authorization { timeout: 7 }'))
         assert (limits.ping_interval, limits.max_pending, limits.max_payload) == (10.0, 1000, 5)
-        assert (limits.write_deadline, limits.handshake) == (3.0, 7.0)
+        assert (limits.write_deadline, limits.authorization.timeout) == (3.0, 7.0)
 
     def test_identity(self) -> None:
         """Where we listen, or what is advertised."""

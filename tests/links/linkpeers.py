@@ -16,21 +16,32 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from natsbroker import hot
+from natsbroker.config.model import AuthorizationSettings, Settings
 from natsbroker.connections.s2stream import S2Decoder
 from natsbroker.connections.wheel import DeadlineWheel
-from natsbroker.links.context import LinkContext, LinkLimits
+from natsbroker.links.context import LinkContext
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Kind, Message
 from tests.links.s2frames import BEGIN, plain
 from tests.support import Recorder
 
-__all__ = ["AccountNode", "LinkNode", "LinkWire", "said"]
+__all__ = ["AccountNode", "LinkNode", "LinkWire", "linked", "said"]
 
 
 def said(operation: bytes, usual: Mapping[str, Any], changes: Mapping[str, Any]) -> bytes:
     """A usual line of a peer, with changes."""
     return b"%b %b \r\n" % (operation, json.dumps({**usual, **changes}).encode())
+
+
+def linked(timeout: float = 2.0, **changes: Any) -> Settings:
+    """
+    @param timeout: for the handshake.
+    @return: settings as links have them.
+    """
+    usual = {"ping_interval": 30.0, "max_control_line": 1 << 16, "max_payload": 64 << 20}
+    authorization = AuthorizationSettings(timeout=timeout)
+    return Settings(**{**usual, **changes}, authorization=authorization)
 
 
 class LinkNode:
@@ -40,12 +51,12 @@ class LinkNode:
     @ivar context: what its links share.
     """
 
-    def __init__(self, clock: Clock | None, random: Random, limits: LinkLimits | None) -> None:
+    def __init__(self, clock: Clock | None, random: Random, limits: Settings | None) -> None:
         self.clock = clock or Clock()
         self.batch = hot.FlushBatch(lambda call: self.clock.callLater(0, call))
         self.random = random
         self.context = LinkContext(
-            self.clock, self.batch, DeadlineWheel(self.clock), self.random, limits or LinkLimits()
+            self.clock, self.batch, DeadlineWheel(self.clock), self.random, limits or linked()
         )
 
     def settle(self, seconds: float = 0.0) -> None:

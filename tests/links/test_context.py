@@ -5,7 +5,7 @@ What all links of one kind share.
 from __future__ import annotations
 
 from natsbroker.config.model import Logging
-from natsbroker.links.context import LinkLimits
+from tests.links.linkpeers import linked
 from tests.routes.clusters import Node
 
 
@@ -16,10 +16,10 @@ def test_numbers() -> None:
 
 
 def test_defaults() -> None:
-    """Limits are there without any settings, and traces are off."""
+    """Settings are those of links, and traces are off."""
     context = Node().context
-    assert context.limits == LinkLimits()
-    assert context.limits.ping_interval == 30.0 and context.limits.max_pending == 64 << 20
+    assert context.settings == linked()
+    assert context.settings.ping_interval == 30.0 and context.settings.max_pending == 64 << 20
     assert not context.tracing
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from natsbroker import errors
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.link import traceCame, traceSaid
 from natsbroker.wire import ops
 from tests.conftest import FlushLoggedErrors
+from tests.links.linkpeers import linked
 from tests.routes.clusters import Node, everything
 from tests.server.support import logLines
 
@@ -22,7 +22,7 @@ class TestKeepalive:
 
     def test_stale(self) -> None:
         """It is sent PINGs, and given up, and what it stood for is gone."""
-        node = Node(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+        node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
         node.settle(1.5)
@@ -35,7 +35,7 @@ class TestKeepalive:
 
     def test_answers(self) -> None:
         """One that answers stays, and its round trip is known."""
-        node = Node(limits=LinkLimits(ping_interval=1.0))
+        node = Node(limits=linked(ping_interval=1.0))
         wire = node.joined()
         for _ in range(10):
             node.settle(1.0)
@@ -45,7 +45,7 @@ class TestKeepalive:
 
     def test_busy(self) -> None:
         """One that says something is sent no PING but the first, which measures."""
-        node = Node(limits=LinkLimits(ping_interval=1.0))
+        node = Node(limits=linked(ping_interval=1.0))
         wire = node.joined()
         pings = 0
         for _ in range(12):
@@ -56,7 +56,7 @@ class TestKeepalive:
 
     def test_halfOpen(self) -> None:
         """One that takes nothing and says nothing is gone in time, and at once from matching."""
-        node = Node(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+        node = Node(limits=linked(ping_interval=1.0, ping_max=2))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
         wire.transport.taking = False
@@ -72,7 +72,7 @@ class TestSlow:
 
     def test_pending(self) -> None:
         """More than the limit ends it, and memory is free again."""
-        node = Node(limits=LinkLimits(max_pending=100_000))
+        node = Node(limits=linked(max_pending=100_000))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
         wire.transport.taking = False
@@ -87,7 +87,7 @@ class TestSlow:
 
     def test_deadline(self) -> None:
         """So does taking nothing for too long."""
-        node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))
+        node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
         wire.transport.taking = False
@@ -100,7 +100,7 @@ class TestSlow:
 
     def test_takesSome(self) -> None:
         """One that takes some of it within each deadline stays; taking none of it ends it."""
-        node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))
+        node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         route = node.joined().route
         held = [1000]
         route.outbox.write(b"PING\r\n" * 1000)
@@ -116,7 +116,7 @@ class TestSlow:
 
     def test_catchesUp(self) -> None:
         """One that takes it in time gets everything in order."""
-        node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))
+        node = Node(limits=linked(write_deadline=2.0, ping_interval=100.0))
         wire = node.joined()
         wire.send(b"RS+ A foo\r\n")
         wire.transport.taking = False
@@ -204,7 +204,7 @@ def test_limitsChanged() -> None:
     """A reload holds for links that there are."""
     node = Node()
     wire = node.joined()
-    node.context.limits = LinkLimits(ping_interval=1.0, max_control_line=10, max_pending=5000)
+    node.context.settings = linked(ping_interval=1.0, max_control_line=10, max_pending=5000)
     wire.route.limitsChanged()
     node.settle(1.5)
     assert wire.lines() == [b"PING"]

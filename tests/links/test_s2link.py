@@ -10,9 +10,9 @@ from typing import Any
 
 from cramjam import snappy
 
-from natsbroker.links.context import LinkLimits
 from natsbroker.routes.route import Route
 from natsbroker.wire.compression import Compression
+from tests.links.linkpeers import linked
 from tests.links.s2frames import BEGIN, compressed, plain
 from tests.routes.clusters import Node, connect, info
 from tests.server.support import logLines
@@ -24,7 +24,7 @@ TURN = 1 << 18
 
 def joined(**limits: Any) -> tuple[Node, Any]:
     """A member, and a peer that has agreed on S2 with it."""
-    node = Node(compression=Compression("s2_fast"), limits=LinkLimits(**limits))
+    node = Node(compression=Compression("s2_fast"), limits=linked(**limits))
     wire = node.accepted()
     wire.send(connect() + info(compression="s2_fast"))
     wire.squeeze(info(compression="s2_fast"))

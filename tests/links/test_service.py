@@ -17,13 +17,14 @@ from natsbroker import hot
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Logging, Settings
-from natsbroker.links.context import LinkDependencies, LinkLimits
+from natsbroker.links.context import LinkDependencies
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.listener import LinkPort
 from natsbroker.links.registry import LinkRegistry
 from natsbroker.links.service import LinkService
 from natsbroker.runtime.failures import StartError
 from tests.links.linkhosts import occupy
+from tests.links.linkpeers import linked
 from tests.server.support import logLines
 from tests.support import Doorkeeper
 
@@ -44,7 +45,7 @@ class Thread:
         self.told: list[Any] = []
 
     def limitsChanged(self) -> None:
-        self.told.append(self._service.context.limits)
+        self.told.append(self._service.context.settings)
 
     def close(self, error: Any) -> None:
         self.told.append(error.reason)
@@ -64,8 +65,9 @@ class Threads(LinkService[str]):
         info = ServerInfo("", "", "", "")
         batch = hot.FlushBatch(lambda call: None)
         self.clients = ClientContext(self.reactor, unused, Doorkeeper(), info, batch)
-        self.clients.tracing = Logging(trace=True, max_traced_msg_len=7)
-        self.limits = LinkLimits(max_payload=9)
+        tracing = Logging(trace=True, max_traced_msg_len=7)
+        self.clients.settings = Settings(logging=tracing)
+        self.limits = linked(max_payload=9)
         dependencies = LinkDependencies(
             self.reactor,
             settings or Settings(),
@@ -101,7 +103,7 @@ class Threads(LinkService[str]):
         self._diallers.dial(name, name, DialTerms(), connect, 0.0)
         self.reactor.advance(0)
 
-    def use(self, limits: LinkLimits) -> None:
+    def use(self, limits: Settings) -> None:
         """Have other settings."""
         self._use(Settings(), limits)
 
@@ -113,11 +115,11 @@ def begun(coroutine: Any) -> Deferred[Any]:
 
 @pytest.mark.parametrize("isFast", [True, False])
 def test_context(isFast: bool) -> None:
-    """What its links share is what clients have, within limits of their own."""
+    """What its links share is what clients have, with settings of their own."""
     threads = Threads(replace(Settings(), fast_lane=isFast))
     context, clients = threads.context, threads.clients
     assert (context.batch, context.wheel) == (clients.batch, clients.wheel)
-    assert context.limits is threads.limits
+    assert context.settings is threads.limits
     assert context.fastLane is isFast
     assert (context.tracing, context.maxTraced) == (True, 7)
 
@@ -174,8 +176,8 @@ def test_use() -> None:
     threads = Threads()
     link = Thread(threads)
     threads.links.linkOpened(link)
-    limits = LinkLimits(max_payload=10)
-    threads.clients.tracing = Logging()
+    limits = linked(max_payload=10)
+    threads.clients.settings = Settings()
     threads.use(limits)
     assert link.told == [limits]
     assert (threads.context.tracing, threads.context.maxTraced) == (False, 0)

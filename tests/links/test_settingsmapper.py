@@ -14,15 +14,15 @@ from natsbroker.config.settings.gateways import Gateway
 from natsbroker.config.settings.leafnodes import Leafnodes
 from natsbroker.config.settings.routes import Cluster
 from natsbroker.connections.tlscontext import TLSSettingsError
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.settingsmapper import (
     backoffTerms,
     handshakeOf,
-    limitsOf,
+    linkSettings,
     linkTLSFrom,
 )
 from tests.interop.certificates import writeCertificates
+from tests.links.linkpeers import linked
 
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
@@ -35,7 +35,7 @@ def test_handshake(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
-def test_limits(kind: Any) -> None:
+def test_settings(kind: Any) -> None:
     """What is not said of links is as for clients; a line and a payload may be longer."""
     settings = Settings(
         ping_interval=7.0,
@@ -46,19 +46,19 @@ def test_limits(kind: Any) -> None:
         write_deadline=6.0,
         no_fast_producer_stall=True,
     )
-    expected = LinkLimits(
-        handshake=1.0,
+    expected = linked(
+        timeout=1.0,
         ping_interval=7.0,
         ping_max=3,
         max_control_line=1600,
         max_payload=64 << 20,
         max_pending=1000,
         write_deadline=6.0,
-        stall=False,
+        no_fast_producer_stall=True,
     )
-    assert limitsOf(settings, kind(timeout=1.0)) == expected
-    assert limitsOf(settings, kind(write_deadline=4.0)).write_deadline == 4.0
-    assert limitsOf(Settings(max_payload=65 << 20), kind()).max_payload == 65 << 20
+    assert linkSettings(settings, kind(timeout=1.0)) == expected
+    assert linkSettings(settings, kind(write_deadline=4.0)).write_deadline == 4.0
+    assert linkSettings(Settings(max_payload=65 << 20), kind()).max_payload == 65 << 20
 
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway])

@@ -11,7 +11,6 @@ from typing import Any
 
 from twisted.internet.address import IPv4Address
 
-from natsbroker.clients.limits import ClientLimits
 from natsbroker.clients.state import BrokerState
 from natsbroker.config.model import Monitoring, Settings
 from natsbroker.jetstream.pages import showJetStream
@@ -56,7 +55,7 @@ class Stage:
     def __init__(
         self,
         settings: Settings | None = None,
-        limits: ClientLimits | None = None,
+        limits: Settings | None = None,
         required: bool = False,
     ) -> None:
         self.world = World(limits, Doorkeeper(grantFor, required))

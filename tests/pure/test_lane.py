@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker.accounts.shadows import ImportedStream
-from natsbroker.clients.limits import ClientLimits
+from natsbroker.config.model import Settings
 from natsbroker.pure.backlog import UNLIMITED
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import (
@@ -133,7 +133,7 @@ def test_changedLimits(names: Names) -> None:
     with using(names):
         pair = Pair()
         assert pair.lanes(PUB) == 1
-        pair.world.context.limits = ClientLimits(max_payload=2)
+        pair.world.context.settings = Settings(max_payload=2)
         pair.publisher.session.limitsChanged()
         assert pair.publisher.ask(PUB) == b"-ERR 'Maximum Payload Violation'\r\n"
 

@@ -22,8 +22,8 @@ from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.auth.passwords import isHash
 from natsbroker.client.transports import connectPipe
+from natsbroker.config.model import Settings
 from natsbroker.interfaces import IMessageBus
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkIdentity, LinkLogin
 from natsbroker.links.protocol import LinkProtocol
 from natsbroker.routes.cluster import Routes
@@ -149,7 +149,7 @@ class Node(AccountNode):
         port: int = 6222,
         clock: Clock | None = None,
         accounts: Iterable[str] = ("$G", "A", "B"),
-        limits: LinkLimits | None = None,
+        limits: Settings | None = None,
         **terms: Any,
     ) -> None:
         super().__init__(clock, Random(7), limits)

@@ -28,15 +28,15 @@ import json
 import re
 from typing import Any
 
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.interest import RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from tests.links.linkpeers import linked
 from tests.routes.clusters import Node, Wire, oldConnect, oldInfo
 from tests.support import Recorder
 
 __all__ = ["Replay"]
 
-LIMITS = LinkLimits(handshake=1.0, ping_interval=1.0, stall=False, max_control_line=4096)
+LIMITS = linked(timeout=1.0, ping_interval=1.0, no_fast_producer_stall=True, max_control_line=4096)
 
 _MAKERS = {"CONNECT": oldConnect, "INFO": oldInfo}
 

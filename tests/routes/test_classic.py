@@ -10,12 +10,12 @@ import pytest
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILinkSubscriber, IOrigin
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.interest import RoutePermissions
 from natsbroker.routes.classic import ClassicMember, ClassicTraffic
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.values import Message
+from tests.links.linkpeers import linked
 from tests.routes.clusters import Node, Wire, connect, info, mesh, oldConnect, oldInfo, target
 from tests.server.support import logLines
 from tests.support import Recorder
@@ -195,7 +195,7 @@ class TestHearing:
 
     def test_overflow(self) -> None:
         """A peer that takes nothing is cut in the middle of a message, and all of it forgotten."""
-        node = Node.classic(limits=LinkLimits(max_pending=5000, stall=False))
+        node = Node.classic(limits=linked(max_pending=5000, no_fast_producer_stall=True))
         wire = node.joinedOld()
         wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\nSUB foo r QRSID:1:3\r\n")
         wire.protocol.pauseProducing()

@@ -16,9 +16,9 @@ import pytest
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-from natsbroker.links.context import LinkLimits
 from natsbroker.routes.dialects import RouteDialect
 from natsbroker.wire.values import Kind
+from tests.links.linkpeers import linked
 from tests.routes.clusters import Node, connect, info, oldConnect, oldInfo
 
 SEEDS = range(120)
@@ -28,7 +28,9 @@ SIDS = [b"RSID:1:1", b"RSID:1:2", b"QRSID:1:1", b"QRSID:2:1", b"QRSID:9:9", b"QR
 WORDS = [b"SUB", b"UNSUB", b"MSG", b"PUB", b"sub", b"PING", b"PONG", b"+OK", b"-ERR", b"INFO", b"X"]
 PARTS = [*SUBJECTS, *SIDS, b"q", b"r", b"0", b"1", b"-1", b"999999999", b"{}", b" ", b"\t", b"\r"]
 
-LIMITS = LinkLimits(max_control_line=300, max_payload=2000, max_pending=1 << 20, stall=False)
+LIMITS = linked(
+    max_control_line=300, max_payload=2000, max_pending=1 << 20, no_fast_producer_stall=True
+)
 
 
 def statement(random: Random) -> bytes:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.links.context import LinkLimits
 from natsbroker.links.identity import LinkLogin
 from natsbroker.wire.compression import Compression
 from tests.auth.certificates import certificate
 from tests.auth.hashes import blowfish
 from tests.auth.threads import Threads
+from tests.links.linkpeers import linked
 from tests.links.s2frames import BEGIN, plain
 from tests.routes.clusters import CONNECT, Node, connect, everything, info, mesh, target
 from tests.server.support import logLines
@@ -110,7 +110,7 @@ class TestAccepting:
 
     def test_silent(self) -> None:
         """Who says nothing is closed."""
-        node = Node(limits=LinkLimits(handshake=2.0))
+        node = Node(limits=linked(timeout=2.0))
         wire = node.accepted()
         wire.take()
         node.settle(1.9)
@@ -398,7 +398,7 @@ class TestCompression:
 
     def test_quiet(self) -> None:
         """While the two sides agree, no PING is sent; then the round trip decides the level."""
-        limits = LinkLimits(handshake=60.0, ping_interval=1.0, ping_max=20)
+        limits = linked(timeout=60.0, ping_interval=1.0, ping_max=20)
         auto = Compression("s2_auto", (0.01, 0.05, 0.1))
         node = Node(compression=auto, limits=limits)
         wire = node.accepted()

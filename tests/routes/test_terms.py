@@ -20,7 +20,7 @@ from natsbroker.routes.terms import (
     connectOptions,
     identityFrom,
     infoDocument,
-    linkLimitsFrom,
+    routeSettings,
     termsFrom,
 )
 from natsbroker.wire.compression import Compression
@@ -193,11 +193,11 @@ def test_identity() -> None:
 def test_limits() -> None:
     """What is not said of routes is as for clients, within bounds."""
     settings = settingsOf(TEXT)
-    limits = linkLimitsFrom(settings, blockOf(settings))
+    limits = routeSettings(settings, blockOf(settings))
     assert (limits.ping_interval, limits.ping_max, limits.max_pending) == (10.0, 7, 1000)
-    assert (limits.handshake, limits.max_payload) == (2.0, 64 << 20)
+    assert (limits.authorization.timeout, limits.max_payload) == (2.0, 64 << 20)
     settings = settingsOf('cluster { listen: "127.0.0.1:1", ping_interval: "90s", ping_max: 1 }')
-    limits = linkLimitsFrom(settings, blockOf(settings))
+    limits = routeSettings(settings, blockOf(settings))
     assert (limits.ping_interval, limits.ping_max) == (30.0, 1)
 
 

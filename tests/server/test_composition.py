@@ -4,10 +4,9 @@ How the parts of a broker are made, and when they look up their values.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from natsbroker.config.model import changed
 from natsbroker.interfaces import IStreamStore
 from tests.server.support import Advisories, Host
 from tests.support import Recorder
@@ -17,7 +16,7 @@ def test_context() -> None:
     """What clients share is made of the settings."""
     broker = Host("max_payload: 77, max_closed_clients: 3, fast_lane: false").start().broker
     context = broker.clientContext
-    assert (context.limits.max_payload, context.fastLane) == (77, False)
+    assert (context.settings.max_payload, context.fastLane) == (77, False)
 
 
 def test_calloutsAskNow() -> None:
@@ -25,7 +24,8 @@ def test_calloutsAskNow() -> None:
     broker = Host().broker
     callouts = broker._parts.callouts()
     before = callouts.timeout()
-    broker.clientContext.limits = replace(broker.clientContext.limits, auth_timeout=before + 3)
+    settings = broker.clientContext.settings
+    broker.clientContext.settings = changed(settings, "authorization.timeout", before + 3)
     assert callouts.timeout() == before + 3
 
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from natsbroker.clients.limits import ClientLimits
-from natsbroker.config.model import OperatorMode, Settings, TLSSettings
+from natsbroker.config.model import AuthorizationSettings, OperatorMode, Settings, TLSSettings
 from natsbroker.monitoring.answers import PAUSE, complete
 from tests.auth.operator.chain import Operator
 from tests.monitoring.staging import Stage, monitoring
@@ -38,13 +37,19 @@ class TestVarz:
 
     def test_limits(self) -> None:
         """The limits in force are shown, in nats-server's units, and others after a reload."""
-        stage = Stage(limits=ClientLimits(ping_interval=0.5, write_deadline=1.5, auth_timeout=2.5))
+        stage = Stage(
+            limits=Settings(
+                ping_interval=0.5,
+                write_deadline=1.5,
+                authorization=AuthorizationSettings(timeout=2.5),
+            )
+        )
         page = stage.page("/varz")
         assert page["ping_interval"] == 500_000_000
         assert page["write_deadline"] == 1_500_000_000
         assert page["auth_timeout"] == 2.5
         assert "max_subscriptions" not in page
-        stage.world.context.limits = replace(stage.world.context.limits, max_subscriptions=7)
+        stage.world.context.settings = replace(stage.world.context.settings, max_subscriptions=7)
         assert stage.page("/varz")["max_subscriptions"] == 7
 
     def test_settings(self) -> None:
@@ -142,7 +147,7 @@ class TestVarz:
 
     def test_troubles(self) -> None:
         """Slow consumers and stale connections are counted."""
-        stage = Stage(limits=ClientLimits(ping_interval=1.0, ping_max=1, max_pending=1_000))
+        stage = Stage(limits=Settings(ping_interval=1.0, ping_max=1, max_pending=1_000))
         stage.client()
         slow = stage.client()
         slow.ask(b"SUB foo 1\r\n")

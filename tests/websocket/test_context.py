@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from natsbroker.config.model import changed
 from natsbroker.config.settings.websocket import Websocket
 from natsbroker.config.tls import TLSSettings
 from natsbroker.interfaces import IAuthorizer
@@ -16,14 +17,16 @@ from tests.support import Doorkeeper, World
 def test_limits() -> None:
     """The block has its own timeout and interval, or none; all else is of all clients."""
     world = World()
-    general = world.context.limits
+    general = world.context.settings
     clients = WebSocketClients(world.context, Websocket(), lambda: None)
     context = clients.context
-    assert context.limits == general
+    assert context.settings == general
     clients.block = Websocket(timeout=7.0, ping_interval=8.0)
-    assert context.limits == replace(general, auth_timeout=7.0, ping_interval=8.0)
-    world.context.limits = replace(general, max_payload=3)
-    assert context.limits.max_payload == 3
+    expected = changed(replace(general, ping_interval=8.0), "authorization.timeout", 7.0)
+    assert context.settings == expected
+    assert context.settings is context.settings
+    world.context.settings = replace(general, max_payload=3)
+    assert context.settings.max_payload == 3
     assert context.connections is world.context.connections
 
 
