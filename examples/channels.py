@@ -24,8 +24,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
+from natsbroker import Broker
 from natsbroker.auth.authenticator import Authenticator
-from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.config.settings.streaming import Streaming
 from natsbroker.errors import Unauthorized

@@ -24,7 +24,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from natsbroker.broker import Broker
+from natsbroker import Broker
 from natsbroker.config.model import Cluster, Settings
 
 

@@ -34,8 +34,8 @@ from twisted.internet.task import react
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
+from natsbroker import Broker
 from natsbroker.auth.authenticator import Authenticator
-from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizerPlugin, IBrokerHost

@@ -26,7 +26,7 @@ from twisted.internet.task import react
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
-from natsbroker.broker import Broker
+from natsbroker import Broker
 from natsbroker.client.client import Client
 from natsbroker.client.connecting import connectInProcess
 from natsbroker.config.model import Settings

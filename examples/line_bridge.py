@@ -36,7 +36,7 @@ from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.broker import Broker
+from natsbroker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IBrokerHost, IConnectionKind, ILinks, ISubscriber, Message
 from natsbroker.links.service import ConnectionService

@@ -27,8 +27,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 from zope.interface import implementer
 
+from natsbroker import Broker
 from natsbroker.advisories import Advisory, ClientConnected, ClientDisconnected
-from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IObserver, IPublishFilter
 from natsbroker.wire.values import Kind, Message

@@ -33,7 +33,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 from zope.interface import implementer
 
-from natsbroker.broker import Broker
+from natsbroker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.config.settings.gateways import Gateway, RemoteGateway
 from natsbroker.gateways.policies import SwitchingPolicy

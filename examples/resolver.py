@@ -22,9 +22,8 @@ from twisted.internet.task import react
 from twisted.internet.threads import deferToThread
 from zope.interface import implementer
 
-from natsbroker.broker import Broker
+from natsbroker import Broker
 from natsbroker.interfaces import IAccountResolver
-from natsbroker.server.configuration.build import buildText
 
 
 @implementer(IAccountResolver)
@@ -63,8 +62,8 @@ async def main(reactor: Any, port: str, operator: str, database: str) -> None:
     config = (
         f"operator: {Path(operator).read_text().strip()}\nlisten: 127.0.0.1:{int(port) or -1}\n"
     )
-    settings = buildText(config, {}).settings
-    broker = Broker(settings, reactor=reactor, accountResolver=DatabaseResolver(database))
+    resolver = DatabaseResolver(database)
+    broker = Broker.fromText(config, reactor=reactor, accountResolver=resolver)
     broker.startService()
     reactor.addSystemEventTrigger("before", "shutdown", broker.stopService)
     await broker.whenReady()

@@ -33,7 +33,7 @@ from twisted.internet.task import react
 from twisted.plugin import IPlugin
 from zope.interface import implementer
 
-from natsbroker.broker import Broker
+from natsbroker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IRouterPlugin, ISubjectRouter
 from natsbroker.subjects.index import SubjectIndex

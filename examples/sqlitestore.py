@@ -31,7 +31,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
-from natsbroker.broker import Broker
+from natsbroker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import (
     Entry,

@@ -1,7 +1,23 @@
 """
-natsbroker: a NATS-compatible broker as a Twisted framework. This module holds the version numbers
-and imports nothing, so that any part of the package can be loaded without the rest.
+natsbroker: a NATS-compatible broker as a Twisted framework. This module holds the version numbers,
+and loads the broker when it is asked for. It imports nothing by itself, so that any part of the
+package can be loaded without the rest.
 """
+
+TYPE_CHECKING = False
+"""Type checkers take a variable of this name for true."""
+
+if TYPE_CHECKING:
+    from natsbroker.broker import Broker as Broker
+else:
+
+    def __getattr__(name):
+        if name == "Broker":
+            from natsbroker.broker import Broker as value
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return value
+
 
 __version__ = "0.1.0"
 

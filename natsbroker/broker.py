@@ -4,6 +4,7 @@ The broker as one Twisted service.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from socket import socket
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from natsbroker.leafnodes.service import LeafnodeService
     from natsbroker.ocsp.desk import OCSPDesk
     from natsbroker.routes.service import RouteService
+    from natsbroker.server.configuration.build import Built
     from natsbroker.streaming.monitoring import StreamingModel
     from natsbroker.system.pages import ServerPages
 
@@ -90,7 +92,8 @@ class Broker(MultiService):
         Providers of an interface are annotated as C{Any}, because type checkers without
         C{mypy-zope} do not know what provides which.
 
-        @param settings: by default those of an empty configuration file.
+        @param settings: by default those of an empty configuration file; L{fromFile} and
+            L{fromText} read them.
         @param authorizer: an L{natsbroker.interfaces.IAuthorizer}, or an
             L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of the settings'.
             One that is a service is started and stopped with the broker.
@@ -146,6 +149,26 @@ class Broker(MultiService):
         # Plugins use the broker while its parts are made.
         self._parts.make()
         self._planners = self._parts.planners()
+
+    @classmethod
+    def fromFile(cls, path: str | os.PathLike[str], **parts: Any) -> Broker:
+        """
+        @param path: of a configuration file; C{$NAME} in it can be an environment variable.
+        @param parts: further arguments of L{Broker}.
+        @raise natsbroker.config.errors.ConfigErrors: for what is wrong in it.
+        """
+        from natsbroker.server.configuration.build import buildFile
+
+        return cls(_loaded(buildFile(os.fspath(path), os.environ)), **parts)
+
+    @classmethod
+    def fromText(cls, text: str, **parts: Any) -> Broker:
+        """
+        @param text: in the language of the configuration file; the rest as for L{fromFile}.
+        """
+        from natsbroker.server.configuration.build import buildText
+
+        return cls(_loaded(buildText(text, os.environ)), **parts)
 
     @property
     def serverId(self) -> str:
@@ -368,10 +391,15 @@ def requireSettings(given: object) -> None:
     if not isinstance(given, Settings):
         kind = type(given).__name__
         raise TypeError(
-            f"the settings are of type {kind}, not natsbroker.config.model.Settings; of a file or a"
-            " text, natsbroker.server.configuration.build makes them: buildFile(path,"
-            " os.environ).settings, buildText(text, os.environ).settings"
+            f"the settings are of type {kind}, not natsbroker.config.model.Settings; to read them,"
+            " use Broker.fromFile(path) or Broker.fromText(text)"
         )
+
+
+def _loaded(built: Built) -> Settings:
+    for warning in built.warnings:
+        _log.warn("{warning}", warning=warning)
+    return built.settings
 
 
 def _globalReactor() -> Any:

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from random import Random
 from typing import Any, ClassVar
 
 import pytest
@@ -28,6 +30,7 @@ from natsbroker.advisories import (
 )
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.broker import Broker
+from natsbroker.config.errors import ConfigErrors
 from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
@@ -174,6 +177,36 @@ class TestHost:
         assert [type(each) for each in second.seen] == [ClientConnected]
 
 
+class TestReading:
+    """Brokers that read their own settings."""
+
+    def test_fromText(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The text may refer to the environment; other arguments reach the broker."""
+        monkeypatch.setenv("SHOP", "tea")
+        broker = Broker.fromText("server_name: $SHOP", endpoints=[], random=Random(1))
+        assert broker.settings.server_name == "tea"
+        assert list(broker.listeners) == []
+
+    def test_fromFile(self, tmp_path: Path) -> None:
+        """A file is found by its path, and may include others beside it."""
+        (tmp_path / "server.conf").write_text("include 'name.conf'")
+        (tmp_path / "name.conf").write_text("server_name: tea")
+        broker = Broker.fromFile(tmp_path / "server.conf", endpoints=[])
+        assert broker.settings.server_name == "tea"
+        assert broker.settings.config_file == str(tmp_path / "server.conf")
+
+    def test_errors(self) -> None:
+        """Errors in the text are raised together."""
+        with pytest.raises(ConfigErrors, match="prot"):
+            Broker.fromText("prot: 1\nport: x")
+
+    def test_warnings(self) -> None:
+        """Warnings about the text are logged."""
+        with logLines() as lines:
+            Broker.fromText("ping_interval: 60", endpoints=[])
+        assert [line for line in lines if line.startswith("[WRN]")] != []
+
+
 class TestChoices:
     """The replaceable parts."""
 
@@ -205,10 +238,10 @@ class TestChoices:
             Host("authorization { plugin: mine }", plugins=Plugins(lambda interface: []))
 
     def test_noSettings(self) -> None:
-        """Something else than settings is refused with the functions that make them."""
+        """Something else than settings is refused with the methods that read them."""
         settings: Any
         for settings in ("port: 1", {"port": 1}):
-            text = r"of type (str|dict), not .*buildFile\(path, os.environ"
+            text = r"of type (str|dict), not .*Broker\.fromFile\(path\) or Broker\.fromText\(text\)"
             with pytest.raises(TypeError, match=text):
                 Broker(settings)
 
@@ -408,6 +441,7 @@ LOADING = """
 import sys
 from twisted.internet.testing import MemoryReactorClock
 from natsbroker.broker import Broker
+from natsbroker.config.errors import ConfigErrors
 from natsbroker.server.configuration.build import buildText
 broker = Broker(buildText(sys.argv[1], {}).settings, reactor=MemoryReactorClock())
 broker.startService()

@@ -1,5 +1,6 @@
 """
-A plugin as the documents show it, read by type checkers that do not know zope.interface.
+A plugin and a first program as the documents show them, read by type checkers that do not know
+zope.interface.
 """
 
 from __future__ import annotations
@@ -27,27 +28,57 @@ def complaints(*command: str | Path, folder: Path) -> str:
     return done.stdout if done.returncode else ""
 
 
-def test_mypy(tmp_path: Path) -> None:
-    """Plain mypy accepts the plugin, and finds a value of the wrong type in it."""
-    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT}\n")
-    good, bad = plugins(tmp_path)
+def byMypy(good: Path, bad: Path, folder: Path) -> str:
+    """
+    @return: the complaints of plain mypy, none of which is about C{good}.
+    """
+    (folder / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT}\n")
     mypy = (sys.executable, "-m", "mypy", "--config-file", "mypy.ini")
-    if "No module named mypy" in complaints(*mypy, "--version", folder=tmp_path):
+    if "No module named mypy" in complaints(*mypy, "--version", folder=folder):
         missing("mypy is not installed")
-    found = complaints(*mypy, good, bad, folder=tmp_path)
-    assert "[return-value]" in found and good.name not in found, found
+    report = complaints(*mypy, good, bad, folder=folder)
+    assert good.name not in report, report
+    return report
 
 
-def test_pyright(tmp_path: Path) -> None:
-    """So does pyright."""
+def byPyright(good: Path, bad: Path, folder: Path) -> str:
+    """
+    @return: the complaints of pyright, none of which is about C{good}.
+    """
     node = shutil.which("node")
     if node is None or not PYRIGHT.exists():
         missing("no Node.js or no pyright")
-    good, bad = plugins(tmp_path)
-    (tmp_path / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT}"]}}')
+    (folder / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT}"]}}')
     pyright = (str(node), PYRIGHT, "--pythonpath", sys.executable)
-    found = complaints(*pyright, good, bad, folder=tmp_path)
-    assert "reportReturnType" in found and good.name not in found, found
+    report = complaints(*pyright, good, bad, folder=folder)
+    assert good.name not in report, report
+    return report
+
+
+def test_mypy(tmp_path: Path) -> None:
+    """Plain mypy accepts the plugin, and finds a value of the wrong type in it."""
+    assert "[return-value]" in byMypy(*plugins(tmp_path), tmp_path)
+
+
+def test_pyright(tmp_path: Path) -> None:
+    """Pyright accepts the plugin too, and finds the value."""
+    assert "reportReturnType" in byPyright(*plugins(tmp_path), tmp_path)
+
+
+PROGRAM = """
+from natsbroker import Broker
+
+print(Broker.fromText("port: -1").serverId.upper())
+"""
+
+
+def test_firstProgram(tmp_path: Path) -> None:
+    """The package's own names have their types, though they are loaded when they are used."""
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text(PROGRAM, "utf-8")
+    bad.write_text(PROGRAM.replace(".upper()", ".port"), "utf-8")
+    assert "attr-defined" in byMypy(good, bad, tmp_path)
+    assert "reportAttributeAccessIssue" in byPyright(good, bad, tmp_path)
 
 
 def plugins(folder: Path) -> tuple[Path, Path]:
