@@ -1,7 +1,7 @@
 """
 natsbroker: a NATS-compatible broker as a Twisted framework. This module holds the version numbers,
-and loads the broker when it is asked for. It imports nothing by itself, so that any part of the
-package can be loaded without the rest.
+and loads the two names of a first program when they are asked for. It imports nothing by itself, so
+that any part of the package can be loaded without the rest.
 """
 
 TYPE_CHECKING = False
@@ -9,11 +9,14 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from natsbroker.broker import Broker as Broker
+    from natsbroker.embedding import serving as serving
 else:
 
     def __getattr__(name):
         if name == "Broker":
             from natsbroker.broker import Broker as value
+        elif name == "serving":
+            from natsbroker.embedding import serving as value
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return value

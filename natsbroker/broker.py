@@ -31,6 +31,7 @@ from natsbroker.interfaces import IBrokerHost, IObserver, IPublishFilter, IReadi
 from natsbroker.interfaces.providers import requireSeveral
 from natsbroker.links.services import Links
 from natsbroker.runtime.failures import failureReason
+from natsbroker.runtime.loops import currentReactor, requireRunning
 from natsbroker.runtime.plugins import Plugins
 from natsbroker.runtime.readiness import Readiness
 from natsbroker.runtime.reload import (
@@ -94,6 +95,8 @@ class Broker(MultiService):
 
         @param settings: by default those of an empty configuration file; L{fromFile} and
             L{fromText} read them.
+        @param reactor: by default the global one; in a coroutine under asyncio, one on the loop
+            that runs it, which L{natsbroker.embedding.serving} starts.
         @param authorizer: an L{natsbroker.interfaces.IAuthorizer}, or an
             L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of the settings'.
             One that is a service is started and stopped with the broker.
@@ -120,7 +123,7 @@ class Broker(MultiService):
         requireSeveral(services=services, observers=observers, connectionKinds=connectionKinds)
         if endpoints is not None:
             requireSeveral(endpoints=endpoints)
-        self.reactor = reactor if reactor is not None else _globalReactor()
+        self.reactor = reactor if reactor is not None else currentReactor()
         self._hasResolver = accountResolver is not None
         self._ocsp: OCSPDesk | None = None
         self.gaveUp: Callable[[], object] = self.stopService
@@ -261,6 +264,7 @@ class Broker(MultiService):
         return self._readiness.wait()
 
     def startService(self) -> None:
+        requireRunning(self.reactor)
         announceStart(self.settings, self.serverId, self._parts.choices())
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._parts.poller = SocketPoller(self.reactor, self.clientContext.batch)
@@ -400,9 +404,3 @@ def _loaded(built: Built) -> Settings:
     for warning in built.warnings:
         _log.warn("{warning}", warning=warning)
     return built.settings
-
-
-def _globalReactor() -> Any:
-    from twisted.internet import reactor
-
-    return reactor

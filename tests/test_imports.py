@@ -176,6 +176,7 @@ MAP: dict[str, Row] = {
         " links system routes gateways leafnodes streaming server",
         f"{_TWISTED} {_TLS}",
     ),
+    "embedding": row("a broker in an asyncio program", "runtime broker"),
     "daemon": row(
         "a process around a broker: signals, logs, files",
         "errors files advisories interfaces hot config runtime storage streaming server broker",

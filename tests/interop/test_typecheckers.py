@@ -66,9 +66,17 @@ def test_pyright(tmp_path: Path) -> None:
 
 
 PROGRAM = """
-from natsbroker import Broker
+import asyncio
 
-print(Broker.fromText("port: -1").serverId.upper())
+from natsbroker import Broker, serving
+
+
+async def main() -> None:
+    async with serving(Broker.fromText("listen: '127.0.0.1:-1'")) as url:
+        print(url.upper())
+
+
+asyncio.run(main())
 """
 
 
@@ -76,7 +84,7 @@ def test_firstProgram(tmp_path: Path) -> None:
     """The package's own names have their types, though they are loaded when they are used."""
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text(PROGRAM, "utf-8")
-    bad.write_text(PROGRAM.replace(".upper()", ".port"), "utf-8")
+    bad.write_text(PROGRAM.replace("url.upper()", "url.port"), "utf-8")
     assert "attr-defined" in byMypy(good, bad, tmp_path)
     assert "reportAttributeAccessIssue" in byPyright(good, bad, tmp_path)
 
