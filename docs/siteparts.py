@@ -4,16 +4,19 @@ A Sphinx extension with what the site has beside the pages that a code host show
  - the menu, which is made of the lists of links in C{index.md};
  - a page for each file outside of C{docs} that a page links to;
  - C{{interfaces}} blocks, which show the interfaces that they name with their methods;
+ - C{{classes}} blocks, which show classes and functions with their types;
  - C{{output}} blocks, which show what a command of the package prints.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from inspect import cleandoc
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from inspect import Parameter, Signature, cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,12 @@ SCHEME = "repository"
 """Of links that leave C{docs}, while a page is read; conf.py has MyST pass it."""
 
 TOP = Path(__file__).resolve().parents[1]
+
+_LABELS = {"param": "", "ivar": "", "return": "returns", "raise": "raises"}
+"""How fields of a docstring are called, where that is not their tag."""
+
+_WIDTH = 88
+"""The longest line of a declaration, in characters."""
 
 _SECTION = re.compile(r"^## (?P<title>.+)$", re.M)
 _PAGE = re.compile(r"\[[^\]]*\]\((?P<page>[\w/.-]+)\.md\)")
@@ -134,7 +143,7 @@ def described(text: str) -> list[nodes.Node]:
     body = list(parsed.to_node().children) if parsed.has_body else []
     fields = nodes.field_list()
     for each in parsed.fields:
-        tag = f"{each.tag()} {each.arg() or ''}".strip()
+        tag = f"{_LABELS.get(each.tag(), each.tag())} {each.arg() or ''}".strip()
         content = nodes.field_body("", *each.body().to_node().children)
         fields += nodes.field("", nodes.field_name("", tag), content)
     return [*body, fields] if len(fields) else body
@@ -199,6 +208,98 @@ class Interfaces(SphinxDirective):
         )
 
 
+class _Text(str):
+    """An annotation that a signature shows without quotes."""
+
+    __repr__ = str.__str__
+
+
+def typedSignature(function: Callable[..., Any]) -> Signature:
+    """
+    @return: the parameters of a function with their types as its source has them, without C{self}.
+    """
+    signature = inspect.signature(function)
+    parameters = [
+        each.replace(annotation=_annotation(each.annotation))
+        for each in signature.parameters.values()
+        if each.name not in ("self", "cls")
+    ]
+    returned = _annotation(signature.return_annotation)
+    return Signature(parameters, return_annotation=returned)
+
+
+def _annotation(annotation: Any) -> Any:
+    return _Text(annotation) if isinstance(annotation, str) else annotation
+
+
+def declaration(name: str, function: Callable[..., Any], isLong: bool = False) -> str:
+    """
+    @param isLong: whether each argument gets a line of its own.
+    @return: the declaration of a function; a default that a factory makes is C{...}.
+    """
+    signature = typedSignature(function)
+    text = f"{name}{signature}"
+    if isLong and signature.parameters:
+        arguments = [str(each) for each in signature.parameters.values()]
+        kinds = [each.kind for each in signature.parameters.values()]
+        if Parameter.KEYWORD_ONLY in kinds and Parameter.VAR_POSITIONAL not in kinds:
+            arguments.insert(kinds.index(Parameter.KEYWORD_ONLY), "*")
+        end = str(signature.replace(parameters=[])).removeprefix("()")
+        lines = "".join(f"    {each},\n" for each in arguments)
+        text = f"{name}(\n{lines}){end}"
+    return re.sub(r"<([\w.]+): \w+>", r"\1", text.replace("<factory>", "..."))
+
+
+def classSection(module: str, name: str) -> nodes.section:
+    """
+    @return: a class with its public members, or a function.
+    """
+    value = getattr(import_module(module), name)
+    section = nodes.section(ids=[name.lower()], names=[name.lower()])
+    section += nodes.title("", "", nodes.literal("", name))
+    call: Any = value.__init__ if isinstance(value, type) else value  # type: ignore[misc]
+    isLong = len(declaration(name, call)) > _WIDTH
+    text = f"from {module} import {name}\n\n{declaration(name, call, isLong)}"
+    text = text.removesuffix(" -> None")
+    section += nodes.literal_block(text, text, language="python")
+    section += plain(described(value.__doc__ or ""))
+    if isinstance(value, type):
+        section += plain(described(call.__doc__ or ""))
+        section += [membersOf(value)]
+    return section
+
+
+def membersOf(holder: type) -> nodes.definition_list:
+    """
+    @return: the public methods and properties of a class itself.
+    """
+    members = nodes.definition_list()
+    for name, value in vars(holder).items():
+        function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        if name.startswith("_") or not inspect.isfunction(function):
+            continue
+        line = declaration(name, function)
+        if isinstance(value, property):
+            line = line.replace("() ->", ":")
+        members += nodes.definition_list_item(
+            "",
+            nodes.term("", "", nodes.literal("", line)),
+            nodes.definition("", *plain(described(function.__doc__ or ""))),
+        )
+    return members
+
+
+class Classes(SphinxDirective):
+    """
+    Shows classes and functions, whose full names stand in the block, one a line.
+    """
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        return [classSection(*name.rpartition(".")[::2]) for name in self.content]
+
+
 class Output(SphinxDirective):
     """
     Shows the command in the block, and what it prints.
@@ -220,6 +321,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     Register the parts with Sphinx.
     """
     app.add_directive("interfaces", Interfaces)
+    app.add_directive("classes", Classes)
     app.add_directive("output", Output)
     app.connect("source-read", readSource)
     app.connect("doctree-resolved", resolveFiles)

@@ -66,7 +66,7 @@ _log = Logger(namespace="natsbroker")
 @implementer(IBrokerHost)
 class Broker(MultiService):
     """
-    Its child services are the monitoring pages, and services of the settings or given ones.
+    A broker. The monitoring pages and the services that it is given are its child services.
 
     @ivar startTime: when it was made, in seconds since the epoch.
     """

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from zope.interface.interface import InterfaceClass
 
 import natsbroker.interfaces
+from natsbroker.wire.grants import ConnectRequest
 from tests.documents import blocksOf
 from tests.interop.allowances import ALLOWANCES, VERDICTS
 
@@ -75,7 +78,70 @@ def test_lexerOf(name: str, lexer: str) -> None:
 def test_described() -> None:
     """Epytext becomes paragraphs and fields."""
     nodes = siteparts.described("Say C{this}.\n\n@param what: the thing.")
-    assert "\n".join(each.astext() for each in nodes) == "Say this.\nparam what\n\nthe thing."
+    assert "\n".join(each.astext() for each in nodes) == "Say this.\nwhat\n\nthe thing."
+
+
+class Shop:
+    """A class to be shown."""
+
+    def __init__(self, name: str, *, teas: Sequence[str] = (), price: Any = None) -> None:
+        self.name = name
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return self.name
+
+    def sell(self, tea: str = "assam") -> int | None:
+        return None
+
+
+def test_declaration() -> None:
+    """A function is shown with its types as they are written, without C{self}."""
+    shown = siteparts.declaration("sell", Shop.sell)
+    assert shown == "sell(tea: str = 'assam') -> int | None"
+
+
+def test_longDeclaration() -> None:
+    """Each argument of a long declaration has a line, and those that need a name are marked."""
+    assert siteparts.declaration("Shop", Shop.__init__, True).splitlines() == [
+        "Shop(",
+        "    name: str,",
+        "    *,",
+        "    teas: Sequence[str] = (),",
+        "    price: Any = None,",
+        ") -> None",
+    ]
+
+
+def test_defaultsInDeclaration() -> None:
+    """A default that a factory makes is left out, and a member of an enum is shown by its name."""
+    shown = siteparts.declaration("ConnectRequest", ConnectRequest.__init__)
+    assert shown.startswith(
+        "ConnectRequest(kind: Kind = Kind.CLIENT, options: Mapping[str, Any] = ..., host: str"
+    )
+
+
+def test_classSection() -> None:
+    """The section of a class says where it is imported from, and has its public members."""
+    text = siteparts.classSection(__name__, "Shop").astext()
+    assert f"from {__name__} import Shop" in text
+    assert "Shop(name: str, *, teas: Sequence[str] = (), price: Any = None)" in text
+    assert "url: str" in text and "The address." in text
+    assert "sell(tea: str = 'assam') -> int | None" in text
+
+
+def test_classes() -> None:
+    """The reference of classes has those that programs and tests hold."""
+    page = (DOCS / "reference" / "classes.md").read_text("utf-8")
+    listed = {
+        name for block in blocksOf(page) if block.kind == "{classes}" for name in block.text.split()
+    }
+    names = {each.rpartition(".")[2] for each in listed}
+    assert names >= {"Broker", "Settings", "Grant", "Message", "MemoryBroker", "BrokerProcess"}
+    for each in listed:
+        module, _, name = each.rpartition(".")
+        assert f"from {module} import {name}" in siteparts.classSection(module, name).astext()
 
 
 def test_eachInterfaceIsListedOnce() -> None:

@@ -196,8 +196,8 @@ class MemoryBroker:
         **parts: Any,
     ) -> None:
         """
-        @param settings: the settings. A broker that would listen on all addresses listens on
-            127.0.0.1.
+        @param settings: the settings; a broker that would listen on all addresses listens on
+            loopback.
         @param configText: or the same in the language of the configuration file. What the broker
             would log as a warning about it is a C{UserWarning}.
         @param seed: of everything that is left to chance.

@@ -104,7 +104,7 @@ class Grant:
     @ivar proxy: as in its L{ConnectRequest}; authorizers leave it empty.
     @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
         nobody else looks at it.
-    @raise TypeError: if a value is of another type: such a grant would be one of who knows what.
+    @raise TypeError: if a value is of another type.
     """
 
     account: str = GLOBAL_ACCOUNT
