@@ -25,8 +25,8 @@ class IAuthorizer(Interface):
     )
 
     deadline = Attribute(
-        "Whether a silent client is closed at the authentication timeout. True with C{required}, "
-        "and where a client without CONNECT becomes a named guest."
+        "Whether a client that sends no CONNECT is closed at the authentication timeout. That is so "
+        "if clients must authenticate, and if a client that does not becomes the C{no_auth_user}."
     )
 
     nonce = Attribute("Whether INFO must carry a nonce for the client to sign.")
