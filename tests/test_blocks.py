@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SHOWN = {
     *("text", "console", "sh", "sql", "javascript", "dockerfile", "yaml", "ini", "nginx"),
-    *("{interfaces}", "{output}", INCLUDE),
+    *("{interfaces}", "{classes}", "{output}", INCLUDE),
 }
 
 NOT_HERE = ("natsbroker.spark", "pyspark")
