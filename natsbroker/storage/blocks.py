@@ -1,8 +1,6 @@
 """
-Blocks: runs of records that are written, found and deleted as one value.
-
-docs/reference/store-format.md has their layout. Of a damaged one every record is read that is
-still whole.
+Blocks: runs of records that are written, found and deleted as one value. Their layout is in
+docs/reference/store-format.md. All whole records of a damaged block are read.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ _END = Struct("<I")
 class Head(NamedTuple):
     """
     @ivar gaps: whether sequences are missing between the first and the last.
-    @ivar length: of the whole block, in bytes.
     @ivar size: bytes of all subjects, headers and payloads.
     """
 
@@ -74,9 +71,7 @@ class Head(NamedTuple):
 
 
 def parseHead(raw: bytes, start: int = 0) -> Head:
-    """
-    @raise Damaged: if it is not whole.
-    """
+    """Raise L{Damaged} if it is not whole."""
     if len(raw) - start < HEAD_LENGTH:
         raise Damaged(f"{len(raw) - start} bytes are no block")
     end = start + HEAD.size
@@ -120,9 +115,7 @@ def numbersIn(raw: bytes | memoryview) -> array[int]:
 def build(
     mark: bytes, identity: int, generation: int, contents: Contents, overhead: int = 0
 ) -> bytes:
-    """
-    @param overhead: bytes of each record that are none of its subject, headers and payload.
-    """
+    """Build a block; C{overhead} is what each record has beside subject, headers and payload."""
     sequences, lengths, pieces = contents
     first, last, count = sequences[0], sequences[-1], len(sequences)
     ends = list(accumulate(lengths))
@@ -202,9 +195,7 @@ class Block:
         return self.offset + self.starts[index], self.offset + self.starts[index + 1]
 
     def record(self, index: int) -> Record:
-        """
-        @raise Damaged: if it is not whole.
-        """
+        """Raise L{Damaged} if it is not whole."""
         record = decode(self.raw, *self.place(index), self.identity)
         if record.sequence != self.sequences[index]:
             raise Damaged(f"record {record.sequence} stands in the place of another")
@@ -220,14 +211,12 @@ class Block:
         maxBytes: int,
     ) -> tuple[int, int]:
         """
-        Append the records from one index to before another that are there and of wanted subjects.
+        Append the wanted records from one index to before another.
 
-        @param wanted: C{None} for all.
         @param limit: how many records C{found} has at most then.
         @param maxBytes: end with the record whose subjects, headers and payloads reach it.
-        @return: the index of the first one that was not looked at: if it is not C{last} and neither
-            limit is reached, that is of a wanted record that is not whole; and what is left of
-            C{maxBytes}.
+        @return: the index of the first one not looked at, or of a wanted record that is not whole;
+            and what is left of C{maxBytes}.
         """
         sequences, dead = self.sequences, self.dead
         if hot.selectRecords is not None:
@@ -291,12 +280,7 @@ class Block:
 
 
 def placeIn(raw: bytes | memoryview, sequence: int) -> tuple[int, int] | None:
-    """
-    Where a record begins and ends in a block, as the block says, unverified: quicker than
-    L{readBlock} for who wants only one.
-
-    @return: C{None} if it is not there.
-    """
+    """The unverified bounds of a record in a block; C{None} if it is not there."""
     if len(raw) < HEAD_LENGTH:
         return None
     head = Head._make(HEAD.unpack_from(raw))
@@ -325,9 +309,7 @@ def unpackDead(first: int, value: bytes) -> frozenset[int]:
 
 
 def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]]:
-    """
-    @return: the sequence, the start and the end of each whole record of a log among any bytes.
-    """
+    """The sequence, the start and the end of each whole record of a log among any bytes."""
     needle = IDENTITY.pack(identity)
     position = start
     while position >= start:
@@ -378,10 +360,7 @@ def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int
 
 
 def changeRecords(raw: bytes, identity: int, change: Callable[[bytes], bytes]) -> bytes:
-    """
-    The same block with other bytes for each of its records. If its head or its table is damaged,
-    that stays so, and it has the records that are whole.
-    """
+    """The same block with changed records; a damaged head or table stays damaged."""
     head: Head | None = None
     try:
         head = parseHead(raw)
@@ -406,9 +385,7 @@ def _packHead(head: Head) -> bytes:
 
 
 def readBlock(raw: bytes, identity: int, first: int, dead: frozenset[int] = NONE) -> Block | None:
-    """
-    @return: C{None} if there is not one whole record in it.
-    """
+    """Return C{None} if there is not one whole record in it."""
     head: Head | None = None
     try:
         head = parseHead(raw)

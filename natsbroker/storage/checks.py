@@ -1,8 +1,4 @@
-"""
-What every store checks of its arguments, in the same words.
-
-C{ValueError} for what no store takes.
-"""
+"""The checks of arguments that all stores share; they raise C{ValueError}."""
 
 from __future__ import annotations
 
@@ -19,9 +15,6 @@ LARGEST_SKIP = 1 << 62
 
 
 def _checkText(what: str, text: str, longest: int) -> None:
-    """
-    @raise ValueError: if the text is empty, too long as UTF-8, or cannot be UTF-8.
-    """
     length = len(text.encode("utf-8"))
     if not 1 <= length <= longest:
         raise ValueError(f"the name of {what} has {length} bytes, not 1 to {longest}")
@@ -50,11 +43,7 @@ def checkHold(holds: Collection[str], name: str) -> None:
 
 
 def skipError(sequence: int, following: int) -> SequenceTooLarge | None:
-    """
-    The reason for which a log cannot go on with a sequence.
-
-    @raise ValueError: for a sequence that was used.
-    """
+    """The reason for which a log cannot go on with a sequence; C{ValueError} for a used one."""
     if sequence < following:
         raise ValueError(f"sequence {sequence} was used: the next one is {following}")
     return SequenceTooLarge(sequence) if sequence > LARGEST_SKIP else None

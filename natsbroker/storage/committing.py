@@ -1,6 +1,6 @@
 """
-The thread of a store that writes. What is asked while a commit runs waits in a queue, and all of
-it is the next commit; after a failure everything in the queue fails, at once and untried.
+The thread of a store that writes. Requests that arrive while a commit runs are the next commit;
+after a failure all of them fail at once, untried.
 """
 
 from __future__ import annotations
@@ -34,11 +34,8 @@ Owner = TypeVar("Owner", bound=IRefusing)
 
 class Holder(Enum):
     """
-    Who has a commit, and may change what only one may change at a time.
-
-    The thread takes it when it is woken, and gives it up before it waits. The reactor may lend it
-    to a L{CommitThread.handOver} while nobody has it, and passes it on when that is done. The
-    thread lets the reactor decide about what waits if that may be handed over.
+    The thread takes a commit when it is woken and gives it up before it waits. The reactor may lend
+    it to a L{CommitThread.handOver} meanwhile, and passes it on when that is done.
     """
 
     NOBODY = "nobody"
@@ -111,7 +108,7 @@ class CommitThread(Generic[Owner]):
 
     def handedBack(self, jobs: Sequence[Job] = (), failure: Exception | None = None) -> None:
         """
-        @param jobs: what was not done, and is to be done by the thread; before all that waits.
+        @param jobs: those not done, for the thread to do before all that waits.
         @param failure: an error after which the thread refuses these and all that waits.
         """
         with self._lock:
@@ -130,11 +127,10 @@ class CommitThread(Generic[Owner]):
 
     def gathers(self, jobs: list[Job], wereWaiting: bool) -> bool:
         """
-        Whether what waits is to wait for more, until L{isGathered} says so or L{_offered} is
-        called; may be overridden with L{handOver}. Called with the condition.
+        Whether to wait for more, until L{isGathered} says so or L{_offered} is called; may be
+        overridden with L{handOver}. Called with the condition.
 
-        @param wereWaiting: whether it was asked for before those were answered whose commit ended
-            last.
+        @param wereWaiting: whether they were asked for before the last commit was answered.
         """
         return False
 
@@ -172,10 +168,8 @@ class CommitThread(Generic[Owner]):
 
     def handOver(self, jobs: list[Job]) -> bool:
         """
-        Have all of these committed without the thread; may be overridden. L{handedBack} is called
-        when that is done. Called with the condition, while nobody has the commit.
-
-        @return: whether they will be.
+        Whether all of these are committed without the thread, which L{handedBack} ends; may be
+        overridden. Called with the condition, while nobody has the commit.
         """
         return False
 
@@ -188,16 +182,11 @@ class CommitThread(Generic[Owner]):
         return False
 
     def commitGroup(self, jobs: list[Job]) -> bool:
-        """
-        @return: whether there was something to commit, and it is durable.
-        """
+        """Whether there was something to commit, and it is durable."""
         raise NotImplementedError
 
     def commitFailed(self, jobs: list[Job], failure: Exception) -> None:
-        """
-        Refuse what was handed over and failed, and all that waits; to be overridden with
-        L{handOver}.
-        """
+        """Refuse what was handed over and failed, and all that waits."""
 
     def openAgain(self) -> None:
         """Open the store again, after a failure; then call L{takeAgain}, or L{refuse}."""
@@ -275,11 +264,7 @@ class CommitThread(Generic[Owner]):
         self.tell(self.owner.refused, jobs, error)
 
     def freeing(self, jobs: list[Job]) -> list[Job]:
-        """
-        Let what needs space wait for what is deleted before it, which shall not fail with it.
-
-        @return: what does not wait; all, if nothing is deleted.
-        """
+        """The jobs to do now: those that need space wait for deletions before them."""
         count = next((n for n, job in enumerate(jobs) if not job.frees), len(jobs))
         if not count and not self.leftover:
             return jobs

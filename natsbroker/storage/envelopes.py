@@ -1,9 +1,7 @@
 """
-Envelopes: small values with a checksum that also covers the key under which they belong.
-
-docs/reference/store-format.md has their layout. Because the mark is random, nobody who publishes
-can make bytes that look like an envelope of this store; so values can be found again anywhere in a
-damaged file.
+Envelopes: small values with a checksum that also covers their key; their layout is in
+docs/reference/store-format.md. As the mark is random, no publisher can make bytes that look like
+one, so values can be found anywhere in a damaged file.
 """
 
 from __future__ import annotations
@@ -44,10 +42,7 @@ def wrapTwice(
 
 
 def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
-    """
-    @return: the envelope that begins at C{start}, and where it ends.
-    @raise Damaged: if it is not whole.
-    """
+    """The envelope that begins at C{start}, and its end; L{Damaged} if it is not whole."""
     body = start + ENVELOPE_SIZE
     if len(raw) < body:
         raise Damaged(f"{len(raw) - start} bytes are no envelope")
@@ -64,12 +59,7 @@ def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
 
 
 def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:
-    """
-    Read what L{wrapTwice} made.
-
-    @return: the envelope, and whether both are whole.
-    @raise Damaged: if neither is whole.
-    """
+    """The envelope that L{wrapTwice} made, and whether both are whole; L{Damaged} if neither is."""
     middle = len(raw) // 2
     try:
         return unwrap(raw[:middle], key), raw[:middle] == raw[middle:]
@@ -78,11 +68,7 @@ def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:
 
 
 def unwrap(raw: bytes, key: bytes) -> Envelope:
-    """
-    Read an envelope that fills its place.
-
-    @raise Damaged: if it is not whole or belongs under another key.
-    """
+    """Read an envelope that fills its place; L{Damaged} if it is not whole or another key's."""
     envelope, end = unwrapAt(raw, 0)
     if end != len(raw) or envelope.key != key:
         raise Damaged("a value stands under a key that is not its own")

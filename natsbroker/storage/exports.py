@@ -1,8 +1,4 @@
-"""
-Ranges of a log for jobs: columns and digests, made from pages of records.
-
-The same columns and the same digest from every log that holds the same records.
-"""
+"""Ranges of a log for jobs: columns and digests, the same from every log with the same records."""
 
 from __future__ import annotations
 
@@ -26,7 +22,6 @@ _SIZE = slice(68, 76)
 
 class Page(NamedTuple):
     """
-    @ivar next: the first sequence that was not looked at.
     @ivar damaged: sequences that should have been among the records, and are damaged.
     """
 
@@ -155,12 +150,11 @@ def gather(
     raws: Sequence[bytes], identity: int, start: int, stop: int, maxBytes: int, following: int
 ) -> Columns | None:
     """
-    Turn blocks that follow each other into the columns that L{columnsOf} makes of the same records,
-    each of which is verified. While they are made, other threads run.
+    Turn successive blocks into the columns that L{columnsOf} makes of the same records, verified,
+    while other threads run. C{None} if a block or a record is damaged.
 
     @param maxBytes: stop after the record with which the sizes reach it.
     @param following: where the log goes on behind the blocks.
-    @return: none if a block or a record is damaged, or is not what it should be.
     """
     found = hot.gatherBlocks(raws, identity, start, stop, maxBytes)
     if found is None:

@@ -1,7 +1,4 @@
-"""
-What a thread that writes has done: how long its commits took, and how large they were. One commit
-is noted at a time, by the thread or by the reactor, and read whenever somebody asks.
-"""
+"""The number, duration and size of the commits of a thread that writes."""
 
 from __future__ import annotations
 
@@ -49,11 +46,7 @@ class CommitFigures:
         self._syncs.add(seconds)
 
     def committed(self, jobs: Sequence[Job], seconds: float) -> None:
-        """
-        A group of jobs is durable.
-
-        @param seconds: since the group was closed.
-        """
+        """Count a durable group; C{seconds} have passed since it was closed."""
         appends = [each.encoded for each in jobs if isinstance(each, AppendJob)]
         records = sum([len(each.blobs) for each in appends])
         self.appended(records, sum([each.size for each in appends]), seconds)

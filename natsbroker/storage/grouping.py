@@ -1,11 +1,9 @@
 """
-When a group of requests waits for more.
+The moment for which a group of requests waits for more.
 
-Publishers with one message underway publish again when they are answered. While a group of them is
-being written, the others queue up; written at once, these would be the next group, and the
-publishers would take turns in two halves: twice the writes, twice the wait. So what has queued up
-waits a moment for those who were just answered. So does the first one who asks after that, since
-the others ask at the same time, and come one by one.
+Publishers with one message underway publish again when they are answered. Without a wait they would
+take turns in two halves, with twice the writes and twice the time; so the requests that queued up
+during a write wait for those just answered, and so does the first request after that.
 """
 
 from __future__ import annotations
@@ -31,16 +29,8 @@ ALONE = 16
 
 
 class GroupPatience:
-    """
-    Decides by what came of the last waits.
-
-    @ivar nanoseconds: the longest wait.
-    """
-
     def __init__(self, most: int = MOST) -> None:
-        """
-        @param most: the most records for which a group waits.
-        """
+        """A group waits for at most C{most} records."""
         self.nanoseconds = LEAST
         self._most = most
         self._began = 0
@@ -59,11 +49,7 @@ class GroupPatience:
         return self._alone >= ALONE
 
     def writes(self, now: int) -> None:
-        """
-        A write begins.
-
-        @param now: the wall clock, in nanoseconds.
-        """
+        """Note that a write begins at C{now}, in nanoseconds."""
         self._began = now
 
     def wrote(self, records: int, now: int) -> None:
@@ -74,11 +60,7 @@ class GroupPatience:
         self._alone = self._alone + 1 if records == 1 else 0
 
     def begin(self, waiting: int, wereWaiting: bool, now: int) -> bool:
-        """
-        @param waiting: the number of records that wait.
-        @param wereWaiting: whether they did when the last write ended.
-        @return: whether to wait for more: one for each that was stored just now.
-        """
+        """Whether to wait for one more record for each that was stored just now."""
         expected = self._stored + waiting if wereWaiting else self._stored
         self._stored = 0
         if not waiting < expected <= self._most or now - self._ended > self.nanoseconds:

@@ -1,8 +1,7 @@
 """
-What a store with a thread that writes is asked to do: one object for each request.
-
-C{apply} may be called again with another transaction, if the first one failed; only the
-last call counts. A request that cannot be granted does not keep others from being.
+The requests to a store with a thread that writes. C{apply} may be called again with another
+transaction if the first one failed; only the last call counts. A refused request does not affect
+others.
 """
 
 from __future__ import annotations
@@ -55,10 +54,7 @@ class StoredRow:
 
 
 class ILogWriter(Protocol):
-    """
-    @ivar discardTo: what is below goes, unless it is held.
-    @ivar trimmed: whether everything has gone that should.
-    """
+    """The part of a log's writer that jobs use."""
 
     discardTo: int
     trimmed: bool
@@ -104,9 +100,7 @@ class Job:
             self.error = error
 
     def apply(self, transaction: Any) -> None:
-        """
-        @raise StoreError: if it cannot be granted; then nothing was done.
-        """
+        """Raise L{StoreError} if it cannot be granted; then nothing was done."""
 
     def isDone(self) -> bool:
         """

@@ -17,21 +17,13 @@ _log = Logger(namespace="natsbroker.storage")
 
 @implementer(IStoreWatcher)
 class StoreWatch:
-    """
-    Writes the problems of a store to the log.
-
-    @ivar stopped: why it takes no writes; empty while it does.
-    """
+    """Writes the problems of a store to the log; C{stopped} says why it takes no writes."""
 
     def __init__(
         self,
         lost: Callable[[str], object] = lambda log: None,
         damaged: Callable[[str, range], object] = lambda log, sequences: None,
     ) -> None:
-        """
-        @param lost: called with the name of a log whose lease is lost.
-        @param damaged: called with the name of a log and the sequences of damaged records.
-        """
         self.stopped = ""
         self._lost = lost
         self._damaged = damaged
@@ -73,9 +65,10 @@ class StoreWatch:
 
 async def lead(store: IStreamStore, name: str, standBy: Callable[[], object]) -> None:
     """
-    Wait until this broker has the lease of a log. In a store that is not shared nobody else has it.
+    Wait until this broker has the lease of a log, which it has at once in a store that is not
+    shared.
 
-    @param standBy: called if another broker has the lease.
+    @param standBy: called if another broker has it.
     """
     if not ILeasedStore.providedBy(store):
         return

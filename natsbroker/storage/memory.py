@@ -1,7 +1,7 @@
 """
-The store that forgets: logs in memory, for tests and for streams that need not survive. Each
-Deferred has fired when it is returned, but for a search among thousands of subjects. What was
-appended is not copied: the bytes objects are kept.
+The store that forgets: logs in memory, for tests and for streams that need not survive. Deferreds
+fire before they are returned, except of a search among thousands of subjects. Appended bytes
+objects are kept, not copied.
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ def _sizeOf(record: Record) -> int:
 
 class _Records:
     """
-    Records by sequence and by subject. What was deleted leaves its sequence in C{_order}, and its
-    time in C{_times}, until they are mostly such leftovers; C{_head} is where to look for the
-    oldest record.
+    Records by sequence and by subject. A deleted one leaves its sequence in C{_order} and its time
+    in C{_times} until they are mostly such; C{_head} is where to look for the oldest record.
     """
 
     def __init__(self) -> None:
@@ -163,9 +162,6 @@ class MemoryLog(StoredLog):
         aging: Aging,
         turn: Callable[[], Deferred[None]],
     ) -> None:
-        """
-        @param turn: waits for another turn of the reactor.
-        """
         super().__init__(name, int.from_bytes(os.urandom(8), "little"), Policy())
         self._hasRoom = hasRoom
         self._now = now
@@ -235,10 +231,8 @@ class MemoryLog(StoredLog):
     @inlineCallbacks
     def _sweep(self, number: int) -> Generator[Deferred[None], None, None]:
         """
-        Enforce the limit of each subject, in several turns if much is to be looked at. What comes
-        meanwhile is within it.
-
-        @param number: of the limits: a later sweep takes the place of this one.
+        Enforce the limit of each subject, over several turns; records that arrive meanwhile are
+        within it. A later sweep, with another C{number} of limits, replaces this one.
         """
         looked = 0
         for subject in list(self._rows.bySubject):
@@ -265,10 +259,7 @@ class MemoryLog(StoredLog):
             rows.remove(oldest.sequence)
 
     def _enforcePerSubject(self, subjects: Collection[bytes], most: int = sys.maxsize) -> int:
-        """
-        @param most: how many records are removed of each subject.
-        @return: how many were removed.
-        """
+        """Remove at most C{most} records of each subject, and give the number."""
         limit, removed = self._holdFloor(), 0
         for subject in subjects:
             sequences = self._rows.bySubject.get(subject, {})
@@ -429,9 +420,6 @@ class MemoryStore:
         maxSize: int = 0,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
-        """
-        @param maxSize: of all records together, in bytes; 0 for any.
-        """
         self.now = now
         self._aging = Aging(reactor)
         self._turn = partial(deferLater, reactor, 0)

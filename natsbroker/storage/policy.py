@@ -18,11 +18,10 @@ INTERVAL = 1.0
 @dataclass(slots=True)
 class Policy:
     """
-    What one log keeps. The reactor's thread replaces the values, the thread that writes reads them.
+    Values of one log, replaced by the reactor's thread, read by the thread that writes.
 
-    @ivar holds: floors by name; replaced, never changed.
     @ivar sweep: while all subjects must be looked at for C{retention.perSubject}: the key to go on
-        behind. C{None} when that is done.
+        behind.
     """
 
     retention: Retention = field(default_factory=Retention)

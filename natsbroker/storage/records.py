@@ -1,8 +1,6 @@
 """
-Records as bytes; docs/reference/store-format.md has their layout.
-
-The identity is in each record, so a record that turns up in the wrong log is seen; and it is how
-records are found again when everything around them is damaged.
+Records as bytes; docs/reference/store-format.md has their layout. With the identity in each, a
+record in the wrong log is seen, and records are found when everything around them is damaged.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ class Damaged(Exception):
 
 class Encoded(NamedTuple):
     """
-    @ivar size: the bytes of all subjects, headers and payloads.
     @ivar uniform: whether every subject is the one that was asked about.
     """
 
@@ -50,7 +47,7 @@ def encodeBatch(
     identity: int, sequence: int, batch: Sequence[Entry], now: int, lastTime: int, sole: bytes
 ) -> Encoded:
     """
-    Encode what is appended. This is the hot path of writing.
+    Encode an append; this is the hot path of writing.
 
     @param sequence: what the first record gets.
     @param now: the timestamp of entries that bring none.
@@ -85,9 +82,7 @@ def encodeBatch(
 
 
 def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
-    """
-    @raise Damaged: if the record is not whole or is another log's.
-    """
+    """Raise L{Damaged} if the record is not whole or is another log's."""
     if end - start < HEAD_SIZE:
         raise Damaged(f"{end - start} bytes are no record")
     crc, subjectLength, _, headersLength, payloadLength, owner, sequence, timestamp = (

@@ -1,6 +1,4 @@
-"""
-Doing again what a store could not do, until it does: what must happen later is not forgotten.
-"""
+"""Doing again what a store could not do, until it does: what must happen later is not forgotten."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ _FINAL = (LeaseLost, LogReadOnly, NoSuchLog, StoreClosed)
 
 class ITimers(Protocol):
     def after(self, seconds: float, call: Callable[[], object]) -> Any:
-        """
-        @return: with C{cancel}.
-        """
+        """Call later; the result has C{cancel}."""
 
 
 @implementer(IStoreWatcher)
@@ -53,8 +49,7 @@ class StoreRetry:
         """
         Make attempts until one does not fail because of the store.
 
-        @param isWanted: whether it is still to be done.
-        @raise StoreError: if it is not to be done any more, or cannot be done with this store.
+        @raise StoreError: if it is no longer wanted, or cannot be done with this store.
         """
         pause = FIRST
         while True:

@@ -1,6 +1,4 @@
-"""
-Many subjects in byte order.
-"""
+"""Many subjects in byte order."""
 
 from __future__ import annotations
 
@@ -44,10 +42,10 @@ class SortedSubjects:
 
     def find(self, search: PatternSearch, start: bytes, most: int) -> tuple[list[bytes], bytes]:
         """
-        The subjects at or behind a place that a pattern matches.
+        The matching subjects at or behind a place, and the place to go on at, empty if that was
+        all.
 
         @param most: how many subjects are looked at, matching or not.
-        @return: with the place to go on at; empty if that was all.
         """
         found: list[bytes] = []
         step = NEAR

@@ -1,6 +1,4 @@
-"""
-Finding and opening stores. What only one store needs is imported when that is opened.
-"""
+"""Finding and opening stores. What only one store needs is imported when that is opened."""
 
 from __future__ import annotations
 
@@ -172,10 +170,7 @@ READY_MADE: tuple[IStoreOpener, ...] = (MemoryOpener(), LMDBOpener(), PostgresOp
 
 
 def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
-    """
-    @param key: what names it, for the error; see L{natsbroker.config.model.Settings.at}.
-    @raise natsbroker.runtime.plugins.PluginError: if there is no such store.
-    """
+    """C{key} names the store in the error, a L{natsbroker.runtime.plugins.PluginError}."""
     for opener in READY_MADE:
         if name in getattr(opener, "aliases", ()):
             return opener

@@ -1,7 +1,7 @@
 """
-A store that has a thread for writing and some for reading, with its logs and its state, in the
-reactor's thread; as far as that is the same whatever they are kept in. After a failure the store is
-opened again, later and later; closing finishes what was asked.
+A store with a thread for writing and some for reading, with its logs and its state, in the
+reactor's thread, whatever they are kept in. After a failure it is opened again, later and later;
+closing finishes what was asked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ T = TypeVar("T")
 class ThreadedStore(Generic[Log]):
     """
     @cvar retryFirst: seconds between a failure and opening the store again.
-    @cvar retryMost: seconds between attempts at most, when that fails again and again.
     """
 
     retryFirst: float
@@ -114,9 +113,7 @@ class ThreadedStore(Generic[Log]):
         return fetching
 
     def _read(self, call: Callable[..., T], *args: Any) -> T:
-        """
-        @raise StoreError: if nothing can be read.
-        """
+        """Raise L{StoreError} if nothing can be read."""
         raise NotImplementedError
 
     def ageWanted(self, log: Log, wanted: bool) -> None:
@@ -215,11 +212,7 @@ class OwnedLog(StoredLog):
             self.enforce(sweep)
 
     def enforce(self, sweep: bool = False) -> None:
-        """
-        Have the limits enforced.
-
-        @param sweep: whether to look at all subjects; after a failure that is done in any case.
-        """
+        """Enforce the limits; C{sweep} looks at all subjects, as after a failure."""
         enforcing = self._askWriter(lambda writer: writer.sweep() if sweep else None)
         enforcing.addErrback(self._notEnforced)
 

@@ -1,6 +1,4 @@
-"""
-Telling watchers what goes wrong, each of them once, and those that come later as well.
-"""
+"""Telling watchers what goes wrong, each of them once, and those that come later as well."""
 
 from __future__ import annotations
 

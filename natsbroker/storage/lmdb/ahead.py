@@ -30,7 +30,6 @@ from natsbroker.subjects.searching import PatternSearch
 
 class RecordsAhead:
     """
-    @ivar blobs: the records, whose sequences follow each other.
     @ivar gone: subjects by sequence, of records here and in the database that limits let go.
     """
 
@@ -65,11 +64,7 @@ class RecordsAhead:
         return blob, 0, len(blob)
 
     def block(self, identity: int, sequence: int, enough: int) -> list[Block]:
-        """
-        The records from a sequence on, as a block.
-
-        @param enough: stop at this number of bytes.
-        """
+        """The records from a sequence on, as a block of about C{enough} bytes."""
         first = self.first
         start = max(sequence - first, 0)
         starts = array("I", (0,))
@@ -119,9 +114,7 @@ class RecordsAhead:
         """
         The tallies of a page of the database, with these records counted.
 
-        @param pattern: what the page was fetched for.
         @param after: the subject behind which the page begins; empty for none.
-        @param limit: the most tallies.
         @param order: gives what subjects are sorted by.
         """
         if not self.blobs or page.last >= self.first:
@@ -163,11 +156,7 @@ def tighten(
     bounds: LogBounds,
     fetch: Callable[[int, int], Deferred[list[Block]]],
 ) -> Generator[Deferred[Any], Any, None]:
-    """
-    Find the first records of subjects of which only a lower bound is known.
-
-    @param fetch: gives blocks from the one on that holds a sequence, about a number of bytes.
-    """
+    """Find the first records of subjects of which only a lower bound is known."""
     wanted = {each.subject: each for each in tallies}
     sequence = max(min((each.first for each in tallies), default=0), bounds.first)
     while wanted and sequence <= bounds.last:
@@ -189,11 +178,7 @@ MOST_LASTS = 20_000
 
 
 class LastSequences:
-    """
-    The last sequences of the subjects that were appended or asked for lately.
-
-    @ivar epoch: how often everything was forgotten.
-    """
+    """The last sequences of recent subjects; C{epoch} counts how often all were forgotten."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -211,11 +196,7 @@ class LastSequences:
         return self._known.get(subject, 0)
 
     def found(self, subject: bytes, sequence: int, epoch: int) -> None:
-        """
-        Remember what was looked up.
-
-        @param epoch: of the time when the look-up began: what was appended since is known.
-        """
+        """Remember a result looked up in C{epoch}; later appends are known."""
         if epoch != self.epoch:
             return
         if len(self._known) > MOST_LASTS:
@@ -232,11 +213,7 @@ class LastSequences:
 
 @inlineCallbacks
 def newestIn(owner: Any, identity: int, bounds: LogBounds) -> Generator[Deferred[Any], Any, int]:
-    """
-    The newest sequence in the database that is there, damaged or not; 0 if there is none.
-
-    @param owner: the store.
-    """
+    """The newest sequence in the database that is there, damaged or not; 0 if there is none."""
     sequence = bounds.last
     while sequence >= bounds.first:
         raw = yield owner.fetch(fetchBefore, identity, sequence)
@@ -256,9 +233,6 @@ class TallyReader:
     """Reads what is known of the subjects of one log."""
 
     def __init__(self, owner: Any, identity: int) -> None:
-        """
-        @param owner: the store, with C{fetch}, C{readQuickly} and C{codec}.
-        """
         self._owner = owner
         self._identity = identity
 
@@ -267,11 +241,9 @@ class TallyReader:
         self, ahead: Callable[[], RecordsAhead], pattern: bytes, after: bytes, limit: int
     ) -> Generator[Deferred[Any], Any, list[Tally]]:
         """
-        The tallies of subjects that a pattern matches.
+        The tallies of matching subjects behind C{after}, at most C{limit} (0 for any number).
 
         @param ahead: gives what the database does not have.
-        @param after: only those of subjects behind this one.
-        @param limit: the most; 0 for any number.
         """
         found: list[Tally] = []
         while not limit or len(found) < limit:
@@ -324,10 +296,9 @@ class TallyReader:
     @inlineCallbacks
     def count(self, ahead: RecordsAhead, known: int) -> Generator[Deferred[Any], Any, int | None]:
         """
-        How many subjects there are.
+        The number of subjects; C{None} if the database caught up with the journal meanwhile.
 
         @param known: how many are in the database.
-        @return: C{None} if the database has caught up with the journal meanwhile.
         """
         if not ahead.blobs:
             return known

@@ -1,8 +1,4 @@
-"""
-What is in the journal and not yet in the database.
-
-The rows say what the logs will have once the jobs are applied.
-"""
+"""The content of the journal that is not yet in the database."""
 
 from __future__ import annotations
 
@@ -38,9 +34,7 @@ STEP = 1 << 21
 class Growth(NamedTuple):
     """
     @ivar rows: the logs as they will be.
-    @ivar weight: about how many bytes the jobs bring.
     @ivar room: for how many bytes the database needs room, so that it can take these jobs too.
-    @ivar trimmings: what limits per subject let go, by log.
     """
 
     rows: dict[int, LogRow]
@@ -57,12 +51,10 @@ class Growth(NamedTuple):
 @dataclass(slots=True)
 class LMDBCommit:
     """
-    @ivar rows: the logs in it, by identity; they are not changed afterwards.
     @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
     @ivar touched: blocks that are not what they were.
     @ivar ahead: records that are in the journal and not in the database yet, by log.
     @ivar gone: subjects of records that were let go for these, by log and sequence.
-    @ivar caughtUp: whether the database has all that was in the journal.
     """
 
     jobs: Sequence[Job]
@@ -76,13 +68,6 @@ class LMDBCommit:
 
 @dataclass(slots=True)
 class JournalGroup:
-    """
-    Jobs that are one frame of the journal.
-
-    @ivar ahead: their records, by log.
-    @ivar blobs: all of these.
-    """
-
     jobs: list[Job]
     growth: Growth
     ahead: Mapping[int, Sequence[bytes]]
@@ -100,12 +85,7 @@ class JournalGroup:
 
 
 class Backlog:
-    """
-    What the database still has to take.
-
-    @ivar rows: the logs that it is about, as they will be.
-    @ivar room: for how many bytes the database has room.
-    """
+    """Rows and room of the database for what it still has to take."""
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
@@ -127,10 +107,9 @@ class Backlog:
         trimmed: Mapping[int, TrimmedLog],
     ) -> Growth | None:
         """
-        @param trimmed: what is known of logs that limit the records of a subject.
-        @return: C{None} if the jobs are not for the journal: they do something else than to append
-            a few records, or a log gets tallies or goes beyond its limits, or it is not known what
-            goes for them.
+        @return: C{None} if the jobs are not for the journal: they do more than append a few
+            records, a log gets tallies or goes beyond its limits, or it is not known what goes for
+            them.
         """
         weight = 0
         found: dict[int, LogRow] = {}

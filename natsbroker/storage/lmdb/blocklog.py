@@ -1,10 +1,10 @@
 """
 The values of a write transaction, and the blocks of one log in it.
 
-How records become blocks: each commit writes what is new of a log as blocks of up to 64 KiB. A
-last block so small that it lies inside a page of the tree is replaced by one that holds its
-records too; when a log ends with L{MERGE} blocks under half the full size, they become one. So a
-log that grows by single records is written about three times over, and its index stays small.
+Each commit writes the new records of a log as blocks of up to 64 KiB. A last block that lies inside
+a page of the tree is replaced by one with its records too; L{MERGE} final blocks under half the
+full size become one. A log that grows by single records is written about three times over, and its
+index stays small.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ MERGE = 16
 
 class ValueTransaction:
     """
-    @ivar codec: the form of what is stored.
-    @ivar generation: what the values written in it are marked with.
+    @ivar generation: the mark of the values written in it.
     @ivar heads: the first blocks of logs, as far as they are known.
-    @ivar now: the wall clock, in nanoseconds.
     @ivar touched: blocks that were replaced, deleted or had records deleted.
     @ivar unfinished: logs of which there is more to delete than one commit should.
     """
@@ -69,11 +67,7 @@ class ValueTransaction:
     def putBlocks(
         self, identity: int, sequences: Sequence[int], blobs: Sequence[bytes]
     ) -> Iterator[tuple[int, int]]:
-        """
-        Store records as blocks.
-
-        @return: the first sequence and the length of each.
-        """
+        """Store records as blocks; gives the first sequence and the length of each."""
         for contents in chunks(sequences, blobs):
             raw = self.codec.block(self.mark, identity, self.generation, contents)
             first = contents.sequences[0]
@@ -81,9 +75,7 @@ class ValueTransaction:
             yield first, len(raw)
 
     def get(self, key: bytes) -> bytes | None:
-        """
-        @raise Damaged: if it is not whole.
-        """
+        """Raise L{Damaged} if it is not whole."""
         raw = self.txn.get(key)
         if raw is None:
             return None
@@ -171,10 +163,7 @@ class LogBlocks:
         return NONE if value is None else unpackDead(first, value)
 
     def blocksFrom(self, sequence: int) -> Iterator[Block]:
-        """
-        The blocks from the one on that holds a sequence, if it is there. Blocks without any whole
-        record are left out.
-        """
+        """The blocks with a whole record, from the one that holds a sequence on."""
         identity = self.row.identity
         prefix = blockKey(identity, 0)[:9]
         following = sequence

@@ -1,8 +1,4 @@
-"""
-Blocks that were read lately, so that reading a log page by page fetches each block once.
-
-Never more than a limit of bytes; never a block that was replaced.
-"""
+"""A cache of current blocks with a limit of bytes, so that pages of a log fetch each block once."""
 
 from __future__ import annotations
 
@@ -61,10 +57,7 @@ class BlockCache:
         return block.raw, *block.place(index)
 
     def isAskedAgain(self, identity: int, first: int) -> bool:
-        """
-        Whether a record of a block was asked for lately, as one is now: then it is worth while to
-        keep the block.
-        """
+        """Whether a record of a block was asked for lately, so that the block is worth keeping."""
         key, lately = (identity, first), self._lately
         if key in lately:
             del lately[key]
@@ -104,15 +97,9 @@ class BlockCache:
 
 
 class QuickRecords:
-    """
-    What can be read of one log without waiting; see
-    L{natsbroker.storage.lmdb.environment.QuickReads}.
-    """
+    """Reads of a log without waiting; see L{natsbroker.storage.lmdb.environment.QuickReads}."""
 
     def __init__(self, owner: Any, cache: BlockCache, identity: int) -> None:
-        """
-        @param owner: the store, with C{readQuickly} and C{codec}.
-        """
         self._owner = owner
         self._cache = cache
         self._identity = identity
@@ -120,10 +107,10 @@ class QuickRecords:
 
     def lastOf(self, subject: bytes, ahead: RecordsAhead, version: int) -> int:
         """
-        The sequence of the last record of a literal subject in the database; 0 if that is not
-        known. The record is read with it.
+        Read the last record of a literal subject in the database, and give its sequence; 0 if that
+        is not known.
 
-        @param version: that of the log; see L{find}.
+        @param version: as in L{find}.
         """
         return self._owner.readQuickly(self._readLast, subject, ahead, version) or 0
 
@@ -137,11 +124,10 @@ class QuickRecords:
 
     def find(self, sequence: int, ahead: RecordsAhead, version: int) -> EncodedRecord | None:
         """
-        The bytes of a record in the database, unverified. Its block is kept if there are more
-        questions for its records: to take it apart is worth while then.
+        The bytes of a record in the database, unverified. Its block is kept if more of it is asked
+        for.
 
-        @param ahead: what the database does not have.
-        @param version: that of the log: as long as it stays the same, nothing was removed.
+        @param version: that of the log; while it stays the same, nothing was removed.
         """
         (known, of, record), self._read = self._read, _NOTHING
         if known == sequence and of == version:

@@ -1,8 +1,6 @@
 """
-Reading a store that no broker has open, completely and without changing it.
-
-A database whose structure is damaged cannot be read where it lies. A copy of the store is opened
-instead, as a broker would open the store, which shows what a start would save and lose.
+Reads a store that no broker has open, completely and without a change. If its structure is damaged,
+a copy is opened as a broker would open it, which shows what a start would save and lose.
 """
 
 from __future__ import annotations
@@ -48,10 +46,6 @@ _PIECE = 16 << 20
 
 @dataclass
 class CheckedLog:
-    """
-    @ivar damaged: ranges of sequences whose records cannot be read, each with the one behind it.
-    """
-
     row: LogRow
     damaged: list[tuple[int, int]] = field(default_factory=list)
 
@@ -91,7 +85,7 @@ def checkDirectory(directory: Path, encryption: Encryption | None = None) -> Che
     """
     @raise natsbroker.interfaces.records.StoreEncrypted: if the key is missing, or another.
     @raise natsbroker.interfaces.records.StoreLocked: if a broker has the store.
-    @raise natsbroker.interfaces.records.UnknownFormat: if it has another format, or is of
+    @raise natsbroker.interfaces.records.UnknownFormat: for another version, or
         nats-streaming-server.
     @raise StoreFailed: if there is no store.
     """

@@ -3,15 +3,14 @@ The thread that writes, and group commit.
 
 A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends a
 few records, one frame of the journal, which needs one sync, or none with an interval between syncs.
-Only then is the reactor told. What is in the journal is applied with the next transaction: when
-anything but a small append is asked for, or the journal is full. Limits are applied in
-transactions; so what is appended to a log that is at its limit is committed to the database at
-once, unless that is a limit per subject and it is known which records go.
+The reactor is notified after that. The next transaction applies the journal: when anything but a
+small append is asked for, or the journal is full. Limits are applied in transactions; so appends to
+a log at its limit are committed to the database at once, unless it is a limit per subject and it is
+known which records go.
 
-When a commit fails because there is no space, everything in the queue fails with it and the next
-request is tried again. When it fails for any other reason, or there was no space for the page where
-LMDB notes it, nothing is written with this handle any more: the database is opened again and
-verified, and only if that succeeds it goes on.
+When a commit fails for lack of space, the whole queue fails with it and the next request is tried
+again. After any other failure, or without space for LMDB's own page, nothing is written with this
+handle any more: the database is opened again and verified first.
 """
 
 from __future__ import annotations
@@ -60,11 +59,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         release: Callable[[], None],
         readers: Any,
     ) -> None:
-        """
-        @param reopen: opens and verifies the store again, in this thread.
-        @param policies: what the logs keep, by identity; changed by the reactor's thread.
-        @param now: the wall clock, in nanoseconds.
-        """
+        """C{reopen} verifies the store in this thread; the reactor's thread changes C{policies}."""
         super().__init__(reactor, owner)
         self._opened = opened
         self._reopen = reopen
@@ -113,10 +108,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return True
 
     def _journalled(self, jobs: list[Job]) -> bool:
-        """
-        Write what the jobs ask to the journal, and tell the reactor, if they only append a few
-        records to logs that are within their limits.
-        """
+        """Write jobs that only append a little to the journal, and tell the reactor."""
         opened, backlog = self._opened, self._backlog
         if opened.journal is None or self.leftover:
             return False
@@ -166,10 +158,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
     # In the reactor's thread
 
     def handOver(self, jobs: list[Job]) -> bool:
-        """
-        Have the journal's writer do what the thread would do in L{_journalled}, if nothing but the
-        frame is to be written for it.
-        """
+        """Let the journal's writer do L{_journalled} if nothing but the frame is to be written."""
         opened, backlog, journal = self._opened, self._backlog, self._opened.journal
         if self._writer is None or journal is None or self.leftover or self.unfinished:
             return False
@@ -280,10 +269,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
                 self._trimmed.pop(identity, None)
 
     def _catchUp(self, jobs: Sequence[Job]) -> bool:
-        """
-        Apply the journal by itself, if that lets the journal take the jobs: what is known of their
-        logs stays known.
-        """
+        """Apply the journal by itself, if it can take the jobs then: their logs stay known."""
         logs = {job.identity for job in jobs if job.writes}
         isSmall = sum(job.weight for job in jobs) <= LARGEST_FRAME
         if self.leftover or not (isSmall and self._backlog.rows and logs <= self._trimmed.keys()):
@@ -297,9 +283,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._note(transaction)
 
     def _commit(self, jobs: list[Job]) -> tuple[LMDBTransaction, list[int]]:
-        """
-        @return: the transaction, and dropped logs of which nothing is left.
-        """
+        """The transaction, and dropped logs of which nothing is left."""
         opened = self._opened
         asked, jobs = jobs, self._backlog.jobs + jobs
         identities = {job.identity for job in jobs} | self.leftover
@@ -325,9 +309,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return transaction, gone
 
     def _apply(self, transaction: LMDBTransaction, jobs: Sequence[Job]) -> list[int]:
-        """
-        @return: dropped logs of which nothing is left.
-        """
+        """Give dropped logs of which nothing is left."""
         if not self._formatted:
             transaction.putFormat(self._opened.base)
         for job in jobs:
@@ -399,9 +381,9 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
 
     def _note(self, transaction: LMDBTransaction) -> None:
         """
-        Write down beside the database what was committed. If that fails, what was committed is
-        there all the same, and no more is taken. A commit that changed nothing is none for LMDB:
-        its generation is that of the next one, and may not be noted yet.
+        Note the commit beside the database. If that fails, the commit stands, and no more is taken.
+        A commit that changed nothing has the generation of the next one, which may not be noted
+        yet.
         """
         opened = self._opened
         if transaction.generation <= opened.generation:
@@ -468,10 +450,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self.tell(self.owner.reopened, opened)
 
     def leave(self) -> None:
-        """
-        Let go of everything, when the database has caught up with the journal. If it cannot, it
-        does when the store is opened next.
-        """
+        """Let go of everything; the journal is applied now, or when the store is opened next."""
         if self._backlog.rows:
             try:
                 transaction, gone = self._commit([])

@@ -1,13 +1,10 @@
 """
 The database, shared by the thread that writes and those that read.
 
-The file is made longer ahead of what is written to it. So a disk that is full is noticed before
-a transaction and not in the middle of one, where LMDB calls it an I/O error; and syncing does not
-have to note a new length each time. The map grows before it is full; it is never moved or closed
-under a reader.
-
-When the disk is full, what is free in the file is used. The map then ends where the file does: so
-LMDB refuses a transaction that does not fit, before it has written anything of it.
+The file is made longer ahead of its content. So a full disk is noticed before a transaction and not
+in the middle of one, where LMDB calls it an I/O error; and syncs need not note a new length. The
+map grows before it is full; it is never moved or closed under a reader. On a full disk the map ends
+where the file does, so that LMDB refuses a transaction that does not fit before writing any of it.
 
 After a failure LMDB would refuse to read as well as to write. The file is then opened again, first
 for reading and later for both; readers notice at most that they have to wait.
@@ -76,10 +73,7 @@ def asStoreError(failure: Exception) -> StoreError:
 
 
 def asStoreFailed(failure: Exception) -> StoreFailed:
-    """
-    The same, where nothing can be written before the database was opened again, even if the disk
-    was only full.
-    """
+    """The same error, after which nothing can be written before the database was opened again."""
     if isinstance(failure, StoreFailed):
         return failure
     return StoreFailed(f"the store failed: {failure}")
@@ -87,16 +81,12 @@ def asStoreFailed(failure: Exception) -> StoreFailed:
 
 class Environment:
     """
-    @ivar codec: the form of what is stored.
     @ivar names: the subjects of logs, where the codec's keys do not have them in order.
     @ivar full: why the file cannot be made longer, while the map ends where it does.
     """
 
     def __init__(self, path: Path, maxSize: int = 0, codec: PlainCodec = PLAIN) -> None:
-        """
-        @param path: of the file; made if it is not there.
-        @param maxSize: how large it may grow, in bytes; 0 for any size.
-        """
+        """C{maxSize} is in bytes; 0 for any size."""
         self.codec = codec
         self.names = SubjectNames()
         self.path = path
@@ -136,10 +126,9 @@ class Environment:
 
     def prepare(self, weight: int) -> None:
         """
-        Make room for a transaction, in the map and on the disk. It is all behind the pages that
-        were ever used: those are free in runs of any length, and LMDB leaves them to readers.
+        Make room for C{weight} bytes, in the map and on the disk, behind all pages that were ever
+        used: free pages lie in runs of any length, and LMDB leaves them to readers.
 
-        @param weight: how many bytes it brings.
         @raise OSError: if there is no space for that.
         """
         used = self._used()
@@ -168,10 +157,10 @@ class Environment:
 
     def promise(self, weight: int) -> bool:
         """
-        Make room as L{prepare} does, for what is to be committed later.
+        Make room as L{prepare} does, for a later commit. Free space in the file does not count:
+        whether it is enough is known only when the transaction is made.
 
-        @return: whether there is space for that. What is free in the file does not count: that it
-            is enough is known only when the transaction is made.
+        @return: whether there is space.
         """
         try:
             self.prepare(weight)
@@ -183,12 +172,12 @@ class Environment:
 
     def prepareNext(self, weight: int, frees: Callable[[], bool]) -> bool:
         """
-        Make room for the next transaction. If the disk is full, it has to do with the file as it
-        is: LMDB may still find no room for it there.
+        Make room for the next transaction. On a full disk it must do with the file, where LMDB may
+        still find no room.
 
         @param frees: whether it makes the database no larger, and may have what is left for that.
-        @return: whether it can begin. If not, it can after another one: what the last transaction
-            freed is what the one before it needs if the last one is not whole on the disk.
+        @return: whether it can begin. If not, it can after another one, as pages freed by the last
+            transaction are needed until that one is whole on the disk.
         @raise OSError: if there is no space for it.
         """
         try:
@@ -208,10 +197,7 @@ class Environment:
         return True
 
     def _free(self) -> tuple[int, int]:
-        """
-        How many bytes of the file the next transaction may use if no reader is older than the last
-        one, and how many that one freed.
-        """
+        """The free bytes if nobody reads, and those of the last transaction."""
         file = PageFile(self._descriptor)
         meta = file.metas()[0]
         pages = {True: 0, False: 0}
@@ -222,9 +208,6 @@ class Environment:
         return behind + pages[True] * meta.pageSize, pages[False] * meta.pageSize
 
     def grow(self, needed: int = 0) -> bool:
-        """
-        @param needed: the least number of bytes; otherwise twice what it is.
-        """
         size = self._sizeFor(max(needed, self._mapSize + 1))
         if size <= self._mapSize:
             return False
@@ -239,9 +222,7 @@ class Environment:
 
     @contextmanager
     def reading(self) -> Iterator[lmdb.Transaction[bytes]]:
-        """
-        @raise StoreFailed: if the database cannot be read.
-        """
+        """Raise L{StoreFailed} if the database cannot be read."""
         environment = self
         while (txn := environment._enter()) is None:
             environment = environment._successor or environment
@@ -252,10 +233,7 @@ class Environment:
             environment._leave()
 
     def readAtOnce(self, call: Callable[..., T], *args: Any) -> T | None:
-        """
-        Call something with a transaction that gives views instead of bytes, if that takes no
-        waiting: else C{None}.
-        """
+        """Call with a transaction that gives views, if that takes no waiting: else C{None}."""
         with self._lock:
             if self._moving or self._closed or self._successor is not None:
                 return None
@@ -296,10 +274,7 @@ class Environment:
                 self._condition.notify_all()
 
     def _awaitStop(self, env: lmdb.Environment) -> None:
-        """
-        Writing failed, and LMDB lets nobody read either: wait until the thread that wrote has
-        opened the database for reading.
-        """
+        """Wait until the thread whose write failed has opened the database for reading."""
         with self._condition:
             if not self._condition.wait_for(lambda: self._closed or self._env is not env, PATIENCE):
                 raise StoreFailed("the database cannot be read: writing failed")
@@ -324,10 +299,7 @@ class Environment:
             self._continue()
 
     def stopWriting(self) -> None:
-        """
-        Go on for reading only, after a failure. Readers wait meanwhile. If the file was damaged or
-        cannot be read, nothing is read any more.
-        """
+        """Go on for reading only, after a failure; not at all if the file is damaged."""
         with self.alone():
             self._closeFile()
             try:
@@ -338,10 +310,7 @@ class Environment:
                 pass  # told as it is: the database is closed, and opening it again will say why
 
     def suspend(self) -> None:
-        """
-        Let go of the file, because it is about to be opened again. Readers wait until one of
-        L{stopWriting} and L{succeed} is called.
-        """
+        """Let go of the file before it is opened again; readers wait meanwhile."""
         self._pause()
         self._closeFile()
 
@@ -355,10 +324,7 @@ class Environment:
         return self._env.begin(write=True)
 
     def isBroken(self) -> bool:
-        """
-        Whether LMDB refuses everything, because it could not note a commit. Nothing but opening
-        the database again helps then. Only for the thread that writes.
-        """
+        """Whether LMDB refuses everything as it could not note a commit; for the writer."""
         try:
             self._env.begin().abort()
         except lmdb.Error:
@@ -388,28 +354,20 @@ class QuickReads:
     """
     Short reads that the reactor's thread does itself.
 
-    A thread that reads keeps the disk from holding up the reactor. But to hand something over to it
-    and to take the result back costs several times as much as to read a few pages that lie in
-    memory, as those of records that clients ask for mostly do. So a short read is done at once. If
-    one takes long, it had to wait for the disk, and threads do the next ones.
+    A thread keeps the disk from holding up the reactor, but handing over costs several times as
+    much as reading a few pages in memory. After a read that had to wait for the disk, threads do
+    the next ones.
     """
 
     def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
-        """
-        @param clock: nanoseconds, of a clock that nobody sets.
-        """
+        """C{clock} gives nanoseconds and is never set."""
         self._clock = clock
         self._left = 0
         self._quick = 0
         self._pause = PAUSE
 
     def read(self, environment: Environment, call: Callable[..., T], *args: Any) -> T | None:
-        """
-        Call something with a transaction.
-
-        @return: what it returned; C{None} if that is left to a thread, which also finds out what is
-            wrong with a database that cannot be read.
-        """
+        """The result of a call with a transaction; C{None} if it is left to a thread."""
         if self._left:
             self._left -= 1
             return None

@@ -1,9 +1,8 @@
 """
 The small files beside the database: the lock, the format, the marks, the count of commits.
-
-docs/reference/store-format.md has their layout. Each of them can be lost without losing a record;
-together with the database they make sure that a sequence is never used twice, even if the database
-is damaged or is an old copy. A file that is damaged reads as if it were not there.
+docs/reference/store-format.md has their layout. Each can be lost without losing a record; with the
+database they make sure that a sequence is never used twice, even if it is damaged or an old copy. A
+damaged file reads as a missing one.
 """
 
 from __future__ import annotations
@@ -65,10 +64,7 @@ def writeWhole(path: Path, data: bytes) -> None:
 
 
 class Lock:
-    """
-    @param isShared: whether the store is only read, by any number of processes. The file must be
-        there, and is not changed.
-    """
+    """A shared lock is for readers only, of any number of processes; it needs the file."""
 
     def __init__(self, path: Path, isShared: bool = False) -> None:
         flags = os.O_RDONLY if isShared else os.O_RDWR | os.O_CREAT
@@ -111,10 +107,7 @@ class Format(NamedTuple):
 
 
 def readFormat(path: Path) -> Format | None:
-    """
-    @return: C{None} if the file is not there or is damaged.
-    @raise UnknownFormat: if another version wrote it.
-    """
+    """C{None} if it is missing or damaged; L{UnknownFormat} if another version wrote it."""
     data = contentsOf(path)
     if data is None:
         return None
@@ -133,10 +126,6 @@ def readFormat(path: Path) -> Format | None:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """
-    @ivar reserved: no sequence of the log above this one was ever used.
-    """
-
     name: str
     reserved: int
 
@@ -148,10 +137,6 @@ _MARK = Struct("<QQH")
 
 @dataclass(slots=True)
 class Marks:
-    """
-    @ivar known: whether one of the files could be read.
-    """
-
     directory: Path
     known: bool = False
     mark: bytes = b""
@@ -187,10 +172,7 @@ class Marks:
         return marks
 
     def newest(self) -> dict[str, int]:
-        """
-        The identities of logs by their names. A name may be there twice: of a log whose making was
-        cut off, or that was dropped, and of the one that was made after it, which counts.
-        """
+        """The identities of logs by name; the newest of several of one name."""
         return {mark.name: identity for identity, mark in self.logs.items()}
 
     def reserve(self, mark: bytes, rows: Mapping[int, StoredRow]) -> None:

@@ -1,10 +1,10 @@
 """
-Finding everything in a damaged database that is still whole; nothing is written.
+Finds everything in a damaged database that is still whole; nothing is written.
 
-All values begin with the store's random mark and carry their own keys and checksums, so they can be
-found by searching the file, without its tree. But old copies lie about in it too: in pages that
-are free, and in the free space of pages that are not. So as much of the tree is followed as can be,
-and what lies in pages that were reached counts only if the tree leads to it.
+All values carry the store's random mark, their keys and checksums, so they can be found by
+searching the file. But old copies lie in it too: in free pages, and in the free space of others. So
+as much of the tree is followed as can be, and values in pages that were reached count only if the
+tree leads to them.
 """
 
 from __future__ import annotations
@@ -55,11 +55,10 @@ class RecordPlace(NamedTuple):
 @dataclass
 class FoundLog:
     """
-    @ivar row: the newest whole one.
     @ivar current: whether the row was reached through the tree, so that there is no newer one.
     @ivar blocks: heads, and where they lie.
     @ivar older: likewise, of blocks that may be older ones of those that are damaged.
-    @ivar dead: sequences that were deleted: for good, since they are never given again.
+    @ivar dead: sequences that were deleted, for good.
     @ivar journalled: records that are in the journal beyond it.
     """
 
@@ -100,10 +99,7 @@ class Trust:
 
 
 def trustIn(path: Path) -> Trust:
-    """
-    See what of a file can be relied on: nothing, unless both pages that say where everything is
-    agree that they are of two transactions in a row.
-    """
+    """The parts to rely on: none unless both meta pages are of two transactions in a row."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         file = PageFile(descriptor)
@@ -120,9 +116,7 @@ def trustIn(path: Path) -> Trust:
 
 
 def findFormat(path: Path) -> tuple[bytes, int] | None:
-    """
-    @return: the mark of a database, and the version of its format, wherever in it they are found.
-    """
+    """The mark of a database and the version of its format, wherever in it they are found."""
     data = path.read_bytes() if path.exists() else b""
     position = data.find(FORMAT_TEXT)
     while position >= 0:
@@ -151,8 +145,8 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 class Finder:
     """
     @ivar logs: what was found, by identity.
-    @ivar values: state, holds and known losses, by the key that they have in a database that is
-        not encrypted, each with its generation.
+    @ivar values: state, holds and known losses, by their key in a plain database, each with its
+        generation.
     @ivar generation: the newest that was found.
     """
 
@@ -192,10 +186,7 @@ class Finder:
         return any([self._lookAt(place + each, True) for place in places for each in (0, 1, -1)])
 
     def _lookAt(self, position: int, counts: bool) -> int:
-        """
-        @param counts: whether it counts, even if nothing broken is to be replaced by it.
-        @return: how long it is; 0 if it is nothing.
-        """
+        """The length; 0 for nothing. What does not count may only replace something broken."""
         try:
             if self._raw[position + 8 : position + 9] == b"B":
                 return self._block(position, counts)
@@ -247,10 +238,7 @@ class Finder:
     def recordsOf(
         self, identity: int, log: FoundLog, blocks: Sequence[tuple[Head, int]]
     ) -> dict[int, RecordPlace]:
-        """
-        The records in some blocks of a log that were not deleted, by sequence. If there are several
-        copies of one, it is a whole one if there is any.
-        """
+        """Undeleted records in some blocks of a log; a whole copy of each, if there is any."""
         found: dict[int, RecordPlace] = {}
         whole: set[int] = set()
         covered: list[tuple[int, int]] = []
@@ -316,10 +304,7 @@ class Finder:
         return length
 
     def looseRecords(self, identity: int) -> Iterator[tuple[int, RecordPlace]]:
-        """
-        Whole records of a log that are in no block that was found: in blocks of which the heads
-        are damaged, and wherever the tree does not reach.
-        """
+        """Whole records of a log outside of blocks with a whole head, and outside of the tree."""
         for key, entry in self._broken.items():
             if key[:1] == b"B" and identityOf(key) == identity:
                 end = entry.offset + entry.length

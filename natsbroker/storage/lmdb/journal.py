@@ -1,14 +1,14 @@
 """
-The journal in front of the database: what small commits append, durable after one sync.
+The journal in front of the database: small commits, durable after one sync.
 
-A commit of LMDB syncs twice and writes a page of each level of its tree. A publisher that waits
-for each answer pays that for every message. So a group of requests that only appends a few records
-is written to the journal instead, and the database follows later, with many groups at once.
+A commit of LMDB syncs twice and writes a page of each level of its tree, which a publisher that
+waits for each answer would pay for every message. So a group of requests that only appends a few
+records is written to the journal, and the database follows with many groups at once.
 
-The journal is a file of fixed length that is overwritten from its beginning each time the database
-has caught up. A frame is written twice, one copy behind the other, so that a flipped bit costs
-nothing; docs/reference/store-format.md has its layout. Generations rise, and the commit with which
-the database catches up has a higher one than all frames before it: frames up to the database's own
+The journal is a file of fixed length, overwritten from its beginning each time the database has
+caught up. A frame is written twice, one copy behind the other, so that a flipped bit costs nothing;
+docs/reference/store-format.md has its layout. Generations rise, and the commit with which the
+database catches up has a higher one than all frames before it: frames up to the database's own
 generation are spent, whatever else lies in the file. A frame that is not whole is not read.
 """
 
@@ -56,9 +56,7 @@ _VERSION = 1
 
 
 class JournalFrame(NamedTuple):
-    """
-    @ivar since: the generation of the commit of the database that it builds on.
-    """
+    """A frame; C{since} is the generation of the database's commit that it builds on."""
 
     generation: int
     since: int
@@ -131,9 +129,7 @@ def readFrames(path: Path, mark: bytes, codec: PlainCodec = PLAIN) -> list[Journ
 
 
 def runsIn(frames: Sequence[JournalFrame]) -> Iterator[tuple[int, list[bytes]]]:
-    """
-    @return: the identity of a log, and records of it whose sequences follow each other.
-    """
+    """The identity of a log, and records of it whose sequences follow each other."""
     run: list[bytes] = []
     following = (0, 0)
     for frame in frames:
@@ -150,9 +146,8 @@ def runsIn(frames: Sequence[JournalFrame]) -> Iterator[tuple[int, list[bytes]]]:
 
 class Beyond(NamedTuple):
     """
-    What there is beyond the last commit of a database.
+    The content beyond the last commit of a database.
 
-    @ivar frames: those of the journal, by rising generation.
     @ivar known: the newest generation that is there.
     @ivar isBehind: whether commits are missing.
     """
@@ -163,10 +158,7 @@ class Beyond(NamedTuple):
 
 
 def framesBeyond(generation: int, noted: int, frames: Sequence[JournalFrame]) -> Beyond:
-    """
-    @param generation: of the database's last commit.
-    @param noted: the generation of the last commit or frame, as noted beside the database.
-    """
+    """C{noted} is the generation of the last commit or frame that is noted beside the database."""
     ahead = [each for each in frames if each.generation > generation]
     known = max([generation, *(each.generation for each in ahead)])
     isBehind = noted > known or any(each.since > generation for each in ahead)
@@ -187,10 +179,7 @@ def _fill(path: Path) -> None:
 
 
 def _openDirect(path: Path) -> int:
-    """
-    Open the file so that each write is on disk when it returns; past the cache, where the file
-    system can do that.
-    """
+    """Open the file past the cache if possible, so that a write that returns is on disk."""
     try:
         return os.open(path, _FLAGS | os.O_DIRECT)
     except OSError as failure:
@@ -204,18 +193,12 @@ WIDEST = _roundedUp(2 * (_HEAD_SIZE + 2 * LARGEST_FRAME))
 
 
 class Journal:
-    """
-    @ivar isSynced: whether a frame is on disk when it is written. If not, the kernel has it: it
-        outlives the process, not a power cut.
-    """
+    """A frame is on disk when it is written if C{isSynced}; else it outlives only the process."""
 
     def __init__(
         self, path: Path, mark: bytes, isSynced: bool = True, codec: PlainCodec = PLAIN
     ) -> None:
-        """
-        Open the file, or make it. Its blocks are all written once, so that writing to them again
-        needs no more space and changes nothing but themselves.
-        """
+        """Open or make the file; its blocks are written, so that it needs no space later."""
         self._mark = mark
         self._codec = codec
         self._path = path
@@ -231,11 +214,7 @@ class Journal:
         return data if self.position + len(data) <= SIZE and len(data) <= WIDEST else b""
 
     def append(self, generation: int, since: int, blobs: Sequence[bytes]) -> bool:
-        """
-        Write a frame, and sync it.
-
-        @raise OSError: if the disk does not let it; the frame may be there all the same.
-        """
+        """Write a frame, and sync it. After an C{OSError}, the frame may be there all the same."""
         data = self.frame(generation, since, blobs)
         if not data:
             return False
@@ -274,9 +253,7 @@ class JournalWriter:
     def __init__(
         self, readers: Any, done: Callable[[OSError | None, OSError | None], None]
     ) -> None:
-        """
-        @param done: called with what kept the frame, and the note, from being written.
-        """
+        """C{done} gets the errors that kept the frame, and the note, from being written."""
         self._readers = readers
         self._done = done
         self._writeSoon: Callable[[Any], object] | None = getattr(readers, "writeSoon", None)
@@ -296,8 +273,8 @@ class JournalWriter:
         Write what L{Journal.frame} gave, and note it in C{commits} then. Until C{done} is called,
         nothing else may use either file.
 
-        @param isAlone: whether nothing is expected to be asked meanwhile, so that the reactor's
-            thread may write the frame itself where the disk is quick.
+        @param isAlone: whether no request is expected meanwhile, so that the reactor's thread may
+            write to a quick disk itself.
         """
         isQuick = isAlone or not journal.isSynced
         self._frame = journal, len(frame)
@@ -348,9 +325,6 @@ class JournalAlarm:
     """A timer of microseconds."""
 
     def __init__(self, readers: Any, ring: Callable[[], None]) -> None:
-        """
-        @param ring: called when it is over.
-        """
         self._readers = readers
         self._ring = ring
         self._alarm = hot.Alarm()
@@ -358,9 +332,7 @@ class JournalAlarm:
         readers.addReader(self)
 
     def set(self, nanoseconds: int) -> None:
-        """
-        @param nanoseconds: from now; 0 to be never over.
-        """
+        """Fire C{nanoseconds} from now; 0 for never."""
         self.isSet = bool(nanoseconds)
         self._alarm.set(nanoseconds)
 

@@ -1,8 +1,7 @@
 """
-What lies under which key, and how the values that are no blocks look;
-docs/reference/store-format.md has the whole.
-
-No letter of a key becomes C{S} or C{T}, of which there may be many, when one bit of it flips.
+The keys of the database, and its values that are no blocks; docs/reference/store-format.md has the
+whole. No letter of a key becomes C{S} or C{T}, of which there may be many, when one bit of it
+flips.
 """
 
 from __future__ import annotations
@@ -101,17 +100,12 @@ def sequenceOf(key: bytes) -> int:
 
 
 def packFormat(base: int, version: int) -> bytes:
-    """
-    @param base: what is added to the numbers of transactions to get generations.
-    """
+    """C{base} is added to the numbers of transactions to get generations."""
     return FORMAT_TEXT + b"%d, generations from %d\n" % (version, base)
 
 
 def unpackFormat(value: bytes) -> tuple[int, int]:
-    """
-    @return: the version and the base.
-    @raise Damaged: if it is no such value.
-    """
+    """The version and the base; L{Damaged} if it is no such value."""
     text = value.removeprefix(FORMAT_TEXT)
     version, separator, base = text.partition(b", generations from ")
     if text == value or not version.isdigit():
@@ -122,8 +116,7 @@ def unpackFormat(value: bytes) -> tuple[int, int]:
 @dataclass(slots=True)
 class LogRow(StoredRow):
     """
-    A log as it is stored. The commit thread changes copies of it and keeps the copy when the
-    commit succeeded.
+    A log as it is stored. The commit thread keeps its changed copy when the commit succeeded.
 
     @ivar sole: while there are no tallies: the subject of all records.
     @ivar indexed: whether there are tallies.
@@ -186,11 +179,10 @@ LISTED = 64
 @dataclass(slots=True)
 class Tally:
     """
-    What there is of one subject in a log.
+    The records of one subject in a log.
 
     @ivar first: the oldest, or a sequence before it if C{loose}.
     @ivar listed: the newest ones, rising; all of them if they are C{count}.
-    @ivar loose: whether C{first} is only a lower bound.
     """
 
     subject: bytes
@@ -205,9 +197,6 @@ class Tally:
         return len(self.listed) == self.count
 
     def add(self, sequences: Iterable[int], keep: int) -> None:
-        """
-        @param keep: how many to list.
-        """
         before = len(self.listed)
         self.listed.extend(sequences)
         added = len(self.listed) - before
@@ -219,10 +208,7 @@ class Tally:
             self.listed = self.listed[-keep:]
 
     def remove(self, sequence: int) -> None:
-        """
-        Stop counting one. Afterwards C{listed} may be empty although C{count} is not zero: then
-        C{last} is not known.
-        """
+        """Stop counting one; without C{listed}, C{last} is not known then."""
         self.count -= 1
         if sequence in self.listed:
             self.listed.remove(sequence)
@@ -252,11 +238,7 @@ _TALLY = Struct("<QQQIB")
 
 
 def lastOfTally(value: bytes) -> int:
-    """
-    L{Tally.last} of a packed tally.
-
-    @raise Damaged: if it is too short.
-    """
+    """L{Tally.last} of a packed tally; L{Damaged} if it is too short."""
     if len(value) < _TALLY.size:
         raise Damaged("a tally cannot be read: it is cut off")
     return int(_TALLY.unpack_from(value)[2])

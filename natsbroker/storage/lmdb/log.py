@@ -1,6 +1,4 @@
-"""
-A log in the reactor's thread: what is asked of its writer, and what is found by subject.
-"""
+"""A log in the reactor's thread: what is asked of its writer, and what is found by subject."""
 
 from __future__ import annotations
 
@@ -105,11 +103,7 @@ class LMDBLog(LogReader):
         return super()._ask(job)
 
     def journalled(self, blobs: Sequence[bytes], gone: Mapping[int, bytes]) -> None:
-        """
-        Records are durable in the journal.
-
-        @param gone: subjects by sequence, of records that limits let go for them.
-        """
+        """Note durable records, and subjects of records let go for them, by sequence."""
         self._ahead.add(blobs, gone)
         for sequence in gone:
             block = self._cache.find(self.identity, sequence)

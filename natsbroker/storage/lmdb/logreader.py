@@ -1,7 +1,6 @@
 """
-The records of a log, read in the reactor's thread. Blocks at hand are read at once, the rest when a
-thread has fetched them. What is read is verified, record by record; a damaged one is reported and
-left out.
+The records of a log, read and verified in the reactor's thread: blocks at hand at once, the rest
+when a thread has fetched them. A damaged record is reported and left out.
 """
 
 from __future__ import annotations
@@ -47,9 +46,7 @@ RECORD_SIZE = 512
 
 
 class LogReader(OwnedLog):
-    """
-    @ivar version: how often blocks of the log were replaced.
-    """
+    """Reads a log; C{version} counts how often its blocks were replaced."""
 
     def __init__(
         self, owner: ThreadedStore[Any], cache: BlockCache, row: LogRow, policy: Policy
@@ -151,11 +148,7 @@ class LogReader(OwnedLog):
     def _collectOne(
         self, found: RecordList, subject: bytes, sequence: int, limit: int, maxBytes: int
     ) -> Generator[Deferred[Any], Any, int]:
-        """
-        Read records of one subject.
-
-        @return: where to go on; 0 if not all of them are listed.
-        """
+        """Read records of one subject; gives where to go on, 0 if not all of them are listed."""
         before: Sequence[int] = ()
         while True:
             last = self._bounds.last
@@ -226,10 +219,7 @@ class LogReader(OwnedLog):
     def _fetchBlocks(
         self, sequence: int, enough: int
     ) -> Generator[Deferred[Any], Any, list[Block]]:
-        """
-        Fetch the blocks from the one on that holds a sequence. If none of those fetched reaches
-        it, further ones are.
-        """
+        """Fetch the blocks from the one on that holds a sequence, until one reaches it."""
         while True:
             if self.closed is not None:
                 raise self.closed
@@ -248,11 +238,7 @@ class LogReader(OwnedLog):
             sequence = raws[-1].following
 
     def _keep(self, raw: RawBlock, version: int, ahead: RecordsAhead) -> Block | None:
-        """
-        @param version: the log's when it was fetched; if that is not the log's now, the block
-            may have been replaced and is not kept.
-        @param ahead: what the database did not have before it was fetched.
-        """
+        """Keep a block, unless the log's version is no longer that at which it was fetched."""
         stop = raw.following or self._lastInDatabase + 1
         gone = ahead.goneIn(range(raw.first, stop))
         block = readBlock(raw.raw, self.identity, raw.first, raw.dead.union(gone))
@@ -313,11 +299,7 @@ class LogReader(OwnedLog):
         maxBytes: int,
         most: int | None = None,
     ) -> tuple[int, int]:
-        """
-        @param wanted: C{None} for all subjects.
-        @param most: the last sequence that is wanted; C{None} for the log's.
-        @return: where to go on, and how many bytes are still wanted.
-        """
+        """Gives where to go on, and the bytes still wanted; C{most} may be C{None}."""
         bounds = self._bounds
         last = bounds.last if most is None else most
         index = block.indexOf(max(sequence, bounds.first))

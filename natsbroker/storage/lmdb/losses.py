@@ -1,7 +1,6 @@
 """
-What a store has lost and nobody has acknowledged. What is found damaged while the store is open is
-added to its reports, so that it is known at the next start as well; what cannot be written is
-remembered as long as the store is open.
+Losses of a store that nobody has acknowledged. Damage found while the store is open is added to its
+reports for the next start, or if that fails, remembered as long as the store is open.
 """
 
 from __future__ import annotations

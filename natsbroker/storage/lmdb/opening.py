@@ -1,15 +1,13 @@
 """
-Opening a store: what is verified before anything is served, and what is done about damage.
+Opens a store: verifies everything before it is served, and repairs damage.
 
-First the file that says what the directory is, so that the files of a later version are not
-touched. Then LMDB's structure, page by page, without LMDB; then the heads of all blocks and the
-rows of all logs. If anything is not in order, what is whole is salvaged into a new database. What
-the journal holds beyond the database is put into it. Last the database is compared with what was
-noted beside it: if it is older than the last commit, the logs go on beyond every sequence that may
-have been used.
+First comes the file that names the format, so that a later version's files are not touched. Then
+LMDB's structure, page by page, without LMDB; then the heads of all blocks and the rows of all logs.
+If anything is not in order, whole values are salvaged into a new database. The journal is applied.
+Last the database is compared with the notes beside it: if it is older than the last commit, the
+logs go on beyond every sequence that may have been used.
 
-What was opened can be read without danger to the process. It blocks: call it in a
-thread.
+An opened store can be read without danger to the process. This blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -72,12 +70,11 @@ class Opened:
     """
     @ivar base: what is added to a transaction's number to get its generation.
     @ivar journal: the journal, unless there was no space for it.
-    @ivar damage: records that are lost: a log's name, a range and a reason.
-    @ivar states: values of state that are lost: the space, the key and a reason.
+    @ivar damage: lost records: a log's name, a range and a reason.
+    @ivar states: lost values of state: the space, the key and a reason.
     @ivar reports: those of losses that nobody has acknowledged.
-    @ivar replayed: subjects of records that were put into the database from the journal, by log:
-        limits per subject are applied to them when they are known.
-    @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
+    @ivar replayed: subjects of records from the journal, by log, for limits per subject.
+    @ivar repaired: what was repaired, for the broker's log; empty if nothing was.
     """
 
     environment: Environment
@@ -152,11 +149,7 @@ def openDirectory(
 
 
 def markOf(directory: Path, marks: Marks) -> bytes:
-    """
-    The mark of a store whose file that says it is lost.
-
-    @raise StoreFailed: if nothing else says it.
-    """
+    """The mark of a store without the file for it; L{StoreFailed} if nothing else has it."""
     if marks.mark:
         return marks.mark
     found = findFormat(directory / DATABASE)
@@ -175,10 +168,10 @@ def _encrypt(
     directory: Path, mark: bytes, marks: Marks, maxSize: int, codec: PlainCodec
 ) -> Opened | None:
     """
-    Replace a database that is not encrypted by one that is. Until the new one is complete, the old
-    one is in its place.
+    Replace a plain database by an encrypted one, when that is complete.
 
-    @return: what was found when that was opened; it is closed. C{None} if it was replaced before.
+    @return: what was found when the plain one was opened; it is closed. C{None} if it was replaced
+        before.
     """
     database = directory / DATABASE
     found, _ = inspectDatabase(database, mark, codec)
@@ -198,10 +191,7 @@ def _encrypt(
 
 
 def _isUnfinished(directory: Path, marks: Marks, codec: PlainCodec) -> bool:
-    """
-    Whether there is no store yet, or the making of one was cut off: then it is marked that there
-    is no log, nothing at all was stored, and no commit was ever noted.
-    """
+    """Whether nothing at all was ever stored: no store, or the making of one was cut off."""
     database = directory / DATABASE
     if (directory / COMMITS).exists():
         return False
@@ -217,10 +207,7 @@ def _isUnfinished(directory: Path, marks: Marks, codec: PlainCodec) -> bool:
 
 
 def _make(directory: Path, codec: PlainCodec) -> bytes:
-    """
-    Make an empty store. The file that says so comes last, and a database is never there without
-    the marks.
-    """
+    """Make an empty store. The file that says so comes last; the marks come before the database."""
     mark = os.urandom(8)
     marks = Marks(directory)
     marks.write(mark, {})
@@ -308,7 +295,7 @@ def _replay(
     gaps: Mapping[int, list[tuple[int, int]]],
 ) -> dict[int, set[bytes]]:
     """
-    Put into the database what the journal has beyond it; C{gaps} are missing between the two.
+    Put records of the journal beyond the database into it; C{gaps} are missing between the two.
 
     @return: the subjects of these records, by log, if the log has several.
     """
@@ -348,7 +335,7 @@ def _verified(
     Verify a database, and repair it if it is damaged.
 
     @param noted: the generation of the last commit, or of the last frame, or 0.
-    @return: what is in it, and what was repaired.
+    @return: the content, and the repairs in words.
     """
     found, problem = inspectDatabase(database, mark, codec)
     if found is not None:
@@ -380,8 +367,9 @@ def _remember(directory: Path, found: Survey, opened: Opened) -> None:
 
 def inspectDatabase(database: Path, mark: bytes, codec: PlainCodec) -> tuple[Survey | None, str]:
     """
-    @return: what is in it, or C{None} and what is wrong.
-    @raise OSError: if that cannot be found out. What the disk cannot read any more is damaged.
+    @return: its content, or C{None} and a sentence about the damage, also if the disk cannot read
+        it.
+    @raise OSError: if that cannot be found out.
     """
     try:
         problems = verify.verify(str(database), subdir=False)  # type: ignore[no-untyped-call]
@@ -408,11 +396,7 @@ def _surveyed(database: Path, codec: PlainCodec) -> Survey:
 
 
 def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:
-    """
-    Leave out all sequences that may have been used after this copy of the database was made.
-
-    @return: the logs for which that made a difference.
-    """
+    """Skip sequences used after this copy of the database was made; gives the logs concerned."""
     changed = []
     newest = marks.newest()
     for identity, row in found.rows.items():
@@ -453,11 +437,7 @@ def _persist(
 
 
 def _mend(transaction: LMDBTransaction, found: Survey) -> list[tuple[str, bytes, str]]:
-    """
-    Put state back that stands under a wrong key, and make damaged tallies again.
-
-    @return: the values of state that are lost.
-    """
+    """Put back state under a wrong key, and mend tallies; gives lost values of state."""
     lost = []
     recount = set()
     for key, value in found.halved.items():

@@ -1,14 +1,13 @@
 """
 LMDB's file, read without LMDB.
 
-Reading a value through LMDB touches all of it. When a store is opened, only the heads of its
-blocks matter, and they are found here by walking the tree with plain reads. And a file that is
-damaged must not be given to LMDB at all, which would follow any pointer.
+Reading a value through LMDB touches all of it, where opening a store needs only the heads of
+blocks. And a damaged file must not be given to LMDB at all, which would follow any pointer.
 
-The layout is that of LMDB 0.9 on a 64-bit machine: a page begins with its number (8 bytes), 2
-bytes of padding, flags (2) and either the bounds of its free space (2 and 2) or, on the first
-page of a large value, the number of pages (4). Offsets of nodes follow, 2 bytes each. A node is 8
-bytes (the low and high half of a size, flags, and the key's length), the key, and the value.
+The layout is that of LMDB 0.9 on a 64-bit machine: a page begins with its number (8 bytes), 2 bytes
+of padding, flags (2) and either the bounds of its free space (2 and 2) or, on the first page of a
+large value, the number of pages (4). Offsets of nodes follow, 2 bytes each. A node is 8 bytes (the
+low and high half of a size, flags, and the key's length), the key, and the value.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ class Meta(NamedTuple):
     """
     One of the two pages that say where the trees are: of free pages, and of values.
 
-    @ivar values: how many values the tree has.
     @ivar lastPage: the highest page in use, or once in use.
     """
 
@@ -62,13 +60,10 @@ class Entry(NamedTuple):
 
 class TreePage(NamedTuple):
     """
-    One page of a tree.
-
     @ivar children: of a branch: the pages below it, each with the least key that may be in it.
-    @ivar entries: of a leaf.
     @ivar start: where its first node begins, as far as it says so.
-    @ivar isWhole: whether its nodes lie one behind the other up to its end. If not, the length of
-        one is wrong, or where it begins; LMDB would move the others wrongly with each change.
+    @ivar isWhole: whether its nodes lie one behind the other up to its end. If not, LMDB would move
+        them wrongly with each change.
     """
 
     children: list[tuple[bytes, int]]
@@ -93,9 +88,6 @@ class Tree(NamedTuple):
 
 class PageFile:
     def __init__(self, descriptor: int) -> None:
-        """
-        @param descriptor: of the file; it is not closed here.
-        """
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
 
@@ -134,9 +126,7 @@ class PageFile:
         return Meta(pageSize, free[-1], main[-1], main[-2], lastPage, transaction)
 
     def entries(self, meta: Meta, root: int) -> Iterator[Entry]:
-        """
-        @raise Damaged: where the tree cannot be followed.
-        """
+        """Raise L{Damaged} where the tree cannot be followed."""
         if root == NOWHERE:
             return
         seen: set[int] = set()
@@ -159,9 +149,6 @@ class PageFile:
             yield from page.entries
 
     def _page(self, meta: Meta, page: int) -> TreePage:
-        """
-        @raise Damaged: if nothing in it can be relied on.
-        """
         if not 2 <= page <= meta.lastPage:
             raise Damaged(f"the tree leads to page {page}")
         data = self.read(page * meta.pageSize, meta.pageSize)

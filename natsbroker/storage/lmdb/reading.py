@@ -1,9 +1,7 @@
 """
-What the threads that read fetch from the database: raw blocks and values, nothing decoded.
-
-Decoding is Python and happens in the reactor's thread, a block at a time, so that neither waits for
-the other. Where columns are wanted and the compiled step is there, decoding is not Python, and
-happens in the threads as well.
+Reads of the threads: raw blocks and values from the database. Decoding is Python and happens in the
+reactor's thread, a block at a time, so that neither waits for the other. With the compiled step,
+columns are decoded in the threads.
 """
 
 from __future__ import annotations
@@ -48,7 +46,6 @@ WHOLE_KEY = 400
 
 class RawBlock(NamedTuple):
     """
-    @ivar first: the sequence under which it lies.
     @ivar following: where the next block begins; 0 if there is none.
     """
 
@@ -82,10 +79,10 @@ def fetchColumns(
     environment: Environment, identity: int, start: int, stop: int, maxBytes: int
 ) -> Columns | None:
     """
-    The records from one sequence to before another, as columns.
+    The records from one sequence to before another, as columns; C{None} leaves that to the readable
+    path, as something is damaged or was deleted.
 
     @param maxBytes: stop after the record with which their sizes reach it.
-    @return: none if that is left to the readable path: something is damaged or was deleted.
     """
     raws: list[bytes] = []
     following = stop
@@ -220,11 +217,6 @@ def findTime(
 
 
 class TallyPage(NamedTuple):
-    """
-    @ivar following: the subject to go on behind; empty if that was all.
-    @ivar last: the log's last sequence in the database that was read.
-    """
-
     tallies: list[Tally]
     following: bytes
     last: int
@@ -239,9 +231,8 @@ def fetchTallies(
     most: int,
 ) -> TallyPage:
     """
-    Tallies of subjects that a pattern matches.
+    Tallies of matching subjects behind C{after}.
 
-    @param after: only of subjects behind this one.
     @param most: the most to look at.
     """
     codec = environment.codec
@@ -340,10 +331,7 @@ def _subjectAt(txn: lmdb.Transaction[bytes], key: bytes) -> bytes:
 
 
 def fetchEdges(environment: Environment, identity: int) -> list[bytes]:
-    """
-    The first and the last subject that have tallies, in the order of their bytes, as far as they
-    are in the keys: nothing of it where they are keyed hashes.
-    """
+    """The first and the last subject with tallies in byte order; none under keyed hashes."""
     prefix = tallyPrefix(identity)
     if environment.codec.isSealed:
         return [b""]
@@ -405,10 +393,7 @@ def _tallyOf(
 def fetchAbsent(
     environment: Environment, identity: int, subjects: Sequence[bytes]
 ) -> tuple[int, int]:
-    """
-    How many of some subjects have no tally, and the log's last sequence in the database that was
-    read.
-    """
+    """The number of subjects without a tally, and the log's last sequence in the database."""
     with environment.reading() as txn:
         codec = environment.codec
         absent = sum(txn.get(codec.tallyKey(identity, each)) is None for each in subjects)
@@ -418,11 +403,7 @@ def fetchAbsent(
 def fetchState(
     environment: Environment, prefix: bytes
 ) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, str]]]:
-    """
-    @param prefix: as in a database that is not encrypted.
-    @return: whole values, with the keys that they would have there, and the keys of damaged ones,
-        with what is wrong.
-    """
+    """Whole values by their plain keys, and the keys of damaged ones with the reason."""
     found: list[tuple[bytes, bytes]] = []
     broken: list[tuple[bytes, str]] = []
     codec = environment.codec

@@ -1,7 +1,6 @@
 """
-Reports of what a store has lost: directories called C{damaged-1}, C{damaged-2} and so forth. Each
-has a text, the damaged database if there was one, and once somebody has acknowledged the loss an
-empty file that says so.
+Reports of losses: directories called C{damaged-1} and so forth, each with a text, perhaps the
+damaged database, and once somebody has acknowledged the loss an empty file that says so.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ def unacknowledged(directory: Path) -> list[Path]:
 
 
 def acknowledge(directory: Path) -> list[str]:
-    """
-    @return: the texts of the reports that were not acknowledged before.
-    """
+    """Give the texts of the reports that were not acknowledged before."""
     texts = []
     for each in unacknowledged(directory):
         text = (each / REPORT).read_text("utf-8", "replace")
@@ -40,9 +37,7 @@ def acknowledge(directory: Path) -> list[str]:
 
 
 def lossOf(log: str, start: int, stop: int) -> str:
-    """
-    @param stop: the sequence behind the last.
-    """
+    """C{stop} is the sequence behind the last."""
     return f"{log}: {start} to {stop - 1} may be lost"
 
 

@@ -1,11 +1,9 @@
 """
-Putting everything that is whole in a damaged database into a new one.
+Puts everything that is whole in a damaged database into a new one.
 
-The damaged file is kept in a directory of its own, beside the new one, with a report. As long as
-that directory is there, the store says each time it is opened that something may have been lost.
-
-Nothing is deleted. What could not be found is known by log and sequence. No sequence
-that was ever used is given again.
+The damaged file stays in a directory of its own with a report. As long as that is there, the store
+says each time it is opened that something may have been lost. Lost records are known by log and
+sequence. No sequence that was ever used is given again.
 """
 
 from __future__ import annotations
@@ -57,9 +55,7 @@ class DatabaseBuilder:
     def __init__(
         self, path: Path, mark: bytes, base: int, expected: int, codec: PlainCodec
     ) -> None:
-        """
-        @param expected: about how many bytes will be written, at most.
-        """
+        """About C{expected} bytes will be written at most."""
         self._step = 2 * min(MOST_IN_ONE_COMMIT, expected)
         self._environment = Environment(path)
         self._codec = codec
@@ -88,9 +84,6 @@ class DatabaseBuilder:
             txn.put(blockKey(identity, contents.sequences[0]), raw)
 
     def copyBlock(self, key: bytes, raw: bytes) -> None:
-        """
-        @param raw: a block with plain records.
-        """
         txn = self._room(len(raw))
         txn.put(key, self._codec.closeBlock(raw, identityOf(key)))
 
@@ -126,8 +119,7 @@ def salvage(
     @param path: of the database; it may be missing.
     @param generation: that of the last commit, or 0 if it is not known.
     @param newest: the newest generation that is known.
-    @param frames: what the journal has beyond that commit.
-    @return: what was lost, in words.
+    @return: the losses, in words.
     @raise OSError: if the disk does not let it; then nothing was changed.
     """
     fresh = path.with_name("data.salvage")
@@ -160,8 +152,8 @@ def salvage(
 @contextmanager
 def _readable(path: Path) -> Iterator[Path]:
     """
-    A file that can be read to its end without danger to the process: the file itself, or if the
-    disk cannot read it any more a copy of what it can, with zeros for the rest.
+    A file that can be read to its end without danger: itself, or a copy with zeros where the disk
+    cannot read it.
     """
     copy = path.with_name("data.readable")
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -270,9 +262,7 @@ def _unknown(identity: int, marks: Marks, records: dict[int, RecordPlace]) -> Lo
 def _lostRanges(
     row: LogRow, records: dict[int, RecordPlace], dead: set[int], expected: int
 ) -> list[tuple[int, int]]:
-    """
-    @param expected: how many there should be, or -1 if that is not known.
-    """
+    """C{expected} is how many there should be, or -1."""
     lost = []
     following = row.first if expected >= 0 else 1
     for sequence in sorted([*records, *(each for each in dead if each >= following)]):
@@ -287,9 +277,7 @@ def _lostRanges(
 def _extend(
     finder: Finder, row: LogRow, records: dict[int, RecordPlace], blobs: Sequence[bytes]
 ) -> list[tuple[int, int]]:
-    """
-    @return: where records may be missing before what the journal has beyond a log.
-    """
+    """The places where records may be missing before those of the journal."""
     lost = []
     for blob in blobs:
         sequence = sequenceOf(blob, 0)

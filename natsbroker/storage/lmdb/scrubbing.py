@@ -1,7 +1,4 @@
-"""
-Reading everything in the database from time to time, so that damage is found before somebody needs
-what is damaged.
-"""
+"""Regular reads of the whole database, to find damage before somebody needs the data."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ PIECE = 1 << 20
 class ScrubResult(NamedTuple):
     """
     @ivar after: the last key in it; empty if the database ended.
-    @ivar records: ranges of records that cannot be read: a log's identity, the first sequence, and
-        the one behind the last; 0 for all that follow.
-    @ivar values: keys of values of state that cannot be read.
+    @ivar records: unreadable ranges: a log's identity, the first sequence, and the one behind the
+        last; 0 for all that follow.
+    @ivar values: keys of unreadable values of state.
     @ivar checked: how many records were read, damaged ones included.
     @ivar entries: how many entries of the database were read.
     @ivar every: how many there are.
@@ -50,10 +47,7 @@ class ScrubResult(NamedTuple):
 
 
 def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
-    """
-    @param after: a key; begin behind it.
-    @param enough: stop at this number of bytes.
-    """
+    """Read about C{enough} bytes behind a key."""
     records: list[tuple[int, int, int]] = []
     values: list[tuple[bytes, str]] = []
     checked = entries = 0
@@ -82,10 +76,7 @@ def scrub(environment: Environment, after: bytes, enough: int) -> ScrubResult:
 
 
 def _checked(raw: bytes, key: bytes, dead: bytes | None) -> tuple[int, list[tuple[int, int, int]]]:
-    """
-    @param dead: the value that says which records are deleted, if there is one.
-    @return: how many records were read, and ranges of those that are damaged.
-    """
+    """The number of records, and damaged ranges; C{dead} is the value for deleted records."""
     identity, first = identityOf(key), sequenceOf(key)
     gone = NONE
     if dead is not None:
@@ -110,10 +101,6 @@ def _checked(raw: bytes, key: bytes, dead: bytes | None) -> tuple[int, list[tupl
 
 
 class Scrubber:
-    """
-    @ivar figures: what it has done.
-    """
-
     def __init__(
         self,
         reactor: Any,
@@ -121,9 +108,6 @@ class Scrubber:
         fetch: Callable[..., Deferred[ScrubResult]],
         found: Callable[[ScrubResult], object],
     ) -> None:
-        """
-        @param now: the wall clock, in nanoseconds since 1970.
-        """
         self.figures = ScrubFigures()
         self._entries = 0
         self._now = now

@@ -1,6 +1,4 @@
-"""
-The store on disk, as the reactor's thread sees it; every disk access is in another one.
-"""
+"""The store on disk, as the reactor's thread sees it; every disk access is in another one."""
 
 from __future__ import annotations
 
@@ -73,10 +71,10 @@ def openLMDB(
     @param readers: with C{addReader}, C{removeReader} and C{callFromThread}, if it is not the
         reactor; perhaps with C{writeSoon} and C{sendNow}, as
         L{natsbroker.connections.poller.SocketPoller} has them.
-    @param syncInterval: seconds; 0 to have on disk what is acknowledged. Otherwise small appends
-        are acknowledged when the kernel has them, and on disk after this time at the latest.
-    @param encryption: C{None} for a store that is not encrypted. One that is not is encrypted first
-        otherwise, which takes a while and as much space again.
+    @param syncInterval: seconds between syncs of small appends, which are acknowledged when the
+        kernel has them; 0 to sync before each acknowledgement.
+    @param encryption: C{None} for a plain store. A plain one is encrypted first otherwise, which
+        takes a while and as much space again.
     @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
         L{natsbroker.interfaces.records.UnknownFormat},
         L{natsbroker.interfaces.records.StoreEncrypted}, L{natsbroker.interfaces.records.StoreFull}
@@ -423,10 +421,8 @@ _FILE_STORE_VERSION = b"\x01\0\0\0"
 
 def refuseForeign(directory: Path) -> None:
     """
-    Refuse a data directory of nats-streaming-server: a store of ours would stand empty between its
-    files, and its channels would seem lost. Nothing in the directory is touched.
-
-    @raise UnknownFormat: if it is one.
+    Raise L{UnknownFormat} for a data directory of nats-streaming-server, and do not touch it: a
+    store of ours would stand empty between its files, and its channels would seem lost.
     """
     if not directory.is_dir():
         return

@@ -1,8 +1,6 @@
 """
-What is in a database, found by looking at its tree and at the heads of its blocks.
-
-This is what makes opening quick: a million records are a few thousand blocks, and of each only
-the head is read. Records themselves are verified when they are read.
+The content of a database, by its tree and the heads of its blocks. A million records are a few
+thousand heads, so that opening is quick. Records are verified when they are read.
 """
 
 from __future__ import annotations
@@ -59,7 +57,6 @@ class _Blocks:
 @dataclass
 class Survey:
     """
-    @ivar isSealed: whether it is encrypted.
     @ivar base: what was added to the numbers of transactions to get generations.
     @ivar tallies: how many there are, by log.
     @ivar halved: values of which one of two copies is damaged.
@@ -81,10 +78,7 @@ class Survey:
 
 
 def survey(file: PageFile, codec: PlainCodec) -> Survey:
-    """
-    @raise Damaged: if something in it is not in order.
-    @raise UnknownFormat: if another version wrote it.
-    """
+    """L{Damaged} if something is not in order, L{UnknownFormat} if another version wrote it."""
     metas = file.metas()
     if not metas:
         raise Damaged("the database does not say where anything is")
@@ -190,10 +184,7 @@ def _complete(file: PageFile, found: Survey, identity: int, row: LogRow) -> None
 def gapsBefore(
     frames: Sequence[JournalFrame], found: Survey, marks: Marks
 ) -> dict[int, list[tuple[int, int]]]:
-    """
-    The sequences that are missing between a database and what the journal has beyond it, by log.
-    Logs that the database should know, and does not, are added to it.
-    """
+    """Sequences missing between a database, which gets unknown logs, and the journal, by log."""
     gaps: dict[int, list[tuple[int, int]]] = {}
     reached: dict[int, int] = {}
     for identity, blobs in runsIn(frames):

@@ -1,9 +1,4 @@
-"""
-One write transaction, and what only this store is asked to do in one.
-
-Everything is applied to copies of the rows, which the commit thread keeps if the commit succeeds
-and forgets if it does not.
-"""
+"""One write transaction, on copies of rows that the commit thread keeps if it succeeds."""
 
 from __future__ import annotations
 
@@ -98,11 +93,7 @@ class LMDBTransaction(ValueTransaction):
             names.adding(named, counts)
 
     def dropSlice(self, row: LogRow, isFull: bool) -> bool:
-        """
-        Delete some more of a log that was dropped.
-
-        @param isFull: whether there may be little room for the list of the pages that get free.
-        """
+        """Delete some more of a dropped log; C{isFull} if there may be little room."""
         left = BLOCKS_A_SLICE if isFull else KEYS_A_SLICE
         for prefix in (blockKey(row.identity, 0)[:9], deadKey(row.identity, 0)[:9]):
             left -= self.deleteSome(prefix, left)
@@ -134,10 +125,6 @@ def jobFor(row: LogRow, blobs: list[bytes]) -> LMDBAppendJob:
 
 
 class LMDBAppendJob(AppendJob):
-    """
-    @ivar subjects: of all records, for a log that has tallies; or C{None}.
-    """
-
     def __init__(
         self,
         identity: int,
@@ -156,11 +143,7 @@ class LMDBAppendJob(AppendJob):
             writer.append(self.first, self.encoded, self._sole, self.subjects)
 
     def extend(self, row: LogRow) -> bool:
-        """
-        Have a row say what it will once this is applied.
-
-        @return: whether that can be known beforehand: not if the log gets its first tallies.
-        """
+        """Change a row as the job will; C{False} if that is not known, as for the first tallies."""
         if self.subjects is not None and not row.indexed:
             return False
         if not row.indexed:
@@ -176,8 +159,8 @@ def recordsIn(jobs: Sequence[Job]) -> int:
 
 def free(environment: Environment, jobs: Sequence[Job]) -> bool:
     """
-    Whether jobs make the database no larger, apart from what deletions leave behind. Of a change,
-    that is known only here: it may set values in the place of others that are as long.
+    Whether jobs make the database no larger, apart from what deletions leave behind. A change may:
+    it can replace values by others as long.
     """
     with environment.reading() as txn:
         for job in jobs:

@@ -1,9 +1,7 @@
 """
-What a limit of records per subject lets go, known before the database applies it.
-
-The journal takes what is appended to a log with such a limit only if it is known which records go
-for it, so that the log shows at once what the database will have. The thread that writes looks up
-in the database what is not known.
+The records that a limit per subject lets go, known before the database applies it. The journal
+takes appends to such a log only then, so that the log shows at once what the database will have.
+The thread that writes looks up in the database what is not known.
 """
 
 from __future__ import annotations
@@ -46,11 +44,7 @@ MOST_KNOWN = 100_000
 
 
 class LivingRecords(NamedTuple):
-    """
-    The stored records of one subject.
-
-    @ivar sequences: rising; C{None} if they are not known.
-    """
+    """Stored records of a subject, rising; C{None} if they are not known."""
 
     records: int
     sequences: tuple[int, ...] | None
@@ -62,17 +56,17 @@ UNKNOWN = LivingRecords(0, None)
 
 class TrimmedLog:
     """
-    What is known of the records of a log. Only who has the commit may change it.
+    Knowledge of the records of a log. Only the holder of the commit may change it.
 
     @ivar last: the last sequence in the database.
-    @ivar subjects: what is known of subjects, with what is in the journal.
+    @ivar subjects: what is known of subjects, journal included.
     @ivar isScanned: whether there are no other subjects.
     @ivar isSettled: whether the log was only appended to while the journal filled up.
     @ivar sizes: the bytes of records, by sequence.
     @ivar heads: the oldest sequences in the database, rising.
     @ivar isAll: whether C{heads} has all of them.
-    @ivar at: the place of the first record of the log: in C{heads}, or behind it in the journal.
-    @ivar gone: what is in the database or in the journal and was let go, by the journal's records.
+    @ivar at: the place of the log's first record: in C{heads}, or behind it in the journal.
+    @ivar gone: stored records that the journal's records let go.
     """
 
     def __init__(self, row: LogRow) -> None:
@@ -91,14 +85,7 @@ class TrimmedLog:
     def learn(
         self, environment: Environment, row: LogRow, subjects: Sequence[bytes], limit: int
     ) -> bool:
-        """
-        Look up what has to be known to append. It reads the database: for the thread that writes.
-
-        @param row: as the database has it.
-        @param subjects: of the records to append.
-        @param limit: how many records of each subject are kept.
-        @return: whether all of that is known now.
-        """
+        """Look up in the database what appends to subjects need; whether all is known then."""
         counts = Counter(subjects)
         isShort = self.isSettled and limit == 1
         try:
@@ -165,10 +152,7 @@ class TrimmedLog:
     def _learnHeads(
         self, environment: Environment, row: LogRow, count: int, withSubjects: bool
     ) -> bool:
-        """
-        @param count: how many of the oldest records may go.
-        @param withSubjects: whether these are all records of those subjects that are not known.
-        """
+        """C{withSubjects} if all unknown subjects' records are among the oldest."""
         wanted = self.at + count + 1
         known = frozenset(self.subjects) if withSubjects else frozenset()
         while not self.isAll and len(self.heads) < wanted:
@@ -198,13 +182,7 @@ class TrimmedLog:
                 self.sizes[sequence] = block.length(index)
 
     def caughtUp(self, environment: Environment, row: LogRow, limit: int) -> bool:
-        """
-        The database has what is in the journal. As the log was only appended to meanwhile, more is
-        looked up at a time from now on, and all of a short log at once.
-
-        @param row: as the database has it now.
-        @return: whether that can be read.
-        """
+        """Note that the journal is applied, and look up more if only appends were made."""
         self._block = None
         self.isSettled = True
         if not self.isScanned and row.count <= SCANNED and 0 < limit <= LARGEST_LIMIT:
@@ -233,11 +211,7 @@ class TrimmedLog:
 
 
 class Trimming:
-    """
-    What becomes of a log by records that are to be appended; made so when they are durable.
-
-    @ivar gone: subjects by sequence, of records that are let go.
-    """
+    """The change of a log by appends, made when they are durable."""
 
     def __init__(self, log: TrimmedLog) -> None:
         self._log = log
@@ -247,12 +221,7 @@ class Trimming:
         self.gone: dict[int, bytes] = {}
 
     def append(self, job: LMDBAppendJob, row: LogRow, limit: int) -> bool:
-        """
-        Append records.
-
-        @param row: the log with these records; changed by what goes.
-        @return: whether it is known what that is.
-        """
+        """Append records to a row; whether it is known which ones go."""
         known, sequence = self._log.of, job.first
         if job.subjects is None:
             return False

@@ -1,9 +1,7 @@
 """
-One log in a write transaction: what is appended, what is deleted, what the limits let go, and the
-tallies, which a log of more than one subject has for each of them.
-
-What the limits make go in one commit is bounded by what was written in it, so they never
-stop writers; what is left over goes in the next ones.
+One log in a write transaction: appends, deletions, limits, and the tallies of each subject of a log
+with several. Deletions by limits are bounded by what one commit wrote, so they never stop writers;
+the next commits do the rest.
 """
 
 from __future__ import annotations
@@ -40,10 +38,7 @@ KEYS_A_SLICE = 1000
 
 
 class LMDBLogWriter(LogBlocks):
-    """
-    @ivar named: the subjects that got a tally.
-    @ivar oldest: the timestamp of the oldest record, if that matters and there is one.
-    """
+    """Writes a log; C{named} are the subjects that got a tally."""
 
     def __init__(self, transaction: ValueTransaction, row: LogRow, policy: Policy) -> None:
         super().__init__(transaction, row)
@@ -63,9 +58,7 @@ class LMDBLogWriter(LogBlocks):
         sole: bytes,
         subjects: Sequence[bytes] | None,
     ) -> None:
-        """
-        @param sole: the subject of all of them, if C{subjects} is C{None}.
-        """
+        """C{sole} is the subject of all of them, if C{subjects} is C{None}."""
         row, blobs = self.row, encoded.blobs
         sequences = range(first, first + len(blobs))
         if subjects is not None:
@@ -223,8 +216,8 @@ class LMDBLogWriter(LogBlocks):
 
     def lose(self, sequence: int) -> None:
         """
-        Count a record no more, if it is damaged indeed. Its bytes stay where they are, and the
-        tally still names it: what was the last of a subject is known to be lost.
+        Stop counting a record that is damaged indeed. Its bytes stay, and the tally still names it,
+        so that the last record of a subject is known to be lost.
         """
         self.flush()
         row, transaction = self.row, self._transaction
@@ -247,11 +240,7 @@ class LMDBLogWriter(LogBlocks):
         self._findFirst()
 
     def trim(self) -> bool:
-        """
-        Let the oldest records go that the limits, or L{discardTo}, do not allow.
-
-        @return: whether that is done; if not, enough was done for one commit.
-        """
+        """Let records go as the limits say; whether that is done in this commit."""
         row, policy = self.row, self._policy
         budget = max(BLOCKS_A_SLICE, 4 * self._written)
         while row.count and (
@@ -271,11 +260,7 @@ class LMDBLogWriter(LogBlocks):
         return True
 
     def _trimBlock(self, block: Block, index: int) -> bool:
-        """
-        Let records go from the first block.
-
-        @param index: of its oldest one.
-        """
+        """Let records go from the first block, whose oldest has C{index}."""
         row, policy, floor = self.row, self._policy, self._policy.floor
         age = policy.retention.age
         cutoff = self._transaction.now - age if age else 0
@@ -307,9 +292,7 @@ class LMDBLogWriter(LogBlocks):
         return bool(self._policy.retention.perSubject)
 
     def trimSubjects(self) -> bool:
-        """
-        @return: whether that is done.
-        """
+        """Whether that is done."""
         limit = self._policy.retention.perSubject
         if not limit:
             return True

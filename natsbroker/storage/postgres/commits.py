@@ -1,16 +1,15 @@
 """
 The thread that writes, and group commit.
 
-Each commit is one transaction; the reactor learns of it when the server says that it is durable.
+Each commit is one transaction; the reactor learns of it when the server says that it is durable. A
+connection can be lost at any moment. Before C{COMMIT} was sent, nothing of the transaction will
+ever be there, and it is made again over a new connection. After that, the count of commits, which
+changes in each transaction, is read over a new connection, behind the lock of the lost one, and
+tells. Without a new connection within a second the requests fail, and the store is opened again
+later.
 
-A connection can be lost at any moment. Before C{COMMIT} was sent, nothing of the transaction will
-ever be there, and it is made again over a new connection. After it was sent, either may be the
-case: the count of commits, which changes in each transaction, is read over a new connection,
-behind the lock of the lost one, and says what happened. If there is no new connection within a
-second, what was asked fails, and the store is opened again later.
-
-Deferreds fire in the reactor's thread, in the order of the requests, and never
-successfully before what they stand for is durable. A transaction is not made twice.
+Deferreds fire in the reactor's thread, in the order of the requests, and never successfully before
+what they stand for is durable. A transaction is not made twice.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 @dataclass(frozen=True, slots=True)
 class PostgresCommit:
     """
-    @ivar rows: the logs in it, by identity; they are not changed afterwards.
     @ivar lost: logs that turned out to be another broker's.
     """
 
@@ -65,11 +63,7 @@ class IPostgresCommitOwner(IRefusing, Protocol):
     def committed(self, outcome: PostgresCommit) -> None: ...
 
     def reopened(self, rows: Mapping[int, PostgresLogRow]) -> None:
-        """
-        The store was opened again after a failure.
-
-        @param rows: the logs that are held still.
-        """
+        """Take the logs that are still held after the store was opened again."""
 
 
 class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
@@ -81,9 +75,7 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         policies: Mapping[int, Policy],
         now: Callable[[], int],
     ) -> None:
-        """
-        @param policies: what the logs keep, by identity; changed by the reactor's thread.
-        """
+        """The reactor's thread changes C{policies}."""
         super().__init__(reactor, owner)
         self._session = session
         self._policies = policies

@@ -1,10 +1,10 @@
 """
-Statements and commits, which the server may not answer.
+Statements and commits that the server may not answer.
 
 With C{synchronous_standby_names}, the server answers C{COMMIT} when a standby has confirmed it.
-While none does, it shows the transaction to nobody, and the transaction keeps its locks. If the
-backend is ended, or its wait is cancelled, the server shows what no standby has. So the backend is
-left alone: the outcome is unknown, as if the connection were lost, until standbys confirm again.
+Until then the transaction keeps its locks and is not shown. If the backend is ended or its wait
+cancelled, the server shows what no standby has. So the backend is left alone: the outcome is
+unknown, as after a lost connection, until standbys confirm again.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ def watched(
 ) -> Generator[Any, Any, Any]:
     """
     Wait for the answer to a statement, as psycopg does. A server that stands still keeps its
-    connections, so that nothing but the missing answer shows it.
+    connections, so that only the missing answer shows it.
 
-    @param whenLate: called when there is no answer for some seconds, and again; what it raises ends
-        the statement.
+    @param whenLate: called every few seconds without an answer; what it raises ends the statement.
     """
     due = time.monotonic() + PATIENCE
     try:
@@ -62,7 +61,6 @@ def confirmed(connection: Connection, isAwaitingStandby: Callable[[int], bool]) 
     """
     Commit, once standbys have confirmed it where they have to.
 
-    @param isAwaitingStandby: whether a backend waits for a standby, by its process.
     @raise StoreFailed: if the outcome is unknown; the connection is closed.
     """
     warnings: list[str] = []
@@ -94,11 +92,7 @@ def confirmed(connection: Connection, isAwaitingStandby: Callable[[int], bool]) 
 
 
 def awaitsStandby(connection: Connection, process: int) -> bool:
-    """
-    Whether a backend waits for a standby to confirm its commit.
-
-    @raise StoreFailed: if that is not answered either.
-    """
+    """Whether a backend waits for a standby; L{StoreFailed} if that is not answered either."""
     statement = "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'"
     _send(connection, (statement % process).encode())
     result = _answer(connection, AGAIN)

@@ -1,8 +1,6 @@
 """
-Connections to the database, and what its errors mean.
-
-What goes to a client says what is the matter, and nothing of hosts, users or tables; the
-whole error is its cause. A connection makes commits durable, whatever the server's default is.
+Connections to the database, and its errors. Texts for clients name no hosts, users or tables; the
+whole error is their cause. A connection makes commits durable, whatever the server's default is.
 """
 
 from __future__ import annotations
@@ -51,7 +49,6 @@ class Database:
     """
     @ivar source: a URI or a list of settings, as libpq understands it.
     @ivar lease: seconds that a lease lasts.
-    @ivar readers: how many connections read.
     @ivar primaries: which of the servers have what was written.
     """
 
@@ -78,9 +75,6 @@ class Database:
             raise ValueError("at least one connection must read")
 
     def connect(self, who: str) -> PrimaryConnection:
-        """
-        @param who: C{application_name}, shown by the server.
-        """
         return self.primaries.connect(self._servers(who))
 
     def compare(self, who: str) -> None:
@@ -156,10 +150,7 @@ class Readers:
         self._closed = False
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """
-        Call something with a connection. If that turns out to be lost, it is called again with a
-        new one.
-        """
+        """Call with a connection, and again with a new one if that is lost."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None and not self._database.primaries.isCurrent(connection):

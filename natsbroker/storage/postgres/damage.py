@@ -1,6 +1,4 @@
-"""
-Damaged records, and logs that have fewer records than their rows say.
-"""
+"""Damaged records, and logs that have fewer records than their rows say."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
 """
 Leases: which broker may write to which log, and to which space of state.
 
-A broker that has the store open is a I{holder}: it has a row with the time until which its leases
-hold, and moves that on. A log's row names its holder. Who wants a log whose holder's time is over
-takes it, and raises the log's token. Every transaction begins with locking the rows of the logs
-that it writes to, and goes on only if holder and token are still those that it knows: so the old
-holder of a log that was taken, however late it wakes up, cannot write to it any more.
+A broker that has the store open is a I{holder}: its row has the time until which its leases hold,
+and it moves that on. A log's row names its holder. A broker takes a log whose holder's time is
+over, and raises the log's token. Every transaction first locks the rows of its logs, and goes on
+only if holder and token are still those that it knows: so the old holder of a log, however late it
+wakes up, cannot write to it any more.
 
-Time is the database's clock, never a broker's. A clock of the database that jumps forward makes
-leases end early, one that jumps back makes them last longer; neither makes two brokers write.
-
-A log has one holder at a time; nobody waits for a row that another has locked in order
-to take it.
+Time is the database's clock. A clock that jumps forward makes leases end early, one that jumps back
+makes them last longer; neither makes two brokers write. Nobody waits for a row that another has
+locked in order to take it.
 """
 
 from __future__ import annotations
@@ -42,12 +40,9 @@ class Space(NamedTuple):
 @dataclass(slots=True)
 class Holdings:
     """
-    What this broker holds, as far as it knows.
-
     @ivar rows: of logs, by identity.
-    @ivar spaces: of state, by name.
     @ivar lostSpaces: names of spaces that others hold, or held since they were lost: what this
-        broker knows of them may not be so any more.
+        broker knows of them may be outdated.
     """
 
     rows: dict[int, PostgresLogRow]
@@ -92,9 +87,7 @@ def enter(connection: Connection, holder: int, name: str, seconds: float) -> Non
 
 
 def renew(connection: Connection, holder: int, seconds: float) -> Renewed:
-    """
-    @raise StoreFailed: if the holder was forgotten.
-    """
+    """Raise L{StoreFailed} if the holder was forgotten."""
     with connection.transaction():
         # It needs no standby, and must not wait for one: after a failover it may end early.
         connection.execute("SET LOCAL synchronous_commit TO local")
@@ -125,7 +118,6 @@ def introduce(connection: Connection, holder: int, name: str) -> None:
 def census(connection: Connection, prefix: str, seconds: float) -> LeaseCensus:
     """
     @param prefix: only logs whose names begin with this.
-    @param seconds: how long leases last.
     """
     holders: dict[str, LeaseHolder] = {}
     names: dict[int, str] = {}
@@ -169,10 +161,7 @@ _LOG_COLUMNS = "id, holder, token, first, last, count, size, last_time"
 
 
 def takeLog(connection: Connection, holder: int, name: str, create: bool) -> PostgresLogRow:
-    """
-    @raise NoSuchLog: if it is not there, and not to be made.
-    @raise LeaseLost: if another broker has it.
-    """
+    """Raise L{NoSuchLog} if it is not there, and not to be made."""
     key = name.encode()
     while True:
         row = connection.execute(
@@ -218,9 +207,7 @@ def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...])
 
 
 def takeSpace(connection: Connection, holder: int, name: str) -> Space:
-    """
-    @raise LeaseLost: if another broker has it.
-    """
+    """Raise L{LeaseLost} if another broker has it."""
     key = name.encode()
     connection.execute(
         "INSERT INTO space (id, name, token) VALUES (%s, %s, 0) ON CONFLICT (name) DO NOTHING",
@@ -257,9 +244,7 @@ def stillHeld(
 def held(
     connection: Connection, holder: int, rows: Mapping[int, PostgresLogRow]
 ) -> dict[int, PostgresLogRow]:
-    """
-    @return: those of the logs that are held still, as they are now.
-    """
+    """Those of the logs that are held still, as they are now."""
     tokens = {identity: row.token for identity, row in rows.items()}
     found = {}
     for identity in stillHeld(connection, "log", holder, tokens):

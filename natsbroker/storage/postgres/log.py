@@ -1,8 +1,4 @@
-"""
-A log in the reactor's thread: gives sequences, encodes what is appended.
-
-See the interfaces. What is damaged is reported and left out.
-"""
+"""A log in the reactor's thread: gives sequences, encodes appends, reports damage."""
 
 from __future__ import annotations
 
@@ -74,12 +70,7 @@ class PostgresLog(OwnedLog):
                 reading.callback(None)
 
     def _noticed(self, last: int) -> Deferred[None]:
-        """
-        Wait while an append is under way that a read has shown: the layers above learn of records
-        from appends before they find them.
-
-        @param last: the last sequence that was read.
-        """
+        """Wait for an append that a read has shown, which the layers above learn of first."""
         # A record behind the appends under way is not from them: there is nothing to wait for.
         if not self._bounds.last < last < self.nextSequence or self.closed is not None:
             return succeed(None)
@@ -117,11 +108,7 @@ class PostgresLog(OwnedLog):
 
     @inlineCallbacks
     def _reported(self, found: Page, last: int = 0) -> Generator[Deferred[Any], Any, Page]:
-        """
-        Have what is damaged in a page counted no more, and report it.
-
-        @param last: the last sequence that the page says something about, if that is not its own.
-        """
+        """Report damage in a page, and stop counting it; C{last} if that is not the page's own."""
         damaged = [each for each in found.damaged if each >= self._bounds.first]
         if not self._lost.issuperset(damaged):
             try:

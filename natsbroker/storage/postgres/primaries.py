@@ -1,13 +1,13 @@
 """
-Which of several servers has what the store wrote.
+The server, of several, that has what the store wrote.
 
-A standby that is promoted begins a new timeline, with a higher number. A primary that was taken for
-dead, and comes back, stays on its old one: it takes connections, answers reads, and accepts writes
-that are worth nothing. So every connection is asked for its timeline. The highest one that was ever
-seen counts, and no connection of an earlier one is used, however it was made.
+A standby that is promoted begins a new timeline, with a higher number. A former primary that comes
+back stays on its old one: it takes connections, answers reads, and accepts writes that are worth
+nothing. So every connection is asked for its timeline, and none below the highest ever seen is
+used.
 
-Where the connection string names several servers, libpq takes the first that answers. Here all are
-asked, at once, so that an old primary is not taken for the only one.
+Of several servers in the connection string libpq takes the first that answers. Here all are asked
+at once, so that an old primary is not taken for the only one.
 """
 
 from __future__ import annotations
@@ -33,11 +33,6 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 
 
 class Timeline(NamedTuple):
-    """
-    @ivar system: the identifier of the database system, which its standbys share; 0 if unknown.
-    @ivar number: how often a standby of it was promoted, and one more; 0 if unknown.
-    """
-
     system: int = 0
     number: int = 0
 
@@ -62,8 +57,8 @@ def timelineOf(connection: psycopg.Connection[Any]) -> Timeline:
 
 class PrimaryConnection(psycopg.Connection[Any]):
     """
-    @ivar timeline: of the server when it was connected to. A server that is promoted takes no
-        writes before, so that of a connection stays.
+    @ivar timeline: of the server when it was connected to. A promoted server takes no writes
+        before, so that it stays.
     @ivar whenLate: called when a statement has no answer for a while, and again; what it raises
         ends the statement.
     """
@@ -105,7 +100,6 @@ class Primaries:
         """
         Connect to the server with the latest timeline.
 
-        @param servers: connect to each of them.
         @raise psycopg.OperationalError: if none answers, or only earlier ones do.
         """
         if len(servers) > 1 and time.monotonic() - self._compared > FRESH:
@@ -160,11 +154,7 @@ class Primaries:
 
 
 def _connectAll(servers: Sequence[Open]) -> dict[int, PrimaryConnection]:
-    """
-    Connect to several servers at once, and close connections that are made too late.
-
-    @return: the connections, at least one, by the places of their servers.
-    """
+    """Connect to all servers at once, and close late connections; gives at least one, by place."""
     answers: queue.Queue[tuple[int, PrimaryConnection | Exception]] = queue.Queue()
     lock = threading.Lock()
     isOver = False

@@ -1,12 +1,10 @@
 """
 Reads of the database by threads that do not write.
 
-Each read sees one moment of the database, which comes after the read was asked for: as a single
-statement, or in a L{snapshot}. No upper bound is taken from the reactor's memory. A limit may have
-let a record go for one that the reactor's thread has not heard of yet, and a reader that is bound
-by what that thread knows would see neither.
-
-Each record is verified; what does not match its checksum is left out, and named.
+Each read sees one moment of the database, after it was asked for: as a single statement, or in a
+L{snapshot}. No upper bound is taken from the reactor's memory: a limit may have let a record go for
+one that the reactor has not heard of yet, and such a reader would see neither. Each record is
+verified; one that does not match its checksum is left out, and named.
 """
 
 from __future__ import annotations
@@ -49,7 +47,6 @@ class Span(NamedTuple):
     """
     @ivar first: a sequence; the reactor's thread may give the first that it knows of, as sequences
         below the first one never come back.
-    @ivar last: the last sequence that is wanted.
     """
 
     identity: int
@@ -81,9 +78,6 @@ def wholeRecord(identity: int, sequence: int, data: bytes) -> Record | None:
 
 
 def _decode(found: Page, identity: int, sequence: int, data: bytes) -> int:
-    """
-    @return: how many bytes the record has.
-    """
     record = wholeRecord(identity, sequence, data)
     if record is None:
         found.damaged.append(sequence)
@@ -133,10 +127,7 @@ def fetchLast(connection: Connection, span: Span, subject: bytes) -> Page:
 
 
 def findTime(connection: Connection, span: Span, timestamp: int) -> int:
-    """
-    @param span: with the last sequence that was known when the read was asked for.
-    @return: the first record that is not older; the sequence after the last if there is none.
-    """
+    """The first record that is not older; the sequence after the last if there is none."""
     low, high = span.first, span.last + 1
     answer = high
     while low < high:
@@ -251,10 +242,6 @@ def _wholeSubject(connection: Connection, identity: int, key: bytes) -> bytes:
 
 
 class SubjectPage(NamedTuple):
-    """
-    @ivar following: the subject to go on behind; empty if that was all.
-    """
-
     tallies: list[tuple[bytes, tuple[int, int, int]]]
     following: bytes
 
@@ -268,10 +255,9 @@ def fetchTallies(
     limit: int,
 ) -> SubjectPage:
     """
-    Tallies of subjects that match. It ends when much was looked at, so that others have a turn.
+    Tallies of matching subjects, until much was looked at, so that others have a turn.
 
     @param prefix: how they all begin, up to the length that is indexed whole.
-    @param after: only subjects behind this one.
     @param limit: the most to return; 0 for all.
     """
     with snapshot(connection):

@@ -121,7 +121,6 @@ class PostgresLogRow(StoredRow):
     """
     Taken over from a transaction only when that is durable.
 
-    @ivar token: rises whenever the log's lease changes hands.
     @ivar oldest: the timestamp of the oldest record; 0 for none. Not in the database.
     """
 

@@ -1,7 +1,6 @@
 """
-The connection that writes, and the holder that it belongs to.
-
-What became of a commit whose connection was lost is known when there is a new one.
+The connection that writes, and its holder. The outcome of a commit whose connection was lost is
+known when there is a new one.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ class Session:
     """
     @ivar leases: the connection that renews leases, and says why a commit is not answered.
     @ivar holder: a random number that leases are held under.
-    @ivar name: what other brokers see.
-    @ivar leftover: dropped logs of which something is left, found at the beginning.
+    @ivar leftover: dropped logs of which something was left at the beginning.
     """
 
     def __init__(self, database: Database) -> None:
@@ -117,17 +115,13 @@ class Session:
         self._number += 1
 
     def _verify(self) -> None:
-        """
-        @raise Superseded: if another server has become the primary; the connection is closed.
-        """
+        """Raise L{Superseded} if another server is the primary now; the connection is closed."""
         if not self._database.primaries.isCurrent(self.connection):
             self.connection.close()
             raise Superseded("the database has a new primary")
 
     def rollBack(self) -> bool:
-        """
-        @return: whether it is known that nothing of it is there; if not, the connection is lost.
-        """
+        """Whether it is known that nothing of it is there; if not, the connection is lost."""
         try:
             if not isLost(self.connection):
                 self.connection.execute("ROLLBACK")
@@ -138,10 +132,10 @@ class Session:
 
     def connect(self) -> None:
         """
-        Replace a lost connection, and find out what became of its transaction.
+        Replace a lost connection, and find out the outcome of its transaction.
 
         @raise Forgotten: if this broker's count is not there.
-        @raise StoreFailed: if that is not known yet.
+        @raise StoreFailed: if the outcome is not known yet.
         """
         self.connection.close()
         self._database.primaries.doubt()
@@ -185,9 +179,7 @@ class Session:
         return int(row[0])
 
     def openAgain(self, known: Holdings) -> Holdings:
-        """
-        @return: what is held still, as it is now.
-        """
+        """The logs and spaces that are still held, as they are now."""
         try:
             self.connect()
         except Forgotten:

@@ -1,6 +1,6 @@
 """
-The store in a PostgreSQL database, as the reactor's thread sees it. The database is only spoken to
-in threads: one that writes, a few that read, and one that renews the leases.
+The store in a PostgreSQL database, as the reactor's thread sees it. Threads speak to the database:
+one that writes, a few that read, and one that renews the leases.
 """
 
 from __future__ import annotations
@@ -413,9 +413,6 @@ class Waiting:
         tryOpen: Callable[[], Deferred[IStreamLog]],
         ended: Callable[[Waiting], object],
     ) -> None:
-        """
-        @param interval: seconds between two attempts.
-        """
         self._reactor = reactor
         self._interval = interval
         self._tryOpen = tryOpen

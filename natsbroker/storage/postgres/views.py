@@ -1,6 +1,4 @@
-"""
-Logs that another broker may hold, with their bounds of one moment.
-"""
+"""Logs that another broker may hold, with their bounds of one moment."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
 
 
 def fetchRow(connection: Connection, name: str) -> PostgresLogRow:
-    """
-    @raise NoSuchLog: if there is no log of that name.
-    """
+    """Raise L{NoSuchLog} if there is no log of that name."""
     row = connection.execute(
         "SELECT id, first, last, count, size, last_time FROM log WHERE name = %s", (name.encode(),)
     ).fetchone()

@@ -1,11 +1,7 @@
 """
-What one transaction does to logs and state.
-
-What the limits let go in one transaction is bounded by what was appended in it, so that it never
-stops writers; what is left over is done in the next ones.
-
-The rows that it was given are not changed: L{PostgresTransaction.held} has those that hold when
-it is durable. Nothing is written to what another broker holds.
+One transaction's changes of logs and state. Deletions by limits are bounded by what was appended in
+it, so that they never stop writers; the next ones do the rest. The given rows are not changed:
+L{PostgresTransaction.held} has the new ones. Nothing of another broker is written to.
 """
 
 from __future__ import annotations
@@ -57,7 +53,6 @@ SUBJECTS_A_SLICE = 500
 
 class PostgresLogWriter:
     """
-    @ivar appended: how many records were added in this transaction.
     @ivar counted: the indexed subjects of those, where each has a limit.
     """
 
@@ -131,9 +126,7 @@ class PostgresLogWriter:
         self.row.dropped = True
 
     def dropSlice(self) -> bool:
-        """
-        @return: whether nothing is left of the log.
-        """
+        """Whether nothing is left of the log."""
         connection, identity = self._connection, self.row.identity
         border = connection.execute(
             "SELECT sequence FROM record WHERE log = %s AND sequence >= %s"
@@ -186,9 +179,7 @@ class PostgresLogWriter:
         row.first, row.oldest = found or (row.last + 1, 0)
 
     def trimAll(self) -> bool:
-        """
-        @return: whether that was all; if not, enough was done for one transaction.
-        """
+        """Whether that was all; if not, enough was done for one transaction."""
         budget = SLICE + 4 * self.appended
         swept = self._trimSubjects(budget)
         self.trimmed = self._trim(budget)
@@ -211,9 +202,7 @@ class PostgresLogWriter:
         return 0
 
     def _trim(self, budget: int) -> bool:
-        """
-        @return: whether that is done; if not, enough was done for one transaction.
-        """
+        """Whether that is done; if not, enough was done for one transaction."""
         look = LOOK
         while wanted := self._wanted():
             if budget <= 0:
@@ -263,9 +252,6 @@ class PostgresLogWriter:
         )
 
     def _trimSubjects(self, budget: int) -> bool:
-        """
-        @return: whether that is done.
-        """
         policy = self.policy
         if not policy.retention.perSubject:
             policy.sweep = None
@@ -308,7 +294,7 @@ class PostgresLogWriter:
 class PostgresTransaction:
     """
     @ivar copied: records to store, as C{COPY} wants them.
-    @ivar held: what this broker will know; logs that others hold are not among it.
+    @ivar held: the logs that this broker will know; others' are not among them.
     @ivar lost: logs that others hold.
     @ivar gone: dropped logs of which nothing is left.
     @ivar givenUp: logs that another broker may have.

@@ -1,9 +1,8 @@
 """
-The form in which the database and the journal have what is stored: as it is, or encrypted.
+The form in which the database and the journal keep values: plain or encrypted.
 
-Everything above sees plain records, subjects and values, and everything below keeps the form of
-docs/reference/store-format.md, in which checksums are over the stored bytes: damage is found, and
-what is whole is found again, without a key. A codec stands between the two.
+Everything above sees plain records, subjects and values. Below, checksums are over the stored bytes
+(docs/reference/store-format.md), so that damage is found without a key.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ class PlainCodec:
 
     @ivar isSealed: whether what is stored is encrypted.
     @ivar overhead: by how many bytes a record is longer when it is stored.
-    @ivar formatVersion: that of the store's format.
     """
 
     isSealed = False
@@ -64,11 +62,7 @@ class PlainCodec:
     # Values
 
     def fold(self, mark: bytes, generation: int, key: bytes, value: bytes) -> bytes:
-        """
-        Make what is stored under a key, except of blocks.
-
-        @param key: as it is in the database.
-        """
+        """The stored form of a value that is no block, under its key in the database."""
         version, stored = self._close(key, generation, value)
         into = wrapTwice if isTwice(key) else wrap
         return into(mark, key[:1], generation, key, stored, version)
@@ -76,48 +70,33 @@ class PlainCodec:
     def foldState(
         self, mark: bytes, generation: int, space: str, key: bytes, value: bytes
     ) -> tuple[bytes, bytes]:
-        """
-        @return: under which key a value of state is stored, and what.
-        """
+        """The key under which a value of state is stored, and its stored form."""
         stored = self.stateKey(space, key)
         return stored, self.fold(mark, generation, stored, self._keyed(key, value))
 
     def unfold(self, raw: bytes, key: bytes) -> bytes:
-        """
-        The value in what is stored under a key.
-
-        @raise Damaged: if it is not whole.
-        """
+        """The value in what is stored under a key; L{Damaged} if it is not whole."""
         return self.open(unwrapEither(raw, key)[0] if isTwice(key) else unwrap(raw, key))
 
     def open(self, envelope: Envelope) -> bytes:
-        """
-        @raise Damaged: if it cannot be decrypted.
-        """
+        """Raise L{Damaged} if it cannot be decrypted."""
         if envelope.version == SEALED:
             raise Damaged("a value is encrypted")
         return envelope.value
 
     def state(self, envelope: Envelope) -> tuple[bytes, bytes]:
-        """
-        @return: the key of a value of state within its space, and the value.
-        @raise Damaged: if it cannot be decrypted.
-        """
+        """The key of a value of state in its space, and the value; may raise L{Damaged}."""
         return spaceAndKey(envelope.key)[1], self.open(envelope)
 
     def tally(self, key: bytes, raw: bytes) -> Tally | None:
-        """
-        @return: C{None} if it is not whole.
-        """
+        """Return C{None} if it is not whole."""
         try:
             return Tally.unpack(self.open(unwrap(raw, key)))
         except Damaged:
             return None
 
     def _close(self, key: bytes, generation: int, value: bytes) -> tuple[int, bytes]:
-        """
-        @return: the version of the envelope, and what it holds.
-        """
+        """The version of the envelope, and its content."""
         return VERSION, value
 
     def _keyed(self, key: bytes, value: bytes) -> bytes:
@@ -130,9 +109,7 @@ class PlainCodec:
         return blobs
 
     def openRecord(self, blob: bytes) -> bytes:
-        """
-        @raise Damaged: if it is encrypted and not whole.
-        """
+        """Raise L{Damaged} if it is encrypted and not whole."""
         return blob
 
     def openBlock(self, raw: bytes, identity: int) -> bytes:

@@ -1,6 +1,4 @@
-"""
-Writing a database again in another form, beside itself.
-"""
+"""Writing a database again in another form, beside itself."""
 
 from __future__ import annotations
 
@@ -22,8 +20,7 @@ def rewrite(
     environment: Environment, database: Path, mark: bytes, base: int, codec: PlainCodec
 ) -> None:
     """
-    Write all that is in a database that was verified into another one. Single values that are
-    damaged are left out, and single records stay damaged.
+    Write a verified database into another one, without damaged values; damaged records stay so.
 
     @param base: higher than all generations of the database.
     @param codec: the form of the new one.

@@ -1,10 +1,9 @@
 """
-The keys of an encrypted store, in two files of which each has all; docs/reference/store-format.md
-has their layout. They are encrypted with the key that the operator gives.
+The keys of an encrypted store, in two complete files (docs/reference/store-format.md), encrypted
+with the operator's key.
 
-So a change of that key is made when the store is opened, at once: the files are written again, and
-what is stored from then on has a key that the former one does not open. What was stored before
-keeps its own.
+A new key of the operator takes effect when the store is opened: the files are written again, and
+later records have a key that the former one does not open. Earlier records keep theirs.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ _ENTRY = Struct("<HB32s")
 @dataclass(frozen=True)
 class Encryption:
     """
-    @ivar key: any text; what it opens depends on it alone.
     @ivar cipher: C{chacha} or C{aes}, for what is stored from now on.
     @ivar previous: the key before this one, or empty.
     """
@@ -73,10 +71,7 @@ class Keyring:
         self.write()
 
     def write(self) -> None:
-        """
-        Replace both files, one after the other: when the second one is written, the first is on
-        disk.
-        """
+        """Replace both files, the second when the first is on disk."""
         self.generation += 1
         salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
         head = _TEXT + b"generation %d\nsalt %s\n" % (self.generation, salt.hex().encode())
@@ -106,9 +101,6 @@ class _Sealed:
     sealed: bytes
 
     def open(self, directory: Path, secret: str) -> Keyring | None:
-        """
-        @return: C{None} if the key is another.
-        """
         from cryptography.exceptions import InvalidTag
 
         from natsbroker.storage.lmdb.encryption.sealing import StoreKey
@@ -172,12 +164,7 @@ def readKeyring(
 def currentKeyring(
     directory: Path, ring: Keyring | None, encryption: Encryption, isThere: bool
 ) -> Keyring:
-    """
-    The keys to write with: new ones if there are none, or if the operator's key or cipher changed.
-
-    @param ring: what L{readKeyring} found.
-    @param isThere: whether there is a store already.
-    """
+    """The keys to write with: new ones for a new operator's key or cipher."""
     from natsbroker.storage.lmdb.encryption.sealing import CIPHERS, StoreKey
 
     cipher = CIPHERS[encryption.cipher]

@@ -1,12 +1,10 @@
 """
-Encryption of what is stored; docs/reference/store-format.md has its form.
+Encryption of stored values; docs/reference/store-format.md has its form.
 
-Each record and each value is encrypted by itself, so that a flipped bit costs one of them. Keys of
-the store are drawn at random, and a new one is used when the operator changes the key or the
-cipher; all that were ever used are kept, since records keep the one that they were written with.
-
-A nonce is 96 random bits. A key of its own for each L{SEGMENT} of sequences, or of generations,
-keeps the number of nonces under one key far below that at which two might be the same.
+Each record and each value is encrypted by itself, so that a flipped bit costs one of them. Keys are
+random, and a new one is used when the operator changes the key or the cipher; all are kept. A nonce
+is 96 random bits. A separate key for each L{SEGMENT} of sequences, or of generations, keeps the
+number of nonces under one key far below that at which two might be the same.
 """
 
 from __future__ import annotations
@@ -53,30 +51,20 @@ _KEY = Struct("<H")
 
 
 class StoreKey(NamedTuple):
-    """
-    @ivar number: from 1.
-    @ivar cipher: one of L{CIPHERS}.
-    """
-
     number: int
     cipher: int
     key: bytes
 
 
 class SealedCodec(PlainCodec):
-    """
-    Encrypts subjects, headers and payloads of records, and values; the subjects and names in the
-    database's keys are keyed hashes.
-    """
+    """Encrypts records and values; names in the database's keys become keyed hashes."""
 
     isSealed = True
     overhead = _LENGTHS.size + NONCE_SIZE + TAG_SIZE
     formatVersion = 2
 
     def __init__(self, keys: Sequence[StoreKey], hashKey: bytes) -> None:
-        """
-        @param keys: all that were ever used; the last one is used from now on.
-        """
+        """The last one of C{keys} is used from now on."""
         self._keys = {each.number: each for each in keys}
         self._current = keys[-1].number
         self._hashKey = hashKey

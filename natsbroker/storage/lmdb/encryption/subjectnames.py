@@ -1,10 +1,7 @@
 """
-The subjects of logs whose tallies lie under keyed hashes, in byte order, to list those that a
-pattern matches.
-
-They are read from the database when a log's subjects are first listed. From then on the thread
-that writes adds new ones before it commits them; so every subject of a state of the database that
-can be read is here. One that is gone stays until there are many of them.
+The subjects of logs whose tallies lie under keyed hashes, in byte order, for patterns. They are
+read from the database when they are first listed. From then on the thread that writes adds new ones
+before it commits them, so that no subject is missing. Gone ones stay until there are many.
 """
 
 from __future__ import annotations
@@ -47,11 +44,7 @@ class SubjectNames:
         self._pending: Mapping[int, Collection[bytes]] = {}
 
     def adding(self, subjects: Mapping[int, Collection[bytes]], counts: Mapping[int, int]) -> None:
-        """
-        Subjects are about to be committed. Only for the thread that writes.
-
-        @param counts: how many subjects the logs have then.
-        """
+        """Add subjects before they are committed; C{counts} is by log."""
         with self._lock:
             self._pending = subjects
             for identity, some in subjects.items():
@@ -69,19 +62,15 @@ class SubjectNames:
         self, identity: int, search: PatternSearch, start: bytes
     ) -> tuple[list[bytes], bytes] | None:
         """
-        Some of the subjects at or behind a place that a pattern matches.
-
-        @return: with the place to go on at, empty if that was all; C{None} if L{learn} is to be
-            called first.
+        Some of the subjects at or behind a place that a pattern matches, with the place to go on
+        at, empty if that was all; C{None} if L{learn} is to be called first.
         """
         with self._lock:
             names = self._known.get(identity)
             return None if names is None else names.inOrder.find(search, start, LOOKED_AT)
 
     def learn(self, identity: int, read: Callable[[], Iterable[bytes]]) -> None:
-        """
-        @param read: begins a transaction and reads the subjects of the log from the database.
-        """
+        """Learn subjects from C{read}, which begins a transaction in the database."""
         with self._learning:
             with self._lock:
                 if identity in self._known:
