@@ -1,7 +1,4 @@
-"""
-JetStream streams and channels of NATS Streaming as Spark DataFrames: the data source C{natsbroker},
-and what makes Spark run.
-"""
+"""JetStream streams and channels of NATS Streaming as Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ __all__ = ["makeStream", "register", "session"]
 
 def register(spark: Any) -> None:
     """
-    Make the data source known to a session that does not find it by its name: one whose Python was
-    given this package with C{--py-files}, or one of Spark Connect that L{session} did not make.
+    Make the data source known to a session that does not find it by name: with C{--py-files}, or of
+    Spark Connect and not made by L{session}.
     """
     from natsbroker.spark.datasource.source import NatsBrokerSource
 
@@ -25,7 +22,7 @@ def register(spark: Any) -> None:
 
 def makeStream(options: Mapping[str, str], **config: Any) -> None:
     """
-    Make a JetStream stream; one that is there with the same configuration stays as it is.
+    Make a JetStream stream; one with the same configuration stays as it is.
 
     @param config: as the JetStream API calls it; C{subjects} at least.
     """

@@ -1,6 +1,4 @@
-"""
-C{python -m natsbroker.spark JOB ...}, and what C{spark-submit} is given to run a job.
-"""
+"""C{python -m natsbroker.spark JOB ...}, and what C{spark-submit} is given to run a job."""
 
 from __future__ import annotations
 

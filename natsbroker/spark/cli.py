@@ -1,6 +1,4 @@
-"""
-C{natsbroker spark ...}: the command line of what is done with Spark.
-"""
+"""C{natsbroker spark ...}: the command line of what is done with Spark."""
 
 from __future__ import annotations
 
@@ -63,8 +61,8 @@ Usage: natsbroker spark JOB [OPTION ...]
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     """
-    @return: the exit code: 0, or 1 if something is missing or was found, or 2 if the command line
-        is wrong, or 3 if a job could not do its work.
+    @return: 0, or 1 if something is missing or was found, 2 for a wrong command line, 3 for a
+        failed job.
     """
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         stdout.write(_USAGE)

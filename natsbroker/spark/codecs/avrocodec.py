@@ -1,8 +1,7 @@
 """
 Payloads in Avro: bare, as single objects, or behind the five bytes of Confluent's serializers.
-
-fastavro believes payloads: of eight bytes it makes an array of as many nulls as they say. So arrays
-of items of zero bytes are refused, and of all others a payload has no more than its bytes.
+fastavro believes payloads, and makes arrays of as many nulls as eight bytes say. So arrays of items
+of zero bytes are refused; others cannot have more items than bytes.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ _BAD = (EOFError, ValueError, IndexError, ArithmeticError)
 @dataclass
 class AvroCodec:
     """
-    @ivar parsed: as it is given, for fingerprints and for what another schema wrote.
+    @ivar parsed: the schema itself, for fingerprints and for payloads of another schema.
     @ivar reading: another schema of the same bytes, by which fastavro makes values for Arrow.
-    @ivar columns: of its values: the fields of a record; anything else is one column C{value}.
+    @ivar columns: the fields of a record; anything else is one column C{value}.
     @ivar hasChoices: whether there are unions of several types.
     """
 
@@ -85,9 +84,7 @@ _NUMBERS = {frozenset(("int", "long")): pa.int64(), frozenset(("float", "double"
 
 
 def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCodec:
-    """
-    @param references: the schemas whose names it uses, each behind those that it uses itself.
-    """
+    """C{references} are the schemas that it uses, each behind those that it uses itself."""
     try:
         from fastavro.read import LOGICAL_READERS
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
@@ -113,10 +110,7 @@ def readAvro(data: bytes, name: str, references: Sequence[bytes] = ()) -> AvroCo
 
 
 class _SchemaBuilder:
-    """
-    Makes columns of a schema, which it changes to one of the same bytes by which fastavro makes
-    values for them.
-    """
+    """Makes columns of a schema, changed to the one in L{AvroCodec.reading}."""
 
     def __init__(self) -> None:
         self.hasChoices = False
@@ -124,9 +118,7 @@ class _SchemaBuilder:
         self._named: dict[str, tuple[Any, bool] | None] = {}
 
     def made(self, schema: Any, place: str) -> tuple[Any, bool]:
-        """
-        @return: the type, and whether a value may have zero bytes.
-        """
+        """The type, and whether a value may have zero bytes."""
         if isinstance(schema, list):
             return self._union(schema, place), False
         if isinstance(schema, str):
@@ -177,8 +169,8 @@ class _SchemaBuilder:
 
     def _union(self, branches: list[Any], place: str) -> Any:
         """
-        One branch beside null is that type; several are a struct with a field for each, as which
-        fastavro reads records of one field: they have the bytes of the field.
+        One branch beside null is that type; several are a struct with a field for each, which
+        fastavro reads as records of one field of the same bytes.
         """
         words = frozenset(each for each in branches if isinstance(each, str) and each != "null")
         kinds = [self.made(each, place)[0] for each in branches]

@@ -1,8 +1,6 @@
 """
-Columns in Spark's language, and as Arrow has them.
-
-A schema is a list of columns: C{id BIGINT NOT NULL, items ARRAY<STRUCT<sku: STRING, n: INT>>}. The
-types are those that Spark reads from Parquet files as what they were written.
+Columns in Spark's language, and as Arrow has them: C{id BIGINT NOT NULL, items ARRAY<STRUCT<sku:
+STRING, n: INT>>}. The types are those that Spark reads from Parquet files unchanged.
 """
 
 from __future__ import annotations
@@ -90,11 +88,7 @@ def nullable(kind: Any) -> Any:
 
 @contextmanager
 def readingSchema(name: str, kind: str, malformed: tuple[type[Exception], ...]) -> Iterator[None]:
-    """
-    Have errors in the schema of a file or a registry name it.
-
-    @param kind: what such an error says: C{no Avro schema}.
-    """
+    """Let schema errors name the schema; C{kind} is their beginning: C{no Avro schema}."""
     try:
         yield
     except RecursionError:
@@ -123,10 +117,9 @@ def checkNames(fields: Sequence[Any], place: str = "") -> None:
 
 def merged(old: Sequence[Any], new: Sequence[Any], place: str = "") -> list[Any]:
     """
-    The columns of a table that has the old ones and is to take the new ones.
+    The columns of a table with the old ones that is to take the new ones; all are nullable.
 
-    @param old: the fields of a schema or a struct, all of them nullable.
-    @raise Clash: if a column cannot take what it is to take.
+    @raise Clash: if a column cannot take its new type.
     """
     given = {each.name: each for each in new}
     lower = {each.name.lower(): each.name for each in old}

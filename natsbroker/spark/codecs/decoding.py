@@ -1,6 +1,4 @@
-"""
-Decoding a column of a DataFrame, also of a streaming query.
-"""
+"""Decoding a column of a DataFrame, also of a streaming query."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def withDecoded(
     isUnknownBad: bool = True,
 ) -> Any:
     """
-    A DataFrame with what its payloads are.
+    A DataFrame with decoded payloads.
 
     @param schema: C{KIND:WHAT}, as C{natsbroker spark decode --schema PATTERN=KIND:WHAT} has it.
     @param column: the one with the payloads, C{BINARY} or C{STRING}.
@@ -77,9 +75,7 @@ def decodedOr(decode: Callable[[bytes], Any], data: bytes) -> tuple[Any, str | N
 
 
 def structsOf(rows: list[Any], kind: Any) -> tuple[Any, dict[int, str]]:
-    """
-    @return: an array, and by its place why a row is null that Arrow does not take.
-    """
+    """An array, and by its place the reason for a null row that Arrow does not take."""
     try:
         return pa.array(rows, kind), {}
     except _UNTAKEN:

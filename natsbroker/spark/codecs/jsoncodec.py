@@ -1,10 +1,10 @@
 """
-Payloads in JSON, strictly by columns in Spark's language or by a JSON Schema, whose limits of
-values beside their types, such as a pattern or a least number, are not looked at.
+Payloads in JSON, strictly by columns in Spark's language or by a JSON Schema, whose limits beside
+types, such as patterns, are not looked at.
 
-Nothing is guessed: a number is no text, C{1.0} is no whole number, and what a type cannot hold is
-bad, not null. A payload is one object, in UTF-8. msgspec reads it by types that are made of the
-schema; of a key that is there twice it takes the last one.
+Nothing is guessed: a number is no text, C{1.0} is no whole number, and a value beyond its type is
+bad, not null. A payload is one object, in UTF-8. msgspec reads it by types made of the schema, and
+takes the last one of equal keys.
 """
 
 from __future__ import annotations
@@ -50,11 +50,7 @@ _KEPT = (bytes, date, datetime, Decimal)
 
 
 class _Digits(Decimal):
-    """
-    A number of a column of C{DECIMAL}, each of which has a subclass.
-
-    Arrow is not given others: version 26 ends the process for C{1E-999999999}.
-    """
+    """A column's C{DECIMAL} class: Arrow 26 ends the process for C{1E-999999999}."""
 
     kind: Any
 
@@ -118,9 +114,7 @@ _TEXTS = {"date": pa.date32(), "date-time": TIMESTAMP}
 
 
 def jsonColumns(data: bytes, name: str, references: Mapping[str, bytes] | None = None) -> Any:
-    """
-    @param references: other schemas, by what this one and they call them.
-    """
+    """C{references} are other schemas, by their names in this one and each other."""
     with readingSchema(name, "no JSON Schema", _MALFORMED):
         texts = {"": data, **(references or {})}
         builder = _ColumnBuilder({each: json.loads(text) for each, text in texts.items()})
@@ -151,7 +145,6 @@ class _ColumnBuilder:
     ) -> tuple[Any, bool]:
         """
         @param document: where references begin that name none.
-        @param outer: the references on the way here.
         @return: the type of a value, and whether it may be null.
         """
         while "$ref" in schema:

@@ -1,8 +1,4 @@
-"""
-Which messages are decoded by what, and into which table.
-
-A mapping is C{PATTERN=KIND:WHAT}. The first one whose pattern matches a message's subject has it.
-"""
+"""Mappings C{PATTERN=KIND:WHAT} of subjects to schemas and tables; the first match counts."""
 
 from __future__ import annotations
 
@@ -112,8 +108,8 @@ def codecOf(mapping: PayloadMapping) -> Codec:
 
 def _registered(mapping: PayloadMapping, registry: SchemaRegistry) -> Codec:
     """
-    What reads payloads into the columns of one schema. In JSON and Protobuf, what another one wrote
-    is read without the fields that this one has not.
+    A codec for the columns of one schema. Payloads of another one in JSON and Protobuf are read
+    without fields that this one has not.
     """
     found, _, message = mapping.what.partition("#")
     number, isUnknownBad = int(found), mapping.isUnknownBad
@@ -155,9 +151,7 @@ def _checkTables(mappings: Sequence[PayloadMapping], names: Mapping[str, str]) -
 
 
 def _contents(kind: str, what: str) -> tuple[str, tuple[tuple[str, bytes], ...]]:
-    """
-    @return: the columns, or which of the schemas or messages, and the files that are needed.
-    """
+    """The columns, or which of the schemas or messages, and the files that are needed."""
     if kind == "registry":
         return what, ()
     if kind == "json":

@@ -23,10 +23,7 @@ class BadPayload(ValueError):
 
 
 def numbered(data: bytes) -> tuple[int, int]:
-    """
-    @return: the number in Confluent's frame, a zero byte and the number of a schema in four, and
-        where the value begins.
-    """
+    """The number of the schema in Confluent's five bytes, and the value's place."""
     if len(data) < _ID.size or data[0]:
         raise BadPayload("it does not begin with a zero byte and the number of a schema")
     return int(_ID.unpack_from(data)[1]), _ID.size
@@ -36,22 +33,19 @@ class Codec(Protocol):
     columns: Any
 
     def decode(self, data: bytes) -> Mapping[str, Any]:
-        """
-        @return: the values by the names of the columns; those that are missing are null.
-        """
+        """The values by the names of the columns; missing ones are null."""
 
 
 @dataclass
 class FramedCodec:
     """
-    Reads values that say which schema they were written with: each is checked by its own, and what
-    another one wrote is brought to the columns of one.
+    Reads values that name their schema: each is checked by its own, and brought to the columns of
+    one.
 
-    @ivar opened: what a payload calls its schema, and where its value begins.
-    @ivar codecOf: the codec of a schema that is called so; C{KeyError} if there is none.
-    @ivar key: what the schema is called whose columns are made.
-    @ivar brought: reads what another schema wrote, given what it is called, its codec and the
-        value.
+    @ivar opened: gives the key of a payload's schema, and where its value begins.
+    @ivar codecOf: the codec of a key; C{KeyError} if there is none.
+    @ivar key: of the schema that has the columns.
+    @ivar brought: reads another schema's value, given its key, its codec and the value.
     """
 
     opened: Callable[[bytes], tuple[Any, int]]

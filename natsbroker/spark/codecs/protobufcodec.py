@@ -1,8 +1,7 @@
 """
-Payloads in Protobuf, by the descriptors that C{protoc --descriptor_set_out} writes.
-
-Google's library reads the bytes. What it passes over, as fields that the message has not, is bad if
-that is asked for: it is also what garbage behind a message looks like.
+Payloads in Protobuf, by the descriptors that C{protoc --descriptor_set_out} writes. Google's
+library reads the bytes. Unknown fields, as which it takes garbage behind a message, are bad on
+request.
 """
 
 from __future__ import annotations
@@ -57,9 +56,7 @@ _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 
 class ProtobufCodec:
     def __init__(self, data: bytes, name: str, message: str, isUnknownBad: bool = True) -> None:
-        """
-        @param data: a C{FileDescriptorSet}.
-        """
+        """C{data} is a C{FileDescriptorSet}."""
         if api_implementation.Type() == "python":
             # It does not tell of unknown fields by sizes, nor of texts that are none.
             raise OptionError("Protobuf needs the compiled form of Google's library: protobuf")
@@ -220,9 +217,7 @@ _MOST, _DEEPEST = 256, 32
 def registeredProtobuf(
     registry: SchemaRegistry, number: int, message: str, isUnknownBad: bool
 ) -> FramedCodec:
-    """
-    @param message: its full name; the first of the file if empty.
-    """
+    """C{message} is a full name; the first of the file if empty."""
     files = lru_cache(_MOST)(partial(_files, registry))
     wanted = message or _nameOf(files(number)[1], (0,))
 
@@ -243,9 +238,7 @@ def registeredProtobuf(
 
 
 def _files(registry: SchemaRegistry, number: int) -> tuple[bytes, Any]:
-    """
-    @return: the set of descriptors that is a schema, and the file of it that is the schema's.
-    """
+    """The descriptors of a schema, and its file among them."""
     text, named = registry.texts(number, "PROTOBUF")
     root = _file(f"schema-{number}.proto", text)
     files = [root, *(_file(*each) for each in named.items())]
@@ -277,8 +270,8 @@ def _nameOf(file: Any, path: tuple[int, ...]) -> str:
 
 def _index(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
     """
-    @return: which message of a file, and where it begins. That is a count, and a number for each
-        level; a lone 0 is the first one.
+    The message of a file, as a path, and where its bytes begin. The path is a count, and a number
+    for each level; a lone 0 is the first one.
     """
     count, place = _varint(data, place)
     if not count:

@@ -1,7 +1,4 @@
-"""
-A schema registry by HTTP, as Confluent's and those that answer alike. Payloads behind Confluent's
-frame name their schemas there.
-"""
+"""Schema registries by HTTP, whose numbers are in Confluent's frame of payloads."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _LARGEST = 16 << 20
 @dataclass(frozen=True)
 class RegistryAccess:
     """
-    How to reach a registry; passes to workers as it is.
+    Access to a registry; passes to workers as it is.
 
     @ivar auth: a file with C{user:password}, for basic authentication; none if empty.
     @ivar ca: a file of certificates to trust instead of the system's.
@@ -113,9 +110,6 @@ class SchemaRegistry:
             raise OptionError(f"registry {self._url}: there is no subject {subject}") from None
 
     def schema(self, number: int, isSerialized: bool = False) -> RegisteredSchema:
-        """
-        @param isSerialized: whether a file of Protobuf comes as its descriptor, in base64.
-        """
         return self._schema(f"/schemas/ids/{number}{_FORM * isSerialized}")
 
     def texts(self, number: int, kind: str) -> tuple[str, dict[str, str]]:

@@ -1,6 +1,4 @@
-"""
-The offsets of a streaming query: for each stream the sequence that comes next.
-"""
+"""The offsets of a streaming query: for each stream the sequence that comes next."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ def offsetOf(places: _Places) -> dict[str, Any]:
 def readOffset(
     offset: Mapping[str, Any], names: Sequence[str] | None, word: str = "stream"
 ) -> dict[str, tuple[str, int]]:
-    """
-    @param names: the streams that the query reads now; C{None} for any: those that match patterns.
-    """
+    """C{names} are the streams that the query reads; C{None} for any, with patterns."""
     try:
         version = offset["v"]
         places = {
@@ -52,7 +48,7 @@ def present(
     """
     The places in streams that are still there.
 
-    @param onGone: called for each that was deleted; C{None} raises.
+    @param onGone: called for each deleted one; C{None} raises.
     @raise LogGone: a stream was deleted, or deleted and made again.
     """
     kept = {}
@@ -77,8 +73,8 @@ def advance(
     places: _Places, states: Mapping[str, StreamState], rows: int, size: int, word: str = "stream"
 ) -> _Places:
     """
-    How far the next micro-batch goes. One that was not there before begins with its oldest message,
-    in the micro-batch after it.
+    The end of the next micro-batch. A new stream begins with its oldest message, in the one after
+    it.
 
     @param places: in streams that are L{present}.
     """
@@ -105,8 +101,8 @@ def advance(
 
 def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
     """
-    Sequences of each stream. Each with something new is given one, also beyond the limit; the rest
-    is shared by need. Else a quiet stream waits until the busy ones have been read.
+    Sequences of each stream. Each with something new is given one, also beyond the limit, so that
+    quiet streams need not wait for busy ones; the rest is shared by need.
     """
     total = sum(lags.values())
     if total <= allowed:
@@ -126,9 +122,7 @@ def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
 def rangesBetween(
     start: _Places, end: _Places, word: str = "stream", mayLeave: bool = False
 ) -> list[SequenceRange]:
-    """
-    @param mayLeave: whether streams that were deleted are left out, with what they had.
-    """
+    """C{mayLeave} leaves out deleted streams, with what they had."""
     ranges = []
     for name, (created, seq) in start.items():
         other, stop = end.get(name, ("", seq))

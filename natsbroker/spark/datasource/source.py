@@ -1,6 +1,4 @@
-"""
-The data source C{natsbroker} on PySpark's Python Data Source API.
-"""
+"""The data source C{natsbroker} on PySpark's Python Data Source API."""
 
 from __future__ import annotations
 
@@ -42,8 +40,8 @@ class PushedFilters:
     @ivar stop: every sequence is smaller.
     @ivar since: no message is older; C{None} for no limit.
     @ivar before: every message is older; C{None} for no limit.
-    @ivar names: for C{subject} and C{stream}: no others; all where it is not there.
-    @ivar prefix: what every subject begins with.
+    @ivar names: values of C{subject} and C{stream}; a missing key takes all.
+    @ivar prefix: the beginning of every subject.
     """
 
     least: int = 0
@@ -71,8 +69,8 @@ class PushedFilters:
 
     def _takeTime(self, name: str, value: datetime) -> None:
         """
-        The column has microseconds and servers have nanoseconds, so a message may be a little
-        younger than its row says: none that the condition selects is left out.
+        A message may be a little younger than its row says, whose time has microseconds where
+        servers have nanoseconds: none that the condition selects is left out.
         """
         if name in _LEAST:
             self.since = value if self.since is None else max(self.since, value)
@@ -103,9 +101,7 @@ class PushedFilters:
         return left if self.names.get("subject", True) else []
 
     def patterns(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
-        """
-        @return: what is left of some filters; C{None} if no subject is.
-        """
+        """The patterns below C{prefix}; C{None} if no subject is left."""
         if "subject" not in self.names:
             return self._beginning(patterns)
         wanted = [each.encode("utf-8") for each in patterns]
@@ -120,9 +116,6 @@ class PushedFilters:
         return tuple(kept) or None
 
     def _beginning(self, patterns: tuple[str, ...]) -> tuple[str, ...] | None:
-        """
-        @return: what is left of some filters where subjects begin with C{prefix}.
-        """
         whole = self.prefix.partition("\\")[0].rpartition(".")[0]
         pattern = f"{whole}.>".encode()
         if not isValidLiteral(whole.encode()):
@@ -145,8 +138,8 @@ class NatsBrokerSource(DataSource):
     """
     JetStream streams, or channels of NATS Streaming, as rows.
 
-    @cvar parallelism: how many tasks the cluster runs at a time; 0 if that is not known. A session
-        has a subclass that knows it, because what plans a read runs without the session.
+    @cvar parallelism: how many tasks the cluster runs at a time; 0 if unknown. A session has a
+        subclass that knows it, because what plans a read runs without the session.
     """
 
     parallelism = 0
@@ -194,9 +187,7 @@ class BatchReader(RangedReader, DataSourceReader):
         self._limits = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """
-        @return: at least one, because Spark takes none for one without a range.
-        """
+        """At least one, because Spark takes none for one without a range."""
         with connected(self._options) as connection:
             logs = logsOf(connection, self._options)
             ranges = self._limits.timed(logs, planRanges(logs, self._options))
@@ -208,9 +199,7 @@ class BatchReader(RangedReader, DataSourceReader):
 
 class PushingReader(BatchReader):
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """
-        @return: all of them: Spark tests every row again.
-        """
+        """Take filters, and return all of them: Spark tests every row again."""
         for each in filters:
             self._limits.take(each)
             yield each

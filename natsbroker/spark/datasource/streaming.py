@@ -1,7 +1,4 @@
-"""
-Reading streams or channels in a streaming query: ranges of sequences, one micro-batch after the
-other.
-"""
+"""Reading of streams or channels in a streaming query: ranges of sequences, by micro-batches."""
 
 from __future__ import annotations
 
@@ -70,7 +67,7 @@ class RangedReader:
 
 class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
-    Plans micro-batches in one process as long as the query runs, with one connection, and reads
+    Plans micro-batches in one process with one connection as long as the query runs, and reads
     their ranges in workers, which get it without the connection.
     """
 
@@ -168,10 +165,7 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return False
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """
-        Where the streams end, and numbers for operators; the query's progress shows it beside where
-        the query is. It is no offset that a query goes on from.
-        """
+        """The end of the streams, with numbers for operators; it is no offset."""
         states = self._current().values()
         ends = self._offset({x.name: (x.created, x.stop) for x in states})
         lags = {x.name: x.stop - self._planned.get(x.name, ("", x.first))[1] for x in states}
@@ -228,10 +222,7 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
         return states
 
     def _patiently(self, ask: Callable[[planning.Logs], _Result]) -> _Result:
-        """
-        Ask over the connection, or over a new one where there is none or it is lost, for as long
-        as C{reconnectTimeout}.
-        """
+        """Ask over the connection, or a new one, for as long as C{reconnectTimeout}."""
         deadline = time.monotonic() + self._options["reconnectTimeout"]
         while True:
             try:
@@ -251,10 +242,10 @@ class StreamReader(RangedReader, DataSourceStreamReader, SupportsTriggerAvailabl
 
 class EarlierStreamReader(StreamReader):
     """
-    The same for Spark 4.0 and 4.1, which do not say where a query is: a new one is where the last
-    offset was that this gave. The first offset has no limit unless Spark asks for the initial one
-    before, as it does not where a query goes on from a checkpoint, and for the trigger
-    C{availableNow}, where Spark takes the first offset for the last.
+    The reader for Spark 4.0 and 4.1, which do not say where a query is: a new one is at the last
+    offset that this gave. The first offset has no limit unless Spark asks for the initial one
+    before, which it does not for a query that goes on from a checkpoint, nor for the trigger
+    C{availableNow}, where it takes the first offset for the last.
     """
 
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:

@@ -1,7 +1,4 @@
-"""
-What one task does: connect, read its range, and give it as Arrow batches. Nothing here needs
-PySpark.
-"""
+"""The work of one task: connect, read its range, and give Arrow batches; without PySpark."""
 
 from __future__ import annotations
 

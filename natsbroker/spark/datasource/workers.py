@@ -1,7 +1,7 @@
 """
-The program that starts Spark's Python workers in a session on one machine: C{pyspark.daemon}, from
-the installed package. Spark puts an archive of the same sources in front of it, which each process
-compiles again: that is 0.65 of the 0.8 processor seconds that a process takes to start.
+The program that starts Spark's Python workers on one machine: C{pyspark.daemon} from the installed
+package. From Spark's archive each process compiles the sources again, which takes 0.65 of its 0.8
+processor seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def withoutArchives(path: Sequence[str]) -> list[str]:
 @cache
 def freezeModules() -> None:
     """
-    Leave what is loaded out of garbage collections. PySpark's daemon does one after each task,
+    Leave loaded modules out of garbage collections. PySpark's daemon does one after each task,
     which takes 30 milliseconds for all modules: longer than a small task.
     """
     gc.freeze()

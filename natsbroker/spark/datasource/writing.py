@@ -1,6 +1,4 @@
-"""
-Writing rows to a stream, from batches and from streaming queries.
-"""
+"""Writing rows to a stream, from batches and from streaming queries."""
 
 from __future__ import annotations
 
@@ -62,10 +60,7 @@ _OF_SUBJECT = "maximum messages per subject exceeded"
 
 @dataclass
 class Written(WriterCommitMessage):
-    """
-    @ivar dead: the files with the rows that it did not take.
-    @ivar write: which write, or streaming query, the task was of.
-    """
+    """The files of a task with dead rows, and the write, or streaming query, that it was of."""
 
     stored: int
     duplicates: int
@@ -190,9 +185,7 @@ class StreamWriter(_Writer, _ArrowWriter):
 
 @dataclass
 class _RowWriter:
-    """
-    @ivar dead: takes the rows that the stream does not; without it such a row is an error.
-    """
+    """Writes rows; C{dead} takes those that the stream does not, else each is an error."""
 
     publisher: Publisher
     place: str
@@ -232,8 +225,8 @@ class _RowWriter:
         self, number: int, subject: str, data: bytes, pairs: list[tuple[str, str]]
     ) -> str | None:
         """
-        The id of a row that has none: its place, and a digest of it. Where the rows of a task come
-        in another order when it is run again, that makes a duplicate of a row and not a loss.
+        The id of a row without one: its place, and a digest. If the rows of a repeated task come in
+        another order, that makes a duplicate and not a loss.
         """
         if not self.idColumn:
             return None
@@ -244,10 +237,7 @@ class _RowWriter:
         return f"{self.place}:{number}:{digest.hexdigest()}"
 
     def _refused(self, row: dict[str, Any], subject: str, error: ApiError) -> None:
-        """
-        Keep a row, or raise what is not of this row: else all rows become dead letters while a
-        server is away.
-        """
+        """Keep a row, or raise an error that is not of this row, as without a server."""
         isOurs = any(matches(x.encode(), subject.encode()) for x in self.state.subjects)
         isPassing = error.code in _PASSING or (error.code == _NOBODY and isOurs)
         if isPassing or (error.code == _STORE_FAILED and _OF_SUBJECT not in str(error)):

@@ -1,7 +1,4 @@
-"""
-What all jobs have in common: how they run tasks, are asked to end, and say how far they are and
-what came of it.
-"""
+"""The common part of all jobs: running tasks, ending on signals, progress and summary."""
 
 from __future__ import annotations
 
@@ -54,11 +51,7 @@ class JobUsageError(Exception):
 
 
 class JobRun(argparse.ArgumentParser):
-    """
-    One run of a job by its command line, and the options that several jobs have.
-
-    @ivar summary: its line of JSON.
-    """
+    """One run of a job by its command line; C{summary} is its line of JSON."""
 
     def __init__(self, name: str, arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> None:
         super().__init__(f"natsbroker spark {name}", description=DESCRIPTIONS.get(name))
@@ -92,10 +85,7 @@ class JobRun(argparse.ArgumentParser):
             self.stderr.write("\n")
 
     def option(self, flag: str, default: Any, text: str | None = None, **more: Any) -> None:
-        """
-        Add an option that may be left out: a flag if the default is C{False}, one that may be given
-        several times if it is a list, else one of the type of the default.
-        """
+        """Add an option: a flag for C{False}, repeatable for a list, else typed."""
         if default is False:
             more["action"] = "store_true"
         elif isinstance(default, list):
@@ -205,11 +195,7 @@ def inPartitions(
     rowsOf: Callable[[Any], Iterator[Any]],
     work: Callable[[int, Iterator[Any]], Any],
 ) -> list[Any]:
-    """
-    Have each partition of a DataFrame worked on as a whole.
-
-    @param work: receives the number of a partition, and its rows.
-    """
+    """Work on each partition of a DataFrame as a whole; C{work} gets its number and rows."""
     from natsbroker.spark.sessions import isRemote
 
     if not isRemote(spark):
@@ -233,11 +219,7 @@ def runnerOf(spark: Any) -> Runner:
 def readInTasks(
     spark: Any, schema: str, read: Callable[[Any], Iterable[Any]], items: Sequence[Any]
 ) -> Any:
-    """
-    A DataFrame of what tasks read, one for each item.
-
-    @param read: gives Arrow batches with the columns of the schema.
-    """
+    """A DataFrame of the Arrow batches that tasks read for each item."""
 
     def rows(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -261,10 +243,8 @@ def _resultsIn(frame: Any) -> list[Any]:
 @contextmanager
 def sessionFor(master: str, isNeeded: bool = False) -> Iterator[Any]:
     """
-    The session in which a command line has work done: where it says, else where C{spark-submit} or
-    C{SPARK_REMOTE} says; C{None} for this process.
-
-    @param isNeeded: whether the work needs Spark.
+    The session of a command line: at its master, else that of C{spark-submit} or C{SPARK_REMOTE};
+    C{None} for this process, unless Spark C{isNeeded}.
     """
     isElsewhere = any(each in os.environ for each in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
     if master == "inline" or not (master or isElsewhere or isNeeded):
@@ -314,8 +294,8 @@ def command(name: str) -> Callable[[Callable[[JobRun], int]], Callable[..., int]
 
 class Stop:
     """
-    Whether to end. The handler of a signal runs between two steps of the main thread, also of one
-    that holds a lock; if it took the same, as that of C{threading.Event}, it would wait for good.
+    Whether to end. A signal's handler runs between two steps of the main thread, also while that
+    holds a lock, for which the handler, as with C{threading.Event}, would wait for good.
     """
 
     _isSet = False
@@ -336,11 +316,10 @@ class Stop:
 @contextmanager
 def stopping(job: JobRun | None = None) -> Iterator[Stop]:
     """
-    Have SIGTERM and SIGINT ask this process to end between two pieces of work; in the main thread
-    only.
+    Let SIGTERM and SIGINT end this process between two pieces of work; in the main thread only.
 
-    @param job: one whose unfinished work nobody sees, so that it may end in the middle of it: it
-        does so L{_GRACE} seconds after the signal. Object stores are waited for much longer.
+    @param job: one whose unfinished work nobody sees: it may end in the middle, L{_GRACE} seconds
+        after the signal. Object stores are waited for much longer.
     """
     stop = Stop()
     before = {each: signal.signal(each, stop.take) for each in _SIGNALS}
@@ -356,7 +335,7 @@ def stopping(job: JobRun | None = None) -> Iterator[Stop]:
 def _watched(job: JobRun) -> Iterator[None]:
     """
     End the process in time after a signal. A handler in Python does not run while the main thread
-    is in a library; a thread that reads what the interpreter writes for each signal does.
+    is in a library; a thread that reads the interpreter's wake-up file does.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

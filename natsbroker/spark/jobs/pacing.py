@@ -1,6 +1,4 @@
-"""
-The pace of jobs that publish what was stored.
-"""
+"""The pace of jobs that publish what was stored."""
 
 from __future__ import annotations
 
@@ -17,11 +15,7 @@ _LEAST = 0.01
 
 @dataclass
 class Pacer:
-    """
-    A token bucket, and the gaps that messages had between them.
-
-    @ivar speed: how many times as fast as they came; 0 for without gaps.
-    """
+    """A token bucket and the original gaps, C{speed} times as fast; 0 without gaps."""
 
     rate: float = 0.0
     speed: float = 0.0
@@ -32,8 +26,8 @@ class Pacer:
 
     def delay(self, when: int = 0) -> float:
         """
-        How long the next message must still wait, in seconds; what is asked for is taken, so the
-        one behind it waits longer.
+        The seconds that the next message must still wait; this takes tokens, so its successor waits
+        longer.
 
         @param when: when it was stored, in nanoseconds since 1970.
         """

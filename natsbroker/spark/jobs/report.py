@@ -1,6 +1,5 @@
 """
-Reports as tables of text, and as HTML: one file that loads nothing and runs nothing, whose charts
-Vega-Lite draws as SVG.
+Reports as text tables, and as HTML: one file that loads and runs nothing, with Vega-Lite's SVG.
 """
 
 from __future__ import annotations
@@ -86,8 +85,8 @@ def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 def marksOf(rows: Sequence[Sequence[Any]]) -> list[str | None]:
     """
-    What each column is: C{n} has numbers and amounts, which end at the same place, and besides
-    these nothing but empty cells; in one that is C{w} long words may break where they need not.
+    The marks of columns: C{n} for numbers, which end at the same place; C{w} where long words may
+    break anywhere.
     """
     found: list[str | None] = []
     for column in zip(*rows, strict=True):

@@ -1,6 +1,6 @@
 """
-What servers say about logs: JetStream's API about streams, which the leader of a stream answers,
-and a broker of ours under C{$NB.API.>} about channels of NATS Streaming and streams.
+Servers' answers about logs: JetStream's API, which the leader of a stream answers, and our broker's
+C{$NB.API.>} about channels of NATS Streaming and streams.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ _RFC3339 = re.compile(
 
 @contextmanager
 def sensible(error: str) -> Iterator[None]:
-    """
-    @param error: what is said where the fields of an answer are others than those that are read.
-    """
+    """Raise C{error} where an answer has other fields than those that are read."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -63,7 +61,7 @@ class StreamState:
     @ivar created: when it was made, as the server spells it; one that was deleted and made again
         has another.
     @ivar first: the first sequence that is stored; C{stop} if none is.
-    @ivar stop: the sequence that the next message will have.
+    @ivar stop: the sequence of the next message.
     @ivar isDirect: whether its messages can be had by direct get.
     @ivar deleted: the sequences from C{first} to C{stop} that are not stored, if asked for.
     @ivar trims: whether its configuration has messages removed without anybody's request.
@@ -90,18 +88,12 @@ class StreamState:
         return self.stop - self.first - self.messages
 
     def stores(self, start: int, stop: int) -> bool:
-        """
-        Whether a sequence from C{start} to C{stop} is stored; needs C{deleted}. Those from
-        C{self.stop} on may be by now.
-        """
+        """Whether a sequence below C{stop} is stored; needs C{deleted}."""
         return any(each not in self.deleted for each in range(max(start, self.first), stop))
 
 
 class LogApi:
-    """
-    @cvar word: what the logs are called.
-    @ivar absent: why none of the requests is answered.
-    """
+    """Requests about logs; C{word} is their name, C{absent} why none is answered."""
 
     word = "stream"
     absent = ""
@@ -261,10 +253,7 @@ class StreamExports(ExportApi):
         super().__init__(connection, domain or connection.info.get("domain") or "_")
 
     def identity(self, name: str) -> str | None:
-        """
-        What frames know a stream by; C{None} where nobody gives frames of streams, or not to this
-        user.
-        """
+        """The name of a stream in frames; C{None} where no server gives this user any."""
         if "natsbroker" not in self.connection.info:
             return None
         try:
@@ -285,10 +274,7 @@ class ChannelApi(ExportApi):
         self.absent = f"no broker of ours serves NATS Streaming with the cluster id {clusterId}"
 
     def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """
-        The channels that there are of some names and patterns, each once; those that are named are
-        in it, whether there or not.
-        """
+        """Channels by names and patterns, each once; named ones also if they do not exist."""
         found = [self._matching(x) if "*" in x or ">" in x else [x] for x in wanted]
         return tuple(dict.fromkeys(itertools.chain(*found)))
 

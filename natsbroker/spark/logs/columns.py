@@ -1,6 +1,4 @@
-"""
-The columns of a row, and batches of them for Arrow.
-"""
+"""The columns of a row, and batches of them for Arrow."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ NANOSECONDS = pa.timestamp("ns", tz="UTC")
 class MessageRows(NamedTuple):
     """
     @ivar times: in RFC 3339, with up to nine digits behind the second.
-    @ivar heads: what their publishers put in the header block, from the first CRLF on.
+    @ivar heads: their publishers' part of the header block, from the first CRLF on.
     """
 
     seqs: list[int]
@@ -43,9 +41,6 @@ class MessageRows(NamedTuple):
     payloads: list[bytes]
 
     def part(self, start: int, stop: int) -> MessageRows:
-        """
-        @param start: the place of its first row.
-        """
         columns = (self.subjects, self.times, self.heads, self.payloads)
         return MessageRows(self.seqs[start:stop], *(each[start:stop] for each in columns))
 
@@ -86,9 +81,7 @@ def toBatch(rows: MessageRows, stream: str, names: Sequence[str]) -> Any:
 
 
 def columnBatch(names: Sequence[str], stream: str, rows: int, **makers: Callable[[], Any]) -> Any:
-    """
-    @param makers: what makes the other columns; that of C{time} is in nanoseconds.
-    """
+    """C{makers} make the other columns; that of C{time} is in nanoseconds."""
 
     def made(name: str) -> Any:
         if name == "stream":
@@ -121,9 +114,7 @@ def textsOf(values: Any) -> Any:
 
 
 def pairsOf(heads: Sequence[bytes]) -> Any:
-    """
-    @param heads: what stands between C{NATS/1.0} and the empty line at the end.
-    """
+    """Headers from the text between C{NATS/1.0} and the empty line at the end."""
     offsets, keys, values = [0], [], []
     for head in heads:
         if head:

@@ -1,9 +1,7 @@
 """
-Reading a range of a channel, or of a stream of our broker, whole, as columnar frames.
-
-One broker has the log, so there are no replicas that lag. What must be told apart is a
-message that was deleted from one that retention took before it was read: a gap in front of the
-oldest message that is stored counts as lost.
+Reading a whole range of a channel, or of a stream of our broker, as columnar frames. One broker has
+the log, so no replica lags. A gap in front of the oldest stored message counts as lost: retention
+may have taken it, while others are deletions.
 """
 
 from __future__ import annotations
@@ -84,10 +82,6 @@ _MOST_BYTES = 16 << 20
 
 @dataclass
 class ExportReader:
-    """
-    @ivar state: of a stream, when the read began.
-    """
-
     logs: ExportApi
     bounds: SequenceRange
     options: ReadOptions

@@ -1,7 +1,4 @@
-"""
-From options to what is read: which JetStream streams or channels of NATS Streaming, which ranges of
-their sequences, and in how many tasks.
-"""
+"""From options to a plan: the streams or channels, their ranges, and the number of tasks."""
 
 from __future__ import annotations
 
@@ -104,7 +101,7 @@ def stateNamed(logs: Logs, name: str) -> StreamState:
     """
     The state of a log that a user has named.
 
-    @raise ApiError: if there is none: with names that are like it, where the user may see names.
+    @raise ApiError: if there is none: with similar names, where the user may see names.
     """
     try:
         return logs.state(name)
@@ -180,8 +177,9 @@ def _begin(
     logs: Logs, options: Mapping[str, Any], isStreaming: bool
 ) -> list[tuple[StreamState, int]]:
     """
+    The streams or channels, and where to begin in each.
+
     @param isStreaming: whether patterns may match nothing yet, and the end is where to begin.
-    @return: the streams or channels, and where to begin in each.
     """
     words = ("earliest", "latest") if isStreaming else ("earliest",)
     if options["startingTimestamp"] and options["startingOffsets"]:
@@ -206,9 +204,7 @@ def _begin(
 
 
 def checkReadable(logs: Logs, state: StreamState, options: Mapping[str, Any]) -> None:
-    """
-    @raise ApiError: if the messages of a log can be had neither by direct get nor as frames.
-    """
+    """Raise L{ApiError} if messages can be had neither by direct get nor as frames."""
     if state.isDirect:
         return
     name = state.name
@@ -223,8 +219,8 @@ def _perStream(
     option: str, text: str, names: Sequence[str], words: tuple[str, ...]
 ) -> dict[str, int | str]:
     """
-    The value of an option for each stream: one of the words, a sequence, or in JSON a time. One
-    that JSON does not name has the last word.
+    The value of an option for each stream: one of the words, a sequence, or in JSON a time. The
+    last word is for streams that JSON does not name.
     """
     if not text.lstrip().startswith("{"):
         return dict.fromkeys(names, _offset(option, words, text, len(names)))
@@ -262,9 +258,7 @@ def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> i
 def _place(
     logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any], end: str
 ) -> int:
-    """
-    @param end: C{starting} or C{ending}: what the names of its options begin with.
-    """
+    """C{end} is C{starting} or C{ending}, the beginning of the option's names."""
     time = wanted if isinstance(wanted, str) and _DATE.match(wanted) else ""
     if options[f"{end}Timestamp"]:
         time = rfc3339(options[f"{end}Timestamp"], f"{end}Timestamp")
@@ -289,9 +283,7 @@ def _place(
 def split(
     ranges: Sequence[SequenceRange], minPartitions: int, maxRows: int, parallelism: int
 ) -> list[SequenceRange]:
-    """
-    @param minPartitions: how many pieces at least; 0: as many as run at a time, if worth it.
-    """
+    """C{minPartitions} is the least number of pieces; 0: as many as run at a time, if worth it."""
     total = sum(each.stop - each.start for each in ranges)
     if minPartitions:
         size = total // minPartitions

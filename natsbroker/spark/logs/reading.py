@@ -1,10 +1,10 @@
 """
-Reading a range of sequences whole.
+Reading a whole range of sequences.
 
 Any replica may answer a direct get, and one that lags ends its answer early without a word. So an
 end is believed only when the leader says that nothing follows, and a gap only when the leader says
-that nothing is stored there. Mirrors answer too (C{mirror_direct}), and may keep less: what they
-answer is asked for again, until the stream itself does.
+that nothing is stored there. Mirrors (C{mirror_direct}) may keep less: what they answer is asked
+for again, until the stream itself does.
 """
 
 from __future__ import annotations
@@ -141,17 +141,14 @@ def planned(state: StreamState, start: int, stop: int) -> SequenceRange:
 
 
 def isDeletion(state: StreamState, start: int, stop: int) -> bool:
-    """
-    Whether what is missing in front of a stream's first message is no loss: one message, which
-    nothing but a deletion can have removed.
-    """
+    """Whether only the first message is missing, which a deletion removed."""
     return stop - start == 1 and not state.trims
 
 
 def checkGaps(streams: StreamApi, bounds: SequenceRange, onLoss: OnLoss | None) -> None:
     """
-    Look whether messages between others have vanished since the read was planned. Servers do not
-    say why: one by itself is taken for deleted, several for purged or expired.
+    Look whether messages between others have vanished since the read was planned. Servers give no
+    reason: a single one is taken for deleted, several for purged or expired.
     """
     if bounds.planned is None:
         return
@@ -173,7 +170,7 @@ def checkGaps(streams: StreamApi, bounds: SequenceRange, onLoss: OnLoss | None) 
 @dataclass(frozen=True)
 class ReadOptions:
     """
-    @ivar patterns: the subjects, as filters that are all different; none for all.
+    @ivar patterns: different filters of subjects; none for all.
     @ivar patience: how long replicas may lag, in seconds.
     """
 
@@ -199,10 +196,7 @@ def checkStream(streams: StreamApi, name: str, created: str) -> StreamState:
 
 
 def merged(readers: Sequence[Iterator[MessageRows]]) -> Iterator[MessageRows]:
-    """
-    The messages of several readings in the order of the stream, each once. The rows of one come as
-    they are.
-    """
+    """Messages of several readings in the stream's order, each once."""
     if len(readers) == 1:
         yield from readers[0]
         return
@@ -327,9 +321,7 @@ class RangeReader:
         return cursor
 
     def _verified(self, cursor: int, rows: MessageRows) -> int:
-        """
-        @return: up to where the messages are all that are stored.
-        """
+        """The sequence up to which the messages are all that are stored."""
         gaps = []
         for seq in rows.seqs:
             if seq != cursor:
@@ -355,7 +347,7 @@ class RangeReader:
 
     def _explained(self, gaps: Sequence[tuple[int, int]]) -> None:
         """
-        Nothing is stored in some gaps. Where the stream begins behind one, its messages may have
+        Accept gaps in which nothing is stored. Messages of one at the stream's beginning may have
         been there when the range was planned, and count as lost.
         """
         if not gaps:

@@ -1,7 +1,4 @@
-"""
-Where the servers are, how TLS is done with them, and who a worker says it is: every kind of
-credential that NATS servers take.
-"""
+"""Servers' addresses, TLS, and every kind of credential that NATS servers take."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ _PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s
 
 @dataclass(frozen=True)
 class ServerAccess:
-    """
-    How to reach a server and who we are there: options of the data source, by their names. It
-    passes to workers as it is.
-    """
+    """Access to a server: options of the data source; passes to workers as it is."""
 
     addresses: tuple[RemoteURL, ...] = field(repr=False)
     user: str = ""

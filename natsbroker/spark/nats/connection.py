@@ -1,6 +1,4 @@
-"""
-A blocking connection to a NATS server, for code that runs in a Spark worker.
-"""
+"""A blocking connection to a NATS server, for code that runs in a Spark worker."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ _NO_RESPONDERS = 503
 
 
 def connect(peer: ServerAccess, first: int = 0) -> BlockingConnection:
-    """
-    @param first: which server to begin with, so that many workers do not all ask the same.
-    """
+    """C{first} is the server to begin with, so that many workers do not all ask the same."""
     first %= len(peer.addresses)
     failures: list[Exception] = []
     for address in peer.addresses[first:] + peer.addresses[:first]:
@@ -209,10 +205,9 @@ class BlockingConnection:
         self, subject: bytes, payload: bytes, headers: bytes, reply: bytes = b""
     ) -> tuple[bytes, list[bytes]]:
         """
-        A request for L{send}, so that many go out together.
+        A request for L{send}, so that many go out together: the key of its answer, and its bytes.
 
         @param reply: where its answer comes, an L{inbox}; one of its own if it is not given.
-        @return: what its answer is known by, and its bytes.
         """
         reply = reply or self._inbox + b"%d" % next(self._requests)
         size = len(headers) + len(payload)
@@ -231,7 +226,7 @@ class BlockingConnection:
         The next message to any of our subjects, answers to any request included.
 
         @param deadline: on the monotonic clock; by default for as long as a server may be silent.
-        @return: its subject, which an answer's request is known by; its reply subject; how many of
+        @return: its subject, by which an answer's request is known; its reply subject; how many of
             the bytes are headers, and the bytes.
         """
         until = time.monotonic() + self._peer.requestTimeout if deadline is None else deadline
@@ -241,9 +236,8 @@ class BlockingConnection:
 
     def answer(self, reply: bytes, subject: str = "") -> tuple[int, bytes]:
         """
-        The next answer to a request; answers to earlier ones, which nobody waits for, are dropped.
-
-        @return: how many of the bytes are headers, and the bytes.
+        The number of header bytes and the bytes of the next answer to a request; late ones to
+        earlier requests are dropped.
         """
         deadline = time.monotonic() + self._peer.requestTimeout
         try:

@@ -1,6 +1,4 @@
-"""
-Headers of messages that are published once more: where they come from, and what they had.
-"""
+"""Headers of messages that are published once more: where they come from, and what they had."""
 
 from __future__ import annotations
 
@@ -24,9 +22,8 @@ REPLAY = "Nb-Replay"
 
 def ownHeaders(pairs: Iterable[Mapping[str, str | None] | None] | None) -> list[tuple[str, str]]:
     """
-    The headers that a message had. Those that are commands to servers, or mean something to us,
-    have C{Nb-Origin-} in front of their names: a copy must not roll up, expire or schedule anything
-    where it is stored.
+    The headers of a message. Those that are commands to servers, or mean something to us, get the
+    prefix C{Nb-Origin-}: a copy must not roll up, expire or schedule anything where it is stored.
     """
     found = []
     for each in pairs or ():

@@ -1,7 +1,4 @@
-"""
-Publishing to a stream: with many messages on their way at once and each acknowledged, or in atomic
-batches; and the loop that sends them, requests over one connection that must each be answered.
-"""
+"""Publishing to a stream, with messages in parallel or in atomic batches."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ class Pipeline:
     """
     @ivar window: how many requests may wait for their answers.
     @ivar onOther: told the subject, the reply subject and the bytes of whatever else comes.
-    @ivar keyOf: what request an answer belongs to, by its subject and its bytes.
+    @ivar keyOf: the key of an answer's request, by its subject and its bytes.
     """
 
     connection: BlockingConnection
@@ -61,9 +58,9 @@ class Pipeline:
         """
         Send a request; waits while too many are on their way.
 
-        @param what: what it is about, for errors.
+        @param what: the topic, for errors.
         @param reply: where the answer comes; a subject of its own if it is not given.
-        @param key: what C{keyOf} knows the answer by; by default its subject.
+        @param key: the result of C{keyOf} for the answer; by default its subject.
         """
         ownSubject, pieces = self.connection.composed(subject, payload, headers, reply)
         self._waiting[key or ownSubject] = what, onAnswer
@@ -129,7 +126,7 @@ class Publication(NamedTuple):
 
 class Publisher:
     """
-    @ivar stored: how many messages the stream has acknowledged, those that it had included.
+    @ivar stored: how many messages the stream has acknowledged, duplicates included.
     @ivar duplicates: how many of them it had already.
     """
 
@@ -163,7 +160,7 @@ class Publisher:
         onRefused: Refused | None = None,
     ) -> None:
         """
-        @param msgId: what the stream knows a repetition by.
+        @param msgId: the stream's key for a repetition.
         @param onRefused: called in place of an error.
         @raise BadMessage: if it cannot be published; then it was not sent.
         """
@@ -238,9 +235,8 @@ _PATIENCE, _PAUSE = 10.0, 0.1
 
 class AtomicPublisher(Publisher):
     """
-    Publishes in batches that are stored together or not at all, which nats-server has since 2.12.
-    One that the stream refuses because it has some of its messages, or whose refused messages are
-    wanted, is published message by message.
+    Publishes in batches that are stored together or not at all (nats-server 2.12). A batch that is
+    refused because of duplicates, or whose refused messages are wanted, is published one by one.
     """
 
     def __init__(self, connection: BlockingConnection, stream: str, window: int) -> None:

@@ -1,7 +1,4 @@
-"""
-Clients of NATS Streaming, and publishing to a channel with many messages on their way and each
-acknowledged.
-"""
+"""Clients of NATS Streaming, and publishing to a channel with many messages on their way."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
 Tables of Delta Lake.
 
-What a table follows is in its configuration, and where it stops and what it lost are application
-transactions: numbers that a commit carries, that checkpoints keep, and of which Delta lets no two
-writers that began with the same version set the same one.
+The log that a table follows is in its configuration. Its end and its losses are application
+transactions: numbers of a commit that checkpoints keep, and of which Delta lets no two writers that
+began with the same version set the same one.
 """
 
 from __future__ import annotations
@@ -49,11 +49,7 @@ class DeltaLakeTable(ArchiveTable):
         return None if table is None else pa.schema(table.schema().to_arrow())
 
     def widen(self, wanted: Any) -> Any:
-        """
-        Have columns in a table, beside what it has.
-
-        @raise natsbroker.spark.codecs.datatypes.Clash: if one is there with another type.
-        """
+        """Add columns; L{natsbroker.spark.codecs.datatypes.Clash} for another type."""
         wanted = pa.schema([pa.field(each.name, nullable(each.type)) for each in wanted])
         while True:
             table = self._open()
@@ -112,9 +108,8 @@ class DeltaLakeTable(ArchiveTable):
 
     def compact(self, target: int) -> int:
         """
-        The library compacts tables with other columns, of decoded messages. Of two at the same
-        moment, both commit with it, and each row is there twice then, so archives are compacted
-        otherwise.
+        The library compacts tables of decoded messages. Two compactions at the same moment both
+        commit with it, and double each row, so archives are compacted otherwise.
         """
         table = self._open()
         names = {each.name for each in table.schema().fields} - {"date"}
@@ -129,7 +124,7 @@ class DeltaLakeTable(ArchiveTable):
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
-        Have the library delete files, and log entries that expired by the table's own settings.
+        Let the library delete files, and log entries that expired by the table's own settings.
 
         @param age: rounded up to hours, which is how Delta counts.
         """
@@ -183,8 +178,7 @@ class DeltaLakeTable(ArchiveTable):
 
     def _sync(self, version: int) -> None:
         """
-        Have the newest entry of the log on disk, which the library leaves to the system. What an
-        object store has taken is stored.
+        Sync the newest entry of the log to disk, which the library does not.
 
         @param version: the first that it can be. A listing would take longer the more there are.
         """
@@ -212,8 +206,8 @@ def _numbers(snapshot: TableSnapshot) -> dict[str, int]:
 
 def _transactions(base: TableSnapshot, after: TableSnapshot) -> list[Transaction]:
     """
-    The numbers that a commit changes. Whatever it lost, the commit sets how many ranges that are:
-    of two commits that set the same number at the same moment, one fails.
+    The numbers that a commit changes. Each commit sets the number of lost ranges: of two commits
+    that set the same number at the same moment, one fails.
     """
     before, found = _numbers(base), _numbers(after)
     now = int(time.time() * 1000)
@@ -230,9 +224,7 @@ def _partition(file: File) -> dict[str, str | None]:
 
 
 def added(root: Location, file: File, isNew: bool = True) -> AddAction:
-    """
-    @param isNew: whether its messages were not in the table before.
-    """
+    """C{isNew} if its messages were not in the table before."""
     statistics = json.dumps(_statistics(root / file.path))
     now = int(time.time() * 1000)
     return AddAction(file.path, file.bytes, _partition(file), now, isNew, statistics)
@@ -282,13 +274,12 @@ _ROWS = 1024
 
 class DeadLetterTable(DeltaLakeTable):
     """
-    The table of rows that a stream did not take, with the columns that were written, the number of
-    the error and its text.
+    The table of rows that a stream did not take, with the written columns, the number of the error
+    and its text.
 
     Tasks write data files, which nobody sees. The driver names them in one commit together with
-    which write they are of, so that a micro-batch that is written again has them once. Files that
-    are not named stay until a vacuum. They may be named all the same: by a commit that ended with
-    an error.
+    their write, so that a repeated micro-batch has them once. Other files stay until a vacuum, as a
+    commit that ended with an error may name them.
     """
 
     def __init__(self, root: Location, columns: Any, task: int = 0) -> None:
@@ -321,7 +312,7 @@ class DeadLetterTable(DeltaLakeTable):
 
     def record(self, files: Sequence[File], write: str, number: int) -> bool:
         """
-        @param write: which write, or streaming query, the files are of.
+        @param write: the write, or streaming query, of the files.
         @param number: of the micro-batch.
         @return: C{False} if the files of this micro-batch, or a later one, are there.
         """

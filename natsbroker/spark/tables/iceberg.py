@@ -1,8 +1,6 @@
 """
-Archives that are Iceberg tables.
-
-What an archive is of, where it stops and what it lost are properties of the table, which are set
-in the commit that adds the files.
+Archives that are Iceberg tables. Log, end and losses are properties of the table, which are set in
+the commit that adds the files.
 """
 
 from __future__ import annotations
@@ -239,12 +237,11 @@ class IcebergTable(ArchiveTable):
 
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
-        Expire snapshots that have not been the current one for a while, and delete the files that
-        none names that is left, which PyIceberg does not.
+        Expire snapshots that have not been the current one for a while, and delete files that no
+        other names, which PyIceberg does not.
 
-        The table's metadata are written whole for each snapshot, with all that there are. So of a
-        snapshot that only lacks what the next one added, a reader finds the files there, and it
-        goes as soon as it is not among the newest.
+        Each snapshot's metadata lists all snapshots. So one that only lacks the files of the next
+        goes as soon as it is not among the newest: a reader finds its files there.
         """
         self.require()
         oldest = time.time() - age

@@ -35,8 +35,8 @@ def filesystemOf(url: str) -> Any:
 @dataclass(frozen=True)
 class ObjectPath:
     """
-    An object, or a prefix of some, with what tables need of a C{Path}. What is written is stored
-    when the writer is closed.
+    An object, or a prefix, with the part of C{Path} that tables need. Content is stored when the
+    writer is closed.
 
     @ivar root: the URL of the table or of a directory of tables.
     """
@@ -76,8 +76,8 @@ class ObjectPath:
 
 class ObjectOutput(pa.BufferedOutputStream):
     """
-    Writes bytes to an object in pieces that its buffer takes, of twice their size. Arrow passes on
-    larger ones in a form that the stream of deltalake does not take.
+    Writes to an object in pieces of twice its buffer's size. Arrow passes on larger ones in a form
+    that the stream of deltalake does not take.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -126,10 +126,7 @@ def sizeOf(place: Location) -> int:
 
 
 def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]:
-    """
-    The path below a place, when it was written, and the size of each file in a directory of it and
-    in those inside; none if there is no such directory.
-    """
+    """The path below a place, time and size of each file in a directory tree."""
     filesystem, name = opened(place)
     above = f"{name}/" if name else ""
     chosen = pafs.FileSelector(f"{above}{folder}", allow_not_found=True, recursive=True)

@@ -1,6 +1,6 @@
 """
-The data files of a table: written whole, and then added to its log. Each row has a checksum of its
-own, which stays right whatever program rewrites the files, and is checked when it is read.
+The data files of a table: written whole, and then added to its log. Each row has a checksum, which
+stays right whatever program rewrites the files, and is checked when it is read.
 """
 
 from __future__ import annotations
@@ -70,10 +70,9 @@ def withChecksums(rows: Any) -> Any:
 
 def checksums(rows: Any) -> Any:
     """
-    The CRC-32 of each row: of a line C{SEQ TIME TIME_NS SUBJECT} with the time in microseconds,
-    the headers as C{KEY:VALUE} with a newline between two of them and one behind, and the data.
-    Arrow joins these texts for all rows at once, in 0.7 microseconds a row; Python would take 5 to
-    make the rows.
+    The CRC-32 of each row: of a line C{SEQ TIME TIME_NS SUBJECT} with the time in microseconds, the
+    headers as C{KEY:VALUE} with a newline between two of them and one behind, and the data. Arrow
+    takes 0.7 microseconds a row for these texts, Python 5.
     """
     if isinstance(rows, pa.Table):
         found = [checksums(each) for each in rows.to_batches()]
@@ -99,8 +98,8 @@ _RowGroup = tuple[int, int, str, Callable[[], Any]]
 
 def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[Difference]]]:
     """
-    @return: tables in the order of sequences, with the columns L{STORED}, and what is wrong: with
-        their rows, or with those that could not be read.
+    Tables in the order of sequences, with the columns L{STORED}, and the errors in their rows, or
+    in those that could not be read.
     """
     groups: list[_RowGroup] = []
     for each in files:
@@ -130,11 +129,7 @@ def examined(root: Location, files: Sequence[File]) -> Iterator[tuple[Any, list[
 
 
 def intact(root: Location, files: Sequence[File]) -> Iterator[Any]:
-    """
-    The rows of files that share a range, in order.
-
-    @raise ArchiveDamaged: instead of rows that are not as they were written.
-    """
+    """The rows of files that share a range, in order, or L{ArchiveDamaged} for changed ones."""
     for table, findings in examined(root, files):
         if findings:
             raise ArchiveDamaged(root, findings)
@@ -192,10 +187,7 @@ class FileWriter:
     """A new Parquet file, which is stored, with its name, once it was finished."""
 
     def __init__(self, root: Location, start: int, day: str = "", seq: str = "seq") -> None:
-        """
-        @param day: of all the messages, if they go into its directory.
-        @param seq: the column of sequences; empty if there is none.
-        """
+        """All messages are of C{day}, if given; C{seq} is a column, or empty."""
         self._seq = seq
         self._name = newPath(start, day)
         self._path = root / self._name
@@ -258,9 +250,7 @@ class FileWriter:
 def writeFiles(
     root: Location, batches: Iterable[Any], start: int, isByDay: bool = False
 ) -> list[File]:
-    """
-    @param isByDay: whether another file begins where another day does, in UTC.
-    """
+    """C{isByDay} begins a new file with each day, in UTC."""
     files: list[File] = []
     day = ""
     writer = FileWriter(root, start)

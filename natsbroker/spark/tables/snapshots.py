@@ -1,6 +1,4 @@
-"""
-A version of a table: which log it follows, how far, and with which files.
-"""
+"""A version of a table: which log it follows, how far, and with which files."""
 
 from __future__ import annotations
 
@@ -30,10 +28,6 @@ def storing(place: object) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Log:
-    """
-    @ivar scope: the domain of a stream, or the cluster of a channel.
-    """
-
     kind: str
     name: str
     scope: str
@@ -42,10 +36,6 @@ class Log:
 
 @dataclass(frozen=True)
 class File:
-    """
-    @ivar first: its lowest sequence; 0 in tables without sequences.
-    """
-
     path: str
     first: int
     last: int
@@ -60,10 +50,6 @@ class File:
 
 @dataclass(frozen=True)
 class Tile:
-    """
-    @ivar files: empty where no message was stored; more than one if their ranges overlap.
-    """
-
     start: int
     stop: int
     files: tuple[File, ...] = ()
@@ -73,10 +59,9 @@ class Tile:
 class TableSnapshot:
     """
     @ivar table: tells this table from others of the same log.
-    @ivar stop: the first sequence behind those that it accounts for.
+    @ivar stop: the first sequence that it does not account for.
     @ivar files: in the order of their sequences.
-    @ivar lost: ranges of sequences that were not stored any more when they were to be archived, or
-        could not be read.
+    @ivar lost: ranges that were not stored any more, or unreadable, when they were to be archived.
     @ivar partition: C{date} if each file has messages of one day in UTC; else empty.
     """
 

@@ -1,9 +1,7 @@
 """
-What all formats of tables have in common.
-
-A table is a directory, or a prefix in an object store. C{data/} has Parquet files with names that
-are never used twice; the format's own log lists those that hold. Of several writers that go on from
-one version one succeeds, and the others learn it.
+The common part of all formats of tables. A table is a directory, or a prefix in an object store.
+C{data/} has Parquet files with names that are never used twice; the format's own log lists the
+current ones. Of several writers that go on from one version one succeeds, and the others learn it.
 """
 
 from __future__ import annotations
@@ -52,10 +50,7 @@ class Vacuumed:
 
 
 class ArchiveTable(ABC):
-    """
-    @cvar errors: what the library raises, from its own errors to those of the disk.
-    @cvar conflicts: those of them that say that somebody else's commit came first.
-    """
+    """A table; C{errors} are the library's, C{conflicts} another's commits."""
 
     form = ""
     errors: tuple[type[Exception], ...] = (OSError, ValueError)
@@ -74,11 +69,7 @@ class ArchiveTable(ABC):
                 (self.root / "data").mkdir(parents=True, exist_ok=True)
 
     def latest(self, hasFiles: bool = True) -> TableSnapshot | None:
-        """
-        The version that holds; C{None} if there is none yet.
-
-        @param hasFiles: whether the snapshot lists its files, which takes the longer the more.
-        """
+        """The current version, if any; C{hasFiles} lists its files, which takes longer the more."""
         table = self._open()
         return None if table is None else self._read(table, hasFiles)
 
@@ -142,8 +133,7 @@ class ArchiveTable(ABC):
     @abstractmethod
     def _commit(self, table: Any, after: TableSnapshot, old: Sequence[File], token: str) -> None:
         """
-        @param after: where the table starts and stops then, all that it ever lost, the new files.
-        @param old: the files that go.
+        @param after: where the table starts and stops then, all losses, the new files.
         @param token: the value of C{natsbroker.commit} in the commit.
         """
 
@@ -152,9 +142,7 @@ class ArchiveTable(ABC):
         """The values of C{natsbroker.commit} in the commits behind a version."""
 
     def _committed(self, commit: Callable[[], object]) -> bool:
-        """
-        @return: C{False} if somebody else's commit came first.
-        """
+        """C{False} if somebody else's commit came first."""
         with self._failing():
             try:
                 commit()
@@ -174,10 +162,8 @@ class ArchiveTable(ABC):
 
     def compact(self, target: int) -> int:
         """
-        Make few large files of many small ones; these stay until they are vacuumed. Those that
-        somebody else replaces meanwhile are left to them.
-
-        @return: how many files gave way to others.
+        Make few large files of small ones, which stay until they are vacuumed; gives the number of
+        the latter. Files that somebody else replaces meanwhile are left to them.
         """
         gone = 0
         base = self.require()
@@ -199,16 +185,14 @@ class ArchiveTable(ABC):
     def _changed(
         self, table: Any, found: TableSnapshot, after: TableSnapshot, old: Sequence[File]
     ) -> bool:
-        """
-        @return: C{False} if one of the old files is not in the table any more.
-        """
+        """C{False} if one of the old files is not in the table any more."""
         change = partial(self._commit, table, after, old, "")
         return set(old) <= set(found.files) and self._committed(change)
 
     def expire(self, base: TableSnapshot, start: int) -> bool:
         """
-        Give up the messages before a sequence at which a tile begins. Their files stay until they
-        are vacuumed.
+        Give up the messages before a tile's first sequence. Their files stay until they are
+        vacuumed.
 
         @return: C{False} if somebody else changed the archive meanwhile.
         """
@@ -222,9 +206,9 @@ class ArchiveTable(ABC):
     @abstractmethod
     def vacuum(self, age: float, isDryRun: bool) -> Vacuumed:
         """
-        Delete old versions, and files that no version names that is left.
+        Delete old versions, and files that no remaining version names.
 
-        @param age: how long ago they stopped holding, or were written, at least; in seconds.
+        @param age: the least seconds since they stopped holding, or were written.
         """
 
     def require(self, hasFiles: bool = True) -> TableSnapshot:

@@ -2,10 +2,10 @@
 Following a log with tables: from servers, or an archive, to the files of tables, each message
 exactly once.
 
-What is next is what a table does not account for yet, so its log is the checkpoint. Tasks copy
-ranges into files that nobody knows of; then one commit adds all of them to the table, or none. So
-any number of jobs may run, and die. Of several tables each has its own log, and what is next begins
-where the one that is furthest behind stops. Ranges end where others stop, so that they go on
+A table's log is the checkpoint: the next messages are those that it does not account for. Tasks
+copy ranges into files that no reader sees; then one commit adds all of them to the table, or none.
+So any number of jobs may run, and die. Several tables have a log each; the next range begins at the
+end of the one that is furthest behind, and stops where another one ends, so that they go on
 together from there.
 """
 
@@ -58,9 +58,7 @@ class LogOrigin:
         return StoredRange(logOf(found, self.options), found.first, found.stop)
 
     def batches(self, bounds: SequenceRange, onLost: OnLost = lambda lost: None) -> Iterator[Any]:
-        """
-        @param onLost: called with ranges that are not stored any more.
-        """
+        """C{onLost} gets ranges that are not stored any more."""
         options = {**self.options, "failOnDataLoss": False}
         return batchesOf(
             options, COLUMNS, bounds, onLoss=lambda loss: [onLost(each) for each in loss.ranges]
@@ -127,9 +125,9 @@ class FilePlan:
 class CopyResult:
     """
     @ivar files: a range in files, by the names of the tables.
-    @ivar lost: what was not stored any more.
+    @ivar lost: ranges no longer stored.
     @ivar ignored: how many messages had no table.
-    @ivar first: the first dead letter, if there is one: its sequence and reason.
+    @ivar first: the sequence and reason of the first dead letter, if there is one.
     """
 
     files: Mapping[str, Sequence[File]]
@@ -157,10 +155,10 @@ def checkLog(table: ArchiveTable, snapshot: TableSnapshot, log: Log) -> None:
 
 class LogFollower:
     """
-    Adds what a log has to tables, from where they stop: to one, which has no name, as it is.
+    Adds a log to tables, from where they stop: to one, which has no name, as it is.
 
     @ivar added: how many rows it has added, by the names of tables.
-    @ivar lost: what it has recorded as lost.
+    @ivar lost: the ranges that it has recorded as lost.
     @ivar onProgress: told after each version where the tables stop, and where the log.
     @ivar onVersion: told each version that tables have, a first one before it is made.
     @ivar isOver: whether to end before the next version.
@@ -194,7 +192,7 @@ class LogFollower:
     def follow(self) -> dict[str, TableSnapshot]:
         """
         @return: the versions that hold then, without their files.
-        @raise DataLoss: if the log is another one than that of a table.
+        @raise DataLoss: if a table is of another log.
         """
         self.origin = self.origin.now()
         state = self.origin.state()
@@ -274,10 +272,7 @@ class Archiver(LogFollower):
         self._options = options
 
     def once(self, hold: int = 0) -> TableSnapshot:
-        """
-        @param hold: for how many seconds the broker is to keep what is not archived yet, from the
-            last version on; 0 for not at all.
-        """
+        """The broker keeps the rest for C{hold} seconds from the last version."""
         self.onVersion = partial(self._hold, hold) if hold else lambda version: None
         return self.follow()[""]
 

@@ -1,9 +1,7 @@
 """
-Archives in other forms: C{convert} makes a table of one that an earlier version made, with
-manifests of its own, and C{export} plain Parquet files, for programs that read no tables.
-
-C{_nb/} had one manifest in JSON for each version, which described the whole archive; the one with
-the highest number held.
+Archives in other forms: C{convert} makes a table of an earlier version's archive, with manifests of
+its own, and C{export} plain Parquet files. C{_nb/} had one JSON manifest of the whole archive for
+each version; the highest number held.
 """
 
 from __future__ import annotations
@@ -36,9 +34,7 @@ ROWS, _FILES = 1_000_000, 16
 
 @dataclass(frozen=True)
 class FormerArchive(ArchiveOrigin):
-    """
-    @ivar digests: the SHA-256 of each file, by its path.
-    """
+    """An earlier version's archive; C{digests} are the SHA-256 of files, by path."""
 
     root: Path
     digests: Mapping[str, str]
@@ -112,10 +108,7 @@ def convertMain(job: JobRun) -> int:
 
 
 def export(archive: ArchiveOrigin, to: Path, rows: int = ROWS) -> dict[str, int]:
-    """
-    @param rows: how many sequences a file has at most.
-    @return: how many rows and files were written, and where the files stop.
-    """
+    """Write files of at most C{rows} sequences; gives the rows, the files, and where they stop."""
     with storing(to):
         to.mkdir(parents=True, exist_ok=True)
         names = [found for each in to.iterdir() if (found := _NAME.fullmatch(each.name))]

@@ -1,6 +1,4 @@
-"""
-The job C{archive}: one log into a table, once or again and again.
-"""
+"""The job C{archive}: one log into a table, once or again and again."""
 
 from __future__ import annotations
 
@@ -50,15 +48,15 @@ def archive(
     catalog: str = "",
 ) -> dict[str, Any]:
     """
-    Archive what a log has now.
+    Archive a log as far as it goes now.
 
     @param spark: a session whose workers copy; C{None} to do it here.
     @param options: of the data source: C{servers}, and C{stream} or C{channel}.
     @param to: the directory of the archive.
-    @param hold: for how many seconds the broker keeps what comes behind it; 0 for not at all.
+    @param hold: for how many seconds the broker keeps what follows; 0 for not at all.
     @param form: the format of an archive that is begun: one of L{FORMATS}.
     @param catalog: of an Iceberg table that is begun; empty for one of its own.
-    @return: what the job's line of JSON says.
+    @return: the job's line of JSON.
     """
     table = tableAt(to, form, catalog)
     archiver = Archiver(readOptions(options), table, runnerOf(spark), plan)
@@ -100,8 +98,8 @@ def follow(
     stop: Stop,
 ) -> None:
     """
-    Do one round, or with C{--every} one after another until a signal comes. An error that may pass
-    does not end it with C{--every} once it has begun, and else when C{reconnectTimeout} is over.
+    Do one round, or with C{--every} rounds until a signal comes. With C{--every}, passing errors do
+    not end it once it has begun; before, they do after C{reconnectTimeout}.
     """
     name = given.stream or given.channel or getattr(given, "archive", "")
     lost = 0

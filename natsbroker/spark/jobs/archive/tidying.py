@@ -1,6 +1,6 @@
 """
-Keeping an archive small: messages beyond an age go, and while somebody archives again and again,
-small files become large ones and old versions are vacuumed, in a thread beside.
+Tidying an archive: old messages go, and during a series of rounds a thread joins small files and
+vacuums old versions.
 """
 
 from __future__ import annotations
@@ -105,10 +105,7 @@ def _newest(root: Location, file: File) -> float:
 
 
 def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
-    """
-    @return: how many files gave way to others.
-    @raise ArchiveDamaged: if one has not what was written.
-    """
+    """Join files, and give how many; L{ArchiveDamaged} for changed content."""
     # The new files will say how many rows they have, so what is missing must be found before. Files
     # of decoded tables have no sequences, and no checksums.
     tiles = (each.files for each in table.require().tiles)
@@ -120,11 +117,10 @@ def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> 
 @dataclass
 class Housekeeper:
     """
-    Tidies an archive after a number of versions. One that is killed leaves what a killed
-    archiver leaves: files that no version names.
+    Tidies an archive after a number of versions. A killed one leaves files that no version names.
 
     @ivar table: not that of the archiver: the two are used at the same time.
-    @ivar say: called with what failed; the next round tries again.
+    @ivar say: called with a failure; the next round tries again.
     @ivar after: how many versions; 0 for never.
     @ivar keep: as for L{expire}, as C{checkpoints}; 0 if no messages go.
     @ivar version: the one after which it tidied last.

@@ -1,6 +1,4 @@
-"""
-An archive and what its log has behind it, as one DataFrame.
-"""
+"""An archive and what its log has behind it, as one DataFrame."""
 
 from __future__ import annotations
 
@@ -41,11 +39,11 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
 
 def frameOf(spark: Any, root: Location, snapshot: TableSnapshot, columns: Sequence[str]) -> Any:
     """
-    The messages of a version. Spark reads the files of a directory by itself, so it can pass over
-    most of what is in them; the first time that this process reads them, tasks check them before.
-    Tasks read and check what is in an object store, for which Spark would need jars.
+    The messages of a version. Spark reads the files of a directory itself, so that it can pass over
+    most of their content; before the first time in a process, tasks check them. Tasks also read
+    object stores, for which Spark would need jars.
 
-    @raise ArchiveDamaged: if one has not what was written.
+    @raise ArchiveDamaged: if a file is not as it was written.
     """
     schema = ddlOf(columns)
     if not snapshot.files:
@@ -83,8 +81,7 @@ def tiered(
     """
     The messages of an archive, and those that its log has behind it.
 
-    @param options: of the data source: C{servers}, and what logs in; the archive says which log.
-    @param columns: as L{archived}.
+    @param options: of the data source: C{servers}, and the login; the archive names the log.
     @raise DataLoss: if the log is another one, or begins behind the end of the archive.
     """
     if "startingOffsets" in options or "startingTimestamp" in options:

@@ -1,7 +1,4 @@
-"""
-The jobs C{verify} and C{lag}: whether an archive has what its log has, and how far it, or a
-streaming query, is behind.
-"""
+"""The jobs C{verify} and C{lag}, which compare an archive, or a streaming query, with its log."""
 
 from __future__ import annotations
 
@@ -75,10 +72,7 @@ def optionsOf(snapshot: TableSnapshot, options: dict[str, Any]) -> dict[str, Any
 def following(
     table: ArchiveTable, snapshot: TableSnapshot, options: dict[str, Any]
 ) -> tuple[dict[str, Any], StreamState]:
-    """
-    @return: the options for the log of an archive, and its state.
-    @raise DataLoss: if the log is another one.
-    """
+    """The options for an archive's log, and its state; L{DataLoss} if the log is another one."""
     options = optionsOf(snapshot, options)
     state = stateOf(options, snapshot.log.name)
     checkLog(table, snapshot, logOf(state, options))
@@ -98,9 +92,9 @@ def verified(
     Compare an archive with its log.
 
     @param spark: a session whose workers compare; C{None} to do it here.
-    @param options: of the data source: C{servers}, and what logs in.
+    @param options: of the data source: C{servers}, and the login.
     @param block: how many sequences a fingerprint covers.
-    @return: what the job's line of JSON says.
+    @return: the job's line of JSON.
     @raise DataLoss: if the log is another one.
     """
     table = tableAt(archive)
@@ -149,11 +143,7 @@ def compareFiles(
 def _blocks(
     root: Location, tile: Tile, start: int, block: int, findings: list[Difference]
 ) -> Iterator[tuple[int, int, Any]]:
-    """
-    The rows from a sequence on, in blocks as the broker cuts them; others end where tables do.
-
-    @param findings: takes what is wrong with the rows, and with those that cannot be read.
-    """
+    """The rows from a sequence on, in the broker's blocks or to the end of a table."""
     seq, rest = pc.field("seq"), STORED.empty_table()
     for table, wrong in chain(examined(root, tile.files), [(rest, [])]):
         findings += wrong
@@ -224,8 +214,8 @@ def differenceReport(summary: Mapping[str, Any]) -> JobReport:
 
 def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
     """
-    Where a streaming query is that reads with our data source: for each log of all its sources its
-    identity, and the next sequence behind the last micro-batch that ended.
+    The place of a streaming query that reads with our data source: for each log of its sources the
+    identity, and the next sequence behind the last ended micro-batch.
 
     @param checkpoint: the query's C{checkpointLocation}.
     """

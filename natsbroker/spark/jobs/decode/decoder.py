@@ -1,8 +1,7 @@
 """
-Decoding a log: from messages to tables with columns, each message exactly once.
-
-Each mapping has a table, and a table of dead letters with what is wrong with a payload, its bytes
-and its place. Tables are made as archives are, by L{LogFollower}.
+Decoding a log: from messages to tables with columns, each message exactly once. Each mapping has a
+table, and one of dead letters with the error, the bytes and the place. Tables are made as archives
+are, by L{LogFollower}.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ Targets = Mapping[str, tuple[int, bool]]
 @dataclass(frozen=True)
 class TableOptions:
     """
-    @ivar prefix: what stands before the names of the columns C{seq}, C{subject} and C{time}.
-    @ivar areOthersKept: whether messages that no mapping is for become dead letters.
+    @ivar prefix: of the columns C{seq}, C{subject} and C{time}.
+    @ivar areOthersKept: whether messages without a mapping become dead letters.
     """
 
     prefix: str = ""
@@ -71,7 +70,7 @@ class TableOptions:
 @dataclass(frozen=True)
 class DecodePlan:
     """
-    What a job does; it passes to workers.
+    The plan of a job; it passes to workers.
 
     @ivar columns: of the table of each mapping, without those of its message.
     @ivar clashes: why tables cannot take what is decoded, by their names.
@@ -91,7 +90,7 @@ class DecodePlan:
 
 class TableDecoder(LogFollower):
     """
-    @ivar first: the first dead letter, if there is one: its sequence and reason.
+    @ivar first: the sequence and reason of the first dead letter, if there is one.
     @ivar clashes: why a table cannot take what its schema decodes, by the names of tables.
     """
 
@@ -213,11 +212,7 @@ def decodeRange(
 
 
 class _MappingTask:
-    """
-    What becomes of the messages of a mapping, or of those that have none.
-
-    @ivar writers: by whether they are for dead letters.
-    """
+    """Writes the messages of one mapping, or of none; C{writers} by whether for dead letters."""
 
     def __init__(self, plan: DecodePlan, place: int, stream: str) -> None:
         self.writers: dict[bool, FileWriter] = {}
@@ -250,9 +245,7 @@ class _MappingTask:
             self.write(batch)
 
     def _row(self, data: bytes) -> tuple[Any, int]:
-        """
-        @return: what a payload is, and how many values that is beneath arrays.
-        """
+        """The value of a payload, and how many values that is beneath arrays."""
         if self._why:
             raise BadPayload(self._why)
         row = self._codec.decode(data)
@@ -306,9 +299,9 @@ _FEW = 8
 
 def shapeOf(kind: Any) -> Any:
     """
-    What takes places in the columns beneath arrays and maps: of a struct the shapes of such fields;
-    of an array or a map how many columns an item has, the shape of an item, and whether it is a
-    map; C{None} if that is in proportion to the payload.
+    The parts of a type that take places in columns beneath arrays and maps: of a struct the shapes
+    of such fields; of an array or a map how many columns an item has, its shape, and whether it is
+    a map; C{None} if that is in proportion to the payload.
     """
     if pa.types.is_struct(kind):
         return {each.name: found for each in kind if (found := shapeOf(each.type))} or None

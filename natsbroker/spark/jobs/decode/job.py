@@ -1,6 +1,4 @@
-"""
-The job C{decode}: payloads into tables with columns, once or again and again.
-"""
+"""The job C{decode}: payloads into tables with columns, once or again and again."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def decode(
     registry: RegistryAccess | None = None,
 ) -> dict[str, Any]:
     """
-    Decode what there is now.
+    Decode a log or an archive as far as it goes now.
 
     @param spark: a session whose workers decode; C{None} to do it here.
     @param source: options of the data source (C{servers}, and C{stream} or C{channel}), or the
@@ -55,7 +53,7 @@ def decode(
     @param tables: the names of tables, by the patterns of their schemas.
     @param isUnknownBad: whether fields that a schema has not make a payload a dead letter.
     @param registry: where schemas of the kind C{registry} are.
-    @return: what the job's line of JSON says.
+    @return: the job's line of JSON.
     """
     mappings = readMappings(schemas, tables or {}, isUnknownBad, registry)
     decoder = TableDecoder(_originOf(source), to, mappings, layout, runnerOf(spark), plan)
@@ -70,12 +68,7 @@ def _originOf(source: Mapping[str, str] | str) -> Origin:
 
 
 def decoded(spark: Any, directory: str, table: str) -> Any:
-    """
-    A table as a DataFrame: the version that holds now.
-
-    @param directory: of the tables.
-    @param table: its name; that of dead letters ends with C{__dlq}.
-    """
+    """The current version of a table in a directory; that of dead letters ends with C{__dlq}."""
     found = DeltaLakeTable(locationOf(directory) / table)
     columns = found.columns()
     if columns is None:

@@ -2,14 +2,13 @@
 Copying a log into a JetStream stream, in order, each message once: the jobs C{migrate} and
 C{restore}.
 
-Every message says in its headers which one of which log it was, and is published with the sequence
-that the target must end with. So the end of the target says where to go on, after any interruption
-and however long ago it was; and of two copiers at once, one is refused.
+Every message has its origin in its headers, and is published with the sequence that the target must
+end with. So the end of the target says where to go on after any interruption; and of two copiers at
+once, one is refused.
 
-A channel of a server that answers no requests for ranges, such as nats-streaming-server, is read as
-any of its clients reads it: by a subscription. The protocol has no question for how much there is.
-So the end is the message that a subscription to the last one brings, and a channel that has brought
-nothing for a while counts as empty.
+A channel of a server without requests for ranges, such as nats-streaming-server, is read by a
+subscription. The protocol cannot ask for its size: the end is the message that a subscription to
+the last one brings, and a channel without any for a while counts as empty.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class CopyTarget:
 
     @ivar next: the next sequence of the source.
     @ivar known: when the message before it was stored in the source, in nanoseconds since 1970; 0
-        if there was none.
+        without.
     """
 
     def __init__(self, streams: StreamApi, name: str, log: Log, start: int) -> None:
@@ -153,7 +152,7 @@ class ChannelReader(StanClient):
         The messages of a range, as Arrow batches with the columns of archives.
 
         @param known: when the one before C{start} was stored, in nanoseconds since 1970; 0 if
-            nobody knows, because the channel is read from its beginning.
+            unknown, as the channel is read from its beginning.
         @param onLoss: told of what is not stored any more; by default that is an error.
         @param window: how many the server may send before they are acknowledged.
         @raise DataLoss: if something is missing, or the channel is another one.
@@ -239,9 +238,6 @@ class ChannelReader(StanClient):
 def _copy(
     job: JobRun, given: Any, state: StoredRange, read: Callable[[SequenceRange, int], Iterable[Any]]
 ) -> None:
-    """
-    @param read: gives the messages of a range, behind one that was stored at a time.
-    """
     if given.rate < 0 or not 1 <= given.window <= 100_000:
         raise OptionError("--rate is 0 or more, --window 1 to 100000")
     options, log = readOptions(targetTexts(given)), state.log

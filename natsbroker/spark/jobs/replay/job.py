@@ -1,6 +1,4 @@
-"""
-The job C{replay}: from an archive, a log, Parquet files or SQL into a JetStream stream.
-"""
+"""The job C{replay}: from an archive, a log, Parquet files or SQL into a JetStream stream."""
 
 from __future__ import annotations
 
@@ -49,12 +47,10 @@ def replay(
     onProgress: Callable[[int, int], object] = lambda row, last: None,
 ) -> dict[str, Any]:
     """
-    Replay a source.
-
     @param spark: a session whose workers publish; C{None} to do it here, in one task.
-    @param target: options of the data source: C{servers} and C{stream}, and what logs in.
+    @param target: options of the data source: C{servers} and C{stream}, and the login.
     @param isDryRun: whether to publish nothing, and say what would be.
-    @return: what the job's line of JSON says.
+    @return: the job's line of JSON.
     """
     options = readOptions(target)
     if len(options["stream"]) != 1 or options["channel"]:
@@ -98,11 +94,7 @@ def _inSpark(
 
 
 def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> dict[str, Any]:
-    """
-    What a replay would publish.
-
-    @param counts: subjects, each with the number of its rows; one may come several times.
-    """
+    """Describe a replay of subjects with their counts, which may come several times."""
     with connected(options) as connection:
         state = StreamApi(connection, options["domain"]).state(task.stream)
     taken = [each.encode("utf-8") for each in state.subjects]
@@ -121,9 +113,7 @@ def dryRun(options: dict[str, Any], task: ReplayTask, counts: Iterable[Any]) -> 
 
 
 def _summed(done: Sequence[dict[str, int]], start: int = 1) -> dict[str, Any]:
-    """
-    @param start: where it begins if no task has rows.
-    """
+    """C{start} is where it begins if no task has rows."""
     return {
         **{name: sum(each[name] for each in done) for name in ("rows", "duplicates", "found")},
         "tasks": len(done),

@@ -1,7 +1,4 @@
-"""
-What tasks that publish note of how far they are: entries of the key-value bucket C{NB_REPLAY} on
-the target's server.
-"""
+"""Progress of tasks that publish, in the key-value bucket C{NB_REPLAY} of the target's server."""
 
 from __future__ import annotations
 

@@ -2,10 +2,9 @@
 Publishing the rows of one task to a stream, each once, also if the task is killed and started again
 long afterwards.
 
-A task records its progress in a L{ReplayLedger}, a little late. So one
-that is started again looks for the rows behind the entry in the end of the stream. Before that it
-makes sure that nothing is on its way there any more: that the connection of the task before is
-gone, and that the stream has dealt with what came by it.
+A task records its progress in a L{ReplayLedger}, a little late. A repeated task first makes sure
+that the connection before it is gone, and that the stream has dealt with what came by it; then it
+looks for the rows behind the entry in the end of the stream.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ from natsbroker.wire.headers import Headers
 
 
 def renamer(texts: Sequence[str]) -> Callable[[str], str]:
-    """
-    Mappings such as C{orders.>=replay.orders.>}; the first that matches counts, and what none
-    matches stays.
-    """
+    """Mappings such as C{orders.>=replay.orders.>}; the first match counts, other subjects stay."""
     transforms = [_read(each) for each in texts]
 
     @lru_cache(4096)
@@ -92,11 +88,11 @@ _JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class ReplayOptions:
     """
     @ivar where: a condition in SQL; empty for all rows.
-    @ivar maps: what becomes of subjects, as C{orders.>=replay.orders.>}.
+    @ivar maps: of subjects, as C{orders.>=replay.orders.>}.
     @ivar order: C{stream}: as the sequences; C{subject}: within each subject; C{none}.
     @ivar rate: messages a second at most, of all tasks; 0 for any number.
     @ivar hasLedger: whether tasks note what they have done.
-    @ivar job: what the ledger knows the job by; by default a name made of all that is wanted.
+    @ivar job: its name in the ledger; by default made of all that is wanted.
     """
 
     where: str = ""
@@ -138,11 +134,7 @@ class ReplayTask(ReplayOptions):
 
 
 class Replayer:
-    """
-    Does one task over one connection.
-
-    @ivar next: the first row that is still to be published, or may be.
-    """
+    """Does one task over one connection; C{next} is the first row that may not be published."""
 
     def __init__(self, connection: BlockingConnection, domain: str, task: ReplayTask) -> None:
         self.rows = self.found = 0
@@ -237,9 +229,8 @@ class Replayer:
         onProgress: Callable[[int], object] = lambda row: None,
     ) -> dict[str, int]:
         """
-        Publish rows, from L{next} on.
+        Publish rows with ascending sequences, from L{next} on.
 
-        @param rows: with sequences that ascend.
         @param isOver: whether to end before the next row.
         @param onProgress: told now and then which row all are published up to.
         @return: how many it has published, how many of them the stream had already, by their ids,

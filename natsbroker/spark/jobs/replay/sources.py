@@ -1,9 +1,8 @@
 """
-What can be replayed: archives, logs, directories of Parquet files, and what SQL finds.
-
-Without Spark, DuckDB chooses rows. What it reads otherwise than Spark, without an error, is refused
-or rewritten: C{"text"}, which is a column to it, C{\\}, which escapes nothing in C{LIKE}, functions
-such as C{dayofweek}, operators such as C{^}, and C{TIMESTAMP} with an offset.
+Sources of a replay: archives, logs, directories of Parquet files, and SQL queries. Without Spark,
+DuckDB chooses rows. What it reads otherwise than Spark without an error is refused or rewritten:
+C{"text"}, a column to it, C{\\}, which escapes nothing in C{LIKE}, functions such as C{dayofweek},
+operators such as C{^}, and C{TIMESTAMP} with an offset.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _NEEDED = ("seq", "subject", "data")
 
 class StoredSource:
     """
-    An archive, or a log as far as it goes now. All sources have what it has.
+    An archive, or a log as far as it goes now. All sources have its attributes.
 
     @ivar identity: tells it from another one of that name.
     @ivar stop: behind its last sequence; 0 if that is not known.
@@ -248,9 +247,7 @@ def _kept(batches: Iterable[Any], schema: Any, where: str) -> Iterator[Any]:
 
 
 def _forDuckDB(where: str, schema: Any) -> tuple[str, Any]:
-    """
-    @return: a condition as DuckDB understands the same, and the columns that it needs.
-    """
+    """A condition as DuckDB understands the same, and the columns that it needs."""
     needed = {"seq": schema.field("seq")}
     parts: list[str] = []
     zones: set[bool] = set()

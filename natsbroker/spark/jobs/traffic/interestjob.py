@@ -1,7 +1,4 @@
-"""
-The job C{interest}: what is published beside what is subscribed to, what clusters send each other
-in vain, and advice about it.
-"""
+"""The job C{interest}: publications without subscriptions, and advice about them."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ WAY = ("cluster", "account", "gateway")
 
 class NoInterest(NamedTuple):
     """
-    What one cluster sent another in vain of one account.
+    Messages that one cluster sent another in vain, of one account.
 
     @ivar refusals: how often it was told so.
     @ivar sent: how many messages it sent there at all, as far as it told.
@@ -57,11 +54,9 @@ class InterestFindings:
     """
     @ivar prefixes: messages, bytes and refusals of what was sent in vain, by way and prefix.
     @ivar noInterest: the same by way.
-    @ivar subscribed: for each account and prefix of patterns the clusters that are subscribed to
-        some.
-    @ivar unsubscribed: what is published and nobody is subscribed to anywhere: account, prefix,
-        messages, bytes.
-    @ivar unpublished: what is subscribed to and nobody published: account, prefix, clusters.
+    @ivar subscribed: clusters with a subscription, by account and prefix of patterns.
+    @ivar unsubscribed: published without any subscription: account, prefix, messages, bytes.
+    @ivar unpublished: subscribed to and never published: account, prefix, clusters.
     """
 
     def __init__(self, found: EventTotals) -> None:
@@ -112,7 +107,7 @@ class InterestFindings:
 
     def advice(self, least: int, share: float, quiet: int) -> Iterator[dict[str, Any]]:
         """
-        What is to be done: entries of a policy, see L{natsbroker.gateways.advice.PolicyAdvice}.
+        Entries of a policy; see L{natsbroker.gateways.advice.PolicyAdvice}.
 
         @param least: the least messages without interest that are worth it.
         @param share: and so large a part, from 0 to 1, of all that was sent.
@@ -161,7 +156,7 @@ def interest(spark: Any, options: Mapping[str, str], until: float = 86400.0) -> 
     @param spark: a session whose workers read; C{None} to do it here.
     @param options: of the data source: C{servers}, and C{stream} or C{channel} with the events.
     @param until: for how many seconds advice is to hold.
-    @return: what the job's line of JSON says, with the C{policy}, which L{apply} takes.
+    @return: the job's line of JSON, with the C{policy}, which L{apply} takes.
     """
     totals = foldEvents(readOptions(options), None, runnerOf(spark))
     found = InterestFindings(totals)
@@ -192,7 +187,7 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
     """
     Advise the brokers of each cluster that a policy names.
 
-    @param options: of the data source, read: C{servers}, and what logs in to the system account.
+    @param options: of the data source, read: C{servers}, and the login to the system account.
     @return: for each entry C{applied}, whether it was taken, with the C{error} if not.
     """
     done = []
@@ -214,8 +209,8 @@ def apply(options: Mapping[str, Any], policy: Mapping[str, Any]) -> list[dict[st
 
 def replayed(found: InterestFindings, policy: Mapping[str, Any]) -> dict[str, int]:
     """
-    What a policy would have saved of what was sent in vain, had it been there all the time: at
-    most, since what is on its way when a connection begins comes in any case.
+    The most that a policy would have saved, had it been there all the time; messages that are on
+    their way when a connection begins come in any case.
     """
     advised = [each for each in policy["policy"] if each["mode"] == "interest-only"]
     ways = {tuple(each[name] for name in WAY) for each in advised}

@@ -1,6 +1,4 @@
-"""
-The job C{traffic}: rates per account, per what subjects begin with, and per other cluster.
-"""
+"""The job C{traffic}: rates per account, per what subjects begin with, and per other cluster."""
 
 from __future__ import annotations
 
@@ -81,7 +79,7 @@ def traffic(
     @param slide: how much later the next begins; 0 for as much.
     @param watermark: how late events may come, in seconds.
     @param to: a directory for the rows as Parquet; none if empty.
-    @return: what the job's line of JSON says.
+    @return: the job's line of JSON.
     """
     windows = windowsOf(window, slide or window, watermark)
     found = foldEvents(readOptions(options), windows, runnerOf(spark))
@@ -99,7 +97,7 @@ def windowsOf(window: float, slide: float, watermark: float) -> TimeWindows:
 
 class ClosedWindows:
     """
-    The windows that nothing can come for any more.
+    The windows that no event can come for any more.
 
     @ivar totals: sums over time of those that do not overlap: of every window that begins where the
         one before it ended.

@@ -1,6 +1,4 @@
-"""
-The broker's own events, and sums of them, which tasks read from where they are stored.
-"""
+"""The broker's own events, and sums of them, which tasks read from where they are stored."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ class EventRow(NamedTuple):
 class BrokerEvent(NamedTuple):
     """
     @ivar seconds: how long what it counts took.
-    @ivar cluster: what its cluster is called; empty for none.
     """
 
     kind: str
@@ -100,9 +97,8 @@ Sums = list[int]
 @dataclass(frozen=True)
 class TimeWindows:
     """
-    Windows of time. All of them begin at multiples of C{slide} since 1970.
+    Windows of time, which begin at multiples of C{slide} since 1970.
 
-    @ivar slide: how much later the next begins.
     @ivar watermark: how late events may come: a window that ended longer ago than this before the
         newest event is closed.
     """
@@ -120,7 +116,7 @@ class EventTotals:
     @ivar sums: counts for each window, or without windows for each cluster, by who it was.
     @ivar sizes: for each account how many messages of clients had which mean size, in bytes.
     @ivar interest: the newest event of what is subscribed to, by the server.
-    @ivar first: when the earliest event of traffic began, in nanoseconds since 1970; 0 without any.
+    @ivar first: when the earliest event of traffic began, in nanoseconds since 1970; 0 without.
     @ivar last: when the latest one was made.
     """
 
@@ -212,9 +208,6 @@ def foldEvents(
     run: Runner,
     onProgress: Callable[[int, int], object] = lambda done, end: None,
 ) -> EventTotals:
-    """
-    @param onProgress: told how many sequences were read, of how many.
-    """
     checkedNames(options)
     with connected(options) as connection:
         ranges = planRanges(logsOf(connection, options), options)
