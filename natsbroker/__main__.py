@@ -1,6 +1,4 @@
-"""
-C{python -m natsbroker}: the console script.
-"""
+"""C{python -m natsbroker}: the console script."""
 
 from __future__ import annotations
 

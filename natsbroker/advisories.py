@@ -1,6 +1,4 @@
-"""
-The advisories that observers receive. Texts are safe to log: a peer's text is escaped before.
-"""
+"""The advisories that observers receive. Texts are safe to log: a peer's text is escaped before."""
 
 from __future__ import annotations
 

@@ -83,9 +83,7 @@ class WireError:
         return b"-ERR '" + self.told(*arguments).encode("utf-8", "surrogateescape") + b"'\r\n"
 
     def told(self, *arguments: str) -> str:
-        """
-        @return: the text with these values.
-        """
+        """The text with these values."""
         return self.text % tuple(map(escaped, arguments)) if arguments else self.text
 
 

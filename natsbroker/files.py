@@ -1,6 +1,4 @@
-"""
-Files that are replaced whole, and names that survive a loss of power.
-"""
+"""Files that are replaced whole, and names that survive a loss of power."""
 
 from __future__ import annotations
 

@@ -222,9 +222,7 @@ class TwistdBroker(Broker):
 
 
 def _failed(reason: str) -> bytes:
-    """
-    @return: the answer for a start that failed: one byte, then the reason, 100 bytes in all.
-    """
+    """The answer for a start that failed: one byte, then the reason, 100 bytes in all."""
     return f"1 {reason}".encode("ascii", "backslashreplace")[:100]
 
 

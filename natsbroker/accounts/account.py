@@ -282,9 +282,7 @@ class Bus:
 
 
 def _check(message: object) -> None:
-    """
-    @raise TypeError: if it cannot be published.
-    """
+    """Raise C{TypeError} if it cannot be published."""
     if not isinstance(message, Message):
         raise TypeError(
             f"publish takes a Message, not {type(message).__name__}: write"

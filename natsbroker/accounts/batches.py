@@ -1,6 +1,4 @@
-"""
-Batches: the messages of a flush batch for a subscriber.
-"""
+"""Batches: the messages of a flush batch for a subscriber."""
 
 from __future__ import annotations
 

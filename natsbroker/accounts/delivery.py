@@ -251,9 +251,7 @@ class Delivery:
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
         path: ImportPath | None,
     ) -> bool:
-        """
-        @return: whether a member here took it. One behind a link is added to C{links}.
-        """
+        """Whether a member here took it. One behind a link is added to C{links}."""
         name, here, there = group
         if here:
             start = self._random.randrange(len(here)) if len(here) > 1 else 0
@@ -289,9 +287,7 @@ class Delivery:
         kind: Kind,
         path: ImportPath | None,
     ) -> bool:
-        """
-        @return: whether anybody took it: not if the subscription has ended or may not have it.
-        """
+        """Whether anybody took it: not if the subscription has ended or may not have it."""
         subscriber = subscription.subscriber
         outbox = subscription.outbox
         if message.trace is not None:

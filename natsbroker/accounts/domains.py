@@ -1,6 +1,4 @@
-"""
-Mappings between the API of our JetStream domain and that of another, as nats-server has them.
-"""
+"""Mappings between the API of our JetStream domain and that of another, as nats-server has them."""
 
 from __future__ import annotations
 

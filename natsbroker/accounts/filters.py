@@ -1,6 +1,4 @@
-"""
-The publish filters of an account.
-"""
+"""The publish filters of an account."""
 
 from __future__ import annotations
 

@@ -162,9 +162,7 @@ def _importProblem(
 
 
 def _unnamed(wanted: Import) -> str:
-    """
-    @return: why an import's subject here does not go with the one there; empty if it does.
-    """
+    """Why an import's subject here does not go with the one there; empty if it does."""
     theirs, ours = bytesOf(wanted.subject), bytesOf(wanted.to)
     isService = isinstance(wanted, ServiceImport)
     # As in nats-server, a stream of one subject may have wildcards here: they are its literal name.
@@ -328,9 +326,7 @@ class CycleSearch:
         return False
 
     def _mapped(self, found: _AccountTables, subjects: bytes) -> Iterator[bytes]:
-        """
-        @return: the subjects themselves, and where mappings of the account lead them.
-        """
+        """The subjects themselves, and where mappings of the account lead them."""
         yield subjects
         for place in found.mapped.overlapping(subjects):
             mapping = found.mappings[place]
@@ -342,9 +338,7 @@ class CycleSearch:
 
 
 def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
-    """
-    @return: a pattern of all that a mapping may make of some subjects.
-    """
+    """A pattern of all that a mapping may make of some subjects."""
     made: list[bytes] = []
     for token in destination.split(b"."):
         single = _single(source, token, shared)

@@ -105,9 +105,7 @@ class AccountRegistry:
         self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
 
     def configure(self, settings: Settings) -> None:
-        """
-        @raise ValueError: if exports and imports do not fit together; nothing has changed.
-        """
+        """Raise C{ValueError} if exports and imports do not fit together; nothing has changed."""
         checkImports(settings)
         wanted = accountNames(settings)
         self._given = replace(self._given, remembers=not settings.disable_sublist_cache)

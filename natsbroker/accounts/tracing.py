@@ -277,9 +277,7 @@ class AccountTracing:
 
 
 def withTraceHeader(message: Message, name: bytes, value: bytes) -> Message:
-    """
-    @return: a copy without a trace, with one such header.
-    """
+    """A copy without a trace, with one such header."""
     block = withHeader(message.headers, name, value)
     return Message(
         message.subject,
@@ -294,9 +292,7 @@ def withTraceHeader(message: Message, name: bytes, value: bytes) -> Message:
 
 
 def disabled(message: Message) -> Message:
-    """
-    @return: a copy that no server traces.
-    """
+    """A copy that no server traces."""
     return withTraceHeader(message, DEST, DISABLED)
 
 

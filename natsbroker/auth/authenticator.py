@@ -1,6 +1,4 @@
-"""
-The base class of custom authorizers. A subclass that overrides nothing denies every client.
-"""
+"""The base class of custom authorizers. A subclass that overrides nothing denies every client."""
 
 from __future__ import annotations
 

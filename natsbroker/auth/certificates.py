@@ -64,9 +64,7 @@ def nameOf(subject: x509.Name) -> Distinguished | None:
 
 
 def readName(text: str) -> Distinguished | None:
-    """
-    @return: a user's name as a distinguished name; C{None} for any other name.
-    """
+    """A user's name as a distinguished name; C{None} for any other name."""
     try:
         return tuple(_DistinguishedNameReader(text).parts()) or None
     except _Unreadable:
@@ -167,9 +165,7 @@ class CertificateNames:
         self._distinguished = [(name, each) for name, each in parsed if each is not None]
 
     def namesIn(self, certificate: x509.Certificate) -> Iterator[str]:
-        """
-        @return: the users that a certificate names, the best match first; a user may come twice.
-        """
+        """The users that a certificate names, the best match first; a user may come twice."""
         for candidate in _alternatives(certificate):
             if candidate in self._names:
                 yield candidate

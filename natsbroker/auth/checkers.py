@@ -49,9 +49,7 @@ class IAvatars(Interface):
         """
 
     def hasGuests() -> bool:
-        """
-        @return: whether clients without credentials are accepted before any checker.
-        """
+        """Whether clients without credentials are accepted before any checker."""
 
 
 @implementer(IAvatars)

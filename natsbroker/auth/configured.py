@@ -195,16 +195,12 @@ def _permitted(identity: UserEntry, request: ConnectRequest) -> Grant:
 
 
 def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthorizer:
-    """
-    @raise ValueError: if a permission is no subject.
-    """
+    """Raise C{ValueError} if a permission is no subject."""
     return SettingsAuthorizer(checks, loginsIn(settings))
 
 
 def loginsIn(settings: Settings) -> Logins:
-    """
-    @raise ValueError: as L{authorizerFrom}.
-    """
+    """Raise C{ValueError} as L{authorizerFrom}."""
     authorization = settings.authorization
     users, keys = (
         {user.user: _identity(user, settings) for user in settings.users() if user.nkey is signs}

@@ -36,9 +36,7 @@ class Fields:
 
     @classmethod
     def parse(cls, data: bytes) -> Fields:
-        """
-        @raise FieldError: if the data is no JSON object.
-        """
+        """Raise L{FieldError} if the data is no JSON object."""
         try:
             value = json.loads(
                 data.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_Pairs
@@ -83,9 +81,7 @@ class Fields:
         return tuple(_text(name, each) for each in self._take(name, list) or ())
 
     def integers(self, name: str) -> dict[str, int]:
-        """
-        @return: the members of an object of integers, whose names keep their case.
-        """
+        """The members of an object of integers, whose names keep their case."""
         pairs = self._take(name, _Pairs) or _Pairs()
         return {_text(name, key): _integer(name, value) for key, value in pairs}
 
@@ -97,9 +93,7 @@ class Fields:
         return [_block(name, each) for each in self._take(name, list) or ()]
 
     def blocksByName(self, name: str) -> dict[str, list[Fields]]:
-        """
-        @return: the members of an object of arrays of objects, whose names keep their case.
-        """
+        """The members of an object of arrays of objects, whose names keep their case."""
         pairs = self._take(name, _Pairs) or _Pairs()
         found = {}
         for key, value in pairs:

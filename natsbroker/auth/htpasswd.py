@@ -78,9 +78,7 @@ def problemOf(secret: str) -> str:
 
 
 def checkCrypt(expected: str, given: str) -> bool:
-    """
-    @return: whether a password has a hash. Slow.
-    """
+    """Whether a password has a hash. Slow."""
     found = _FORM.fullmatch(expected)
     password = given.encode("utf-8", "surrogateescape")
     if found is None or _hashes is None or len(password) > _LONGEST or b"\0" in password:
@@ -112,9 +110,7 @@ def htpasswdChecks(runInThread: RunInThread, clock: IReactorTime | None = None) 
 
 
 def parseHtpasswd(text: str) -> tuple[dict[str, str], list[str]]:
-    """
-    @return: hashes by user name, and a message for each line that accepts nobody.
-    """
+    """Hashes by user name, and a message for each line that accepts nobody."""
     found: dict[str, str] = {}
     complaints = []
     for number, line in enumerate(text.splitlines(), 1):

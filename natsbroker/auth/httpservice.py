@@ -70,9 +70,7 @@ class RateLimitedLog:
 
 
 def reasonOf(failure: Failure) -> str:
-    """
-    @return: the error in one line, with the errors behind it where a request has several.
-    """
+    """The error in one line, with the errors behind it where a request has several."""
     reasons = getattr(failure.value, "reasons", None) or [failure]
     told = [f"{each.type.__name__} {each.getErrorMessage()}" for each in reasons if each.type]
     return "; ".join(told)[:_LONGEST].strip()

@@ -23,16 +23,12 @@ from natsbroker.wire.nkeys import Role, decodeKey, encodeKey
 
 
 def encodeRaw(data: bytes) -> str:
-    """
-    @return: base64 in the alphabet of URLs, without padding, as in JWTs, nonces and signatures.
-    """
+    """Base64 in the alphabet of URLs, without padding, as in JWTs, nonces and signatures."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def decodeRaw(text: str) -> bytes:
-    """
-    @raise ValueError: if the text is not what L{encodeRaw} writes.
-    """
+    """Raise C{ValueError} if the text is not what L{encodeRaw} writes."""
     data = _decoded(text + "=" * (-len(text) % 4), b"-_")
     if encodeRaw(data) != text:
         raise ValueError("not canonical base64")

@@ -44,9 +44,7 @@ def sameText(expected: str, given: str) -> bool:
 
 
 def checkHash(expected: str, given: str) -> bool:
-    """
-    @return: whether a password has a bcrypt hash. Slow.
-    """
+    """Whether a password has a bcrypt hash. Slow."""
     password = given.encode("utf-8", "surrogatepass")
     if len(password) > _LONGEST or b"\0" in password:
         return False

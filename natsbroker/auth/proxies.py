@@ -50,8 +50,6 @@ class TrustedProxies:
 
 
 def requireProxy(request: ConnectRequest) -> None:
-    """
-    @raise errors.Unauthorized: if it did not come through a trusted proxy.
-    """
+    """Raise L{errors.Unauthorized} if it did not come through a trusted proxy."""
     if not request.proxy:
         raise errors.Unauthorized("proxy connection required", errors.PROXY_REQUIRED)

@@ -1,6 +1,4 @@
-"""
-Users, accounts and the authorization block, read from the configuration.
-"""
+"""Users, accounts and the authorization block, read from the configuration."""
 
 from __future__ import annotations
 

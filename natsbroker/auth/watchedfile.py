@@ -72,9 +72,7 @@ class WatchedFile:
         self._complaint = ""
 
     def load(self) -> Deferred[None]:
-        """
-        @return: fires after the first reading, or fails with C{OSError} or C{ValueError}.
-        """
+        """Fires after the first reading, or fails with C{OSError} or C{ValueError}."""
         return self._runInThread(readSnapshot, self.path).addCallback(self._loaded)
 
     def _loaded(self, snapshot: Snapshot) -> None:

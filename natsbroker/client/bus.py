@@ -227,9 +227,7 @@ class RemoteBus(Service):
     # IMessageBus
 
     def mapped(self, subject: bytes) -> bytes:
-        """
-        @return: the subject: the server maps subjects.
-        """
+        """The subject: the server maps subjects."""
         return subject
 
     def publish(
@@ -309,9 +307,7 @@ class RemoteBus(Service):
         del self._subscriptions[id(subscription)]
 
     def _takerFor(self, subscriber: Any) -> Any:
-        """
-        @return: the same for all subscriptions of a subscriber, so that it gets messages in order.
-        """
+        """The same for all subscriptions of a subscriber, so that it gets messages in order."""
         if not (IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber)):
             return subscriber
         known = self._collectors.get(id(subscriber))
@@ -336,9 +332,7 @@ class RemoteBus(Service):
         isPatient: bool = False,
         whenTold: Any = None,
     ) -> Any:
-        """
-        @raise BrokerError: always: a server does not tell its clients about subscriptions.
-        """
+        """Raise L{BrokerError} always: a server does not tell its clients about subscriptions."""
         raise BrokerError("what is subscribed on another server cannot be watched")
 
     # ILinkSubscriber and IOrigin
@@ -347,7 +341,5 @@ class RemoteBus(Service):
         self.publish(message)
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """
-        @return: the account alone: the server does not tell its clients who publishes.
-        """
+        """The account alone: the server does not tell its clients who publishes."""
         return ClientInfo(acc=self.account)

@@ -118,9 +118,7 @@ class Client:
         return self._connecting is None and self._reason is None
 
     def whenClosed(self) -> Deferred[ClientError]:
-        """
-        @return: fires with the reason when the connection has ended; never fails.
-        """
+        """Fires with the reason when the connection has ended; never fails."""
         if self._reason is not None:
             return succeed(self._reason)
         waiting: Deferred[ClientError] = Deferred()
@@ -228,9 +226,7 @@ class Client:
         return answer.addBoth(done).addCallback(named)
 
     def flush(self) -> Deferred[None]:
-        """
-        @return: fires when the server has handled everything that was sent before.
-        """
+        """Fires when the server has handled everything that was sent before."""
         self.protocol.ping()
         waiting: Deferred[None] = Deferred()
         self._flushes.append(waiting)

@@ -1,6 +1,4 @@
-"""
-Errors of the client.
-"""
+"""Errors of the client."""
 
 from __future__ import annotations
 

@@ -151,9 +151,7 @@ class ClientContext:
         self.wheel = DeadlineWheel(self.reactor)
 
     def checkRoom(self) -> None:
-        """
-        @raise errors.ConnectionLimit: if no more connections are allowed.
-        """
+        """Raise L{errors.ConnectionLimit} if no more connections are allowed."""
         maximum = self.settings.max_connections
         if 0 < maximum <= len(self.connections):
             raise errors.ConnectionLimit(errors.MAX_CONNECTIONS)

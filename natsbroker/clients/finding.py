@@ -1,6 +1,4 @@
-"""
-Finding and closing clients. Each gets what waits for it if it takes it soon.
-"""
+"""Finding and closing clients. Each gets what waits for it if it takes it soon."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str)
 
 
 def kick(connections: Connections, cid: int) -> bool:
-    """
-    @return: false if there is none with this number.
-    """
+    """False if there is none with this number."""
     session = sessionOf(connections, cid)
     if session is not None:
         session.close(errors.KICKED)

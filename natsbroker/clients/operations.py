@@ -1,6 +1,4 @@
-"""
-The operations of a client that was let in, and what others may know of it.
-"""
+"""The operations of a client that was let in, and what others may know of it."""
 
 from __future__ import annotations
 

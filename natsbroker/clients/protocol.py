@@ -1,6 +1,4 @@
-"""
-The client connection kind: protocol and factory for any Twisted stream transport.
-"""
+"""The client connection kind: protocol and factory for any Twisted stream transport."""
 
 from __future__ import annotations
 

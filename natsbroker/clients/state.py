@@ -1,6 +1,4 @@
-"""
-The parts of a broker that the pages read.
-"""
+"""The parts of a broker that the pages read."""
 
 from __future__ import annotations
 

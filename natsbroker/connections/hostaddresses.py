@@ -1,6 +1,4 @@
-"""
-The addresses at which other machines reach a listener.
-"""
+"""The addresses at which other machines reach a listener."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-When to PING a peer, and when to give it up: a pure calculation with times in seconds.
-"""
+"""When to PING a peer, and when to give it up: a pure calculation with times in seconds."""
 
 from __future__ import annotations
 

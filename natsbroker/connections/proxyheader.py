@@ -63,9 +63,7 @@ class ProxyHeader:
         self._input = b""
 
     def received(self, data: bytes) -> None:
-        """
-        @raise ProxyHeaderError: for a header that is wrong.
-        """
+        """Raise L{ProxyHeaderError} for a header that is wrong."""
         self._input = given = self._input + data
         if _isBegun(given, _PREFIX):
             if len(given) >= len(_PREFIX):

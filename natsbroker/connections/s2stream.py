@@ -72,9 +72,7 @@ def _masked(plain: bytes) -> int:
 
 
 def snappyStream(data: bytes) -> bytes:
-    """
-    @return: the same as a stream of Snappy's own format.
-    """
+    """The same as a stream of Snappy's own format."""
     pieces = [_BEGIN[:_HEADER] + _SNAPPY]
     for start in range(0, len(data), _LARGEST_SNAPPY):
         plain = data[start : start + _LARGEST_SNAPPY]
@@ -159,9 +157,7 @@ class S2Decoder:
         return plain[start:]
 
     def _next(self) -> bool:
-        """
-        @return: whether there was one more chunk, or a part of one that is skipped.
-        """
+        """Whether there was one more chunk, or a part of one that is skipped."""
         if self._skipping:
             self._skip()
         if self._have < self._need:

@@ -28,9 +28,7 @@ _log = Logger(namespace="natsbroker")
 
 
 def _unvetted(failure: Failure) -> str | None:
-    """
-    @return: C{None} if nobody waits any more, because the connection has ended.
-    """
+    """Return C{None} if nobody waits any more, because the connection has ended."""
     if failure.check(CancelledError):
         return None
     _log.failure("A certificate could not be checked", failure)

@@ -17,9 +17,7 @@ _log = Logger()
 
 class HasDeadline(Protocol):
     def deadlinePassed(self, now: float) -> float | None:
-        """
-        @return: when to be called next, or C{None} for not at all.
-        """
+        """When to be called next, or C{None} for not at all."""
 
 
 class DeadlineWheel:

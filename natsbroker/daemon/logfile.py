@@ -50,9 +50,7 @@ class LogFile:
             self._rotate()
 
     def reopen(self) -> None:
-        """
-        @raise OSError: if it cannot be opened; the old file stays in use.
-        """
+        """Raise C{OSError} if it cannot be opened; the old file stays in use."""
         old = self._file
         self._open()
         old.close()

@@ -76,9 +76,7 @@ class LineLog:
         return [f"{self._prefix(event)}[{label}] {line}\n" for line in lines]
 
     def _document(self, event: LogEvent, label: str, lines: list[str]) -> str:
-        """
-        @return: one line of JSON in ASCII. A failure's traceback is a member of its own.
-        """
+        """One line of JSON in ASCII. A failure's traceback is a member of its own."""
         document: dict[str, object] = {}
         if self.settings.logtime:
             zone = timezone.utc if self.settings.logtime_utc else self.zone

@@ -1,6 +1,4 @@
-"""
-A broker as a whole process: its log, its signals and its exit code, as nats-server has them.
-"""
+"""A broker as a whole process: its log, its signals and its exit code, as nats-server has them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Signals of the operating system; their handlers run in the reactor.
-"""
+"""Signals of the operating system; their handlers run in the reactor."""
 
 from __future__ import annotations
 

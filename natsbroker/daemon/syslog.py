@@ -51,9 +51,7 @@ class SyslogOutput:
     """
 
     def __init__(self, url: str, now: Callable[[], float] = time.time) -> None:
-        """
-        @raise SyslogError: if it cannot be reached.
-        """
+        """Raise L{SyslogError} if it cannot be reached."""
         self.url = url
         self._now = now
         self._tag = os.path.basename(sys.argv[0]) or "natsbroker"

@@ -1,6 +1,4 @@
-"""
-The interfaces between a service that owns logs and the export service.
-"""
+"""The interfaces between a service that owns logs and the export service."""
 
 from __future__ import annotations
 

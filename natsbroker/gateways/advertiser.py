@@ -150,9 +150,7 @@ class GatewayAdvertiser:
             self.say(interestLine(self.account, pattern, b"", 0))
 
     def _readmit(self, pattern: bytes) -> bool:
-        """
-        @return: whether there were refusals that match a pattern; they are forgotten.
-        """
+        """Whether there were refusals that match a pattern; they are forgotten."""
         refused = self.refused
         if not hasWildcard(pattern):
             return refused.pop(pattern, _MISSING) is not _MISSING

@@ -66,9 +66,7 @@ class AdvisedPolicy:
         self._advice: dict[tuple[str, str], PolicyAdvice] = {}
 
     def advise(self, advice: PolicyAdvice) -> None:
-        """
-        @raise ValueError: if there is too much, or its time is over.
-        """
+        """Raise C{ValueError} if there is too much, or its time is over."""
         key = (advice.gateway, advice.account)
         if advice.until <= self._now():
             raise ValueError("its time is over")

@@ -1,6 +1,4 @@
-"""
-The other members of our own cluster, as gateways need them.
-"""
+"""The other members of our own cluster, as gateways need them."""
 
 from __future__ import annotations
 

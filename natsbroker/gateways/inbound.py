@@ -1,6 +1,4 @@
-"""
-The traffic of a connection that another cluster dialled: its messages, and our interest.
-"""
+"""The traffic of a connection that another cluster dialled: its messages, and our interest."""
 
 from __future__ import annotations
 

@@ -178,9 +178,7 @@ class OutboundTraffic:
             opened.bus.interestLost(pattern)
 
     def commanded(self, document: ServerDocument) -> bool:
-        """
-        @return: whether it was the begin or the end of the list of all subscriptions in an account.
-        """
+        """Whether it was the begin or the end of the list of all subscriptions in an account."""
         command = document.gateway_cmd
         if command not in _LISTS:
             return False

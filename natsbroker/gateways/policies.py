@@ -129,9 +129,7 @@ class AnnouncingPolicy(SwitchingPolicy):
 
 
 def _defaultPolicy(section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-    """
-    @return: a switching policy where the section says when to switch.
-    """
+    """A switching policy where the section says when to switch."""
     if "switch_after" in section:
         return SwitchingPolicy(switchAfterOf(section))
     refuseOthers(section, "switch_after")

@@ -1,6 +1,4 @@
-"""
-Reading and checking the C{gateway} block.
-"""
+"""Reading and checking the C{gateway} block."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Another cluster: the URLs of its members, from the settings and from gossip.
-"""
+"""Another cluster: the URLs of its members, from the settings and from gossip."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The gateway of a broker: its listener, dialling, and reload.
-"""
+"""The gateway of a broker: its listener, dialling, and reload."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The interest of one other cluster in one account.
-"""
+"""The interest of one other cluster in one account."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ class InterestTable:
             self._refused.clear()
 
     def want(self, pattern: bytes, queue: bytes) -> None:
-        """
-        @raise natsbroker.subjects.shapes.TooManyShapes: if it takes no more patterns.
-        """
+        """Raise L{natsbroker.subjects.shapes.TooManyShapes} if it takes no more patterns."""
         if not queue:
             self._plain.insert(pattern, b"")
         elif (pattern, queue) not in self._members:

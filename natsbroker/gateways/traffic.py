@@ -1,6 +1,4 @@
-"""
-Makes the traffic of connections between clusters.
-"""
+"""Makes the traffic of connections between clusters."""
 
 from __future__ import annotations
 

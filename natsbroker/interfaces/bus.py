@@ -1,6 +1,4 @@
-"""
-The contracts of the message bus and of subject routing.
-"""
+"""The contracts of the message bus and of subject routing."""
 
 from __future__ import annotations
 

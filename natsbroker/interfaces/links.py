@@ -126,9 +126,7 @@ class IConnectionService(Interface):
         """Log the addresses."""
 
     def urls() -> Sequence[str]:
-        """
-        @return: the URLs at which it listens; empty while it does not.
-        """
+        """The URLs at which it listens; empty while it does not."""
 
     def plan(settings: Any, changes: Sequence[Any]) -> Callable[[], None]:
         """
@@ -162,9 +160,7 @@ class IPeerService(Interface):
         """
 
     def clientInfo() -> Mapping[str, Any]:
-        """
-        @return: members of the INFO that clients receive. Call L{ILinks.changed} when they change.
-        """
+        """Members of the INFO that clients receive. Call L{ILinks.changed} when they change."""
 
     def location() -> tuple[str, Sequence[str]] | None:
         """

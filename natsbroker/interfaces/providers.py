@@ -62,9 +62,7 @@ def _shown(attribute: Any) -> str:
 
 
 def requireSeveral(**arguments: object) -> None:
-    """
-    @raise TypeError: for a single object in place of several.
-    """
+    """Raise C{TypeError} for a single object in place of several."""
     for name, given in arguments.items():
         if isinstance(given, (bytes, str)) or not isinstance(given, Iterable):
             raise TypeError(f"{name} takes several: write {name}=[...], not {type(given).__name__}")

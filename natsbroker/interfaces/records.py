@@ -1,6 +1,4 @@
-"""
-The values and the errors of streaming persistence.
-"""
+"""The values and the errors of streaming persistence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Reading and checking the C{leafnodes} block.
-"""
+"""Reading and checking the C{leafnodes} block."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Leafnode connections: what dialled and accepted ones share, and the registry of all of them.
-"""
+"""Leafnode connections: what dialled and accepted ones share, and the registry of all of them."""
 
 from __future__ import annotations
 
@@ -368,9 +366,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return self._links.get(number)
 
     def kick(self, number: int) -> bool:
-        """
-        @return: false if there is none with this number.
-        """
+        """False if there is none with this number."""
         leaf = self.numbered(number)
         if leaf is not None:
             leaf.close(errors.KICKED)

@@ -1,6 +1,4 @@
-"""
-The leafnode connections of a broker: their listener, dialling, and reload.
-"""
+"""The leafnode connections of a broker: their listener, dialling, and reload."""
 
 from __future__ import annotations
 
@@ -221,9 +219,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         return apply
 
     def _checkRemotes(self, wanted: Sequence[RemoteLeaf]) -> None:
-        """
-        @raise ValueError: if a remote that stays has changes that need a restart.
-        """
+        """Raise C{ValueError} if a remote that stays has changes that need a restart."""
         for each in wanted:
             known = self._remotes.get(each.name)
             if known is None:

@@ -1,6 +1,4 @@
-"""
-Leafnode connections over WebSocket, dialled and accepted.
-"""
+"""Leafnode connections over WebSocket, dialled and accepted."""
 
 from __future__ import annotations
 

@@ -251,9 +251,7 @@ class Link(PeerSession):
         self.close(errors.DUPLICATE_SERVER_NAME)
 
     def _select(self, peer: str) -> bool:
-        """
-        @return: whether the mode of the link is known; else the link is closed.
-        """
+        """Whether the mode of the link is known; else the link is closed."""
         try:
             self.compression.select(peer)
         except ValueError:

@@ -1,6 +1,4 @@
-"""
-The listener of one kind of link.
-"""
+"""The listener of one kind of link."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ class LinkPort:
         return "" if tls is None else str(tls.expiry)
 
     async def open(self) -> None:
-        """
-        @raise StartError: if the address is in use, in nats-server's words.
-        """
+        """Raise L{StartError} if the address is in use, in nats-server's words."""
         if self._listener is None:
             return
         try:

@@ -1,6 +1,4 @@
-"""
-The links of one kind, and statistics about those that have ended.
-"""
+"""The links of one kind, and statistics about those that have ended."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The settings, pauses and TLS of links, as every kind has them.
-"""
+"""The settings, pauses and TLS of links, as every kind has them."""
 
 from __future__ import annotations
 

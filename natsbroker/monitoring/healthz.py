@@ -99,9 +99,7 @@ class Healthz:
         return jsonAnswer(document, status)
 
     def report(self, wanted: HealthQuery) -> tuple[dict[str, Any], int]:
-        """
-        @return: the document of the page, and the status.
-        """
+        """The document of the page, and the status."""
         found = self.problems(wanted)
         problems = [each for each in found if each.status != _FINE]
         status = max((each.status for each in problems), default=_FINE)

@@ -69,9 +69,7 @@ class Metrics:
             yield PAUSE
 
     def series(self) -> Generator[Pause, None, list[MetricSeries]]:
-        """
-        @return: all metrics, with their samples.
-        """
+        """All metrics, with their samples."""
         found: list[MetricSeries] = []
         for each in self.contributions:
             found += yield from each()
@@ -99,17 +97,13 @@ class _Collected:
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, int]]:
-    """
-    @return: each bound as text, and how many values are not above it.
-    """
+    """Each bound as text, and how many values are not above it."""
     names = [*map(str, histogram.bounds), "+Inf"]
     return list(zip(names, accumulate(histogram.counts), strict=True))
 
 
 def loadClient() -> ModuleType | None:
-    """
-    @return: prometheus-client; C{None} if it is not installed.
-    """
+    """prometheus-client; C{None} if it is not installed."""
     try:
         import prometheus_client
     except ImportError:

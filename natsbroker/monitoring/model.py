@@ -1,6 +1,4 @@
-"""
-Monitoring pages by their paths, without HTTP.
-"""
+"""Monitoring pages by their paths, without HTTP."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Long answers, made in slices of time: clients are served in between.
-"""
+"""Long answers, made in slices of time: clients are served in between."""
 
 from __future__ import annotations
 

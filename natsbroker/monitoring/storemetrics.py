@@ -1,6 +1,4 @@
-"""
-The metrics of stores that count what they do.
-"""
+"""The metrics of stores that count what they do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Answers about the certificates of peers, in memory and perhaps in a file.
-"""
+"""Answers about the certificates of peers, in memory and perhaps in a file."""
 
 from __future__ import annotations
 

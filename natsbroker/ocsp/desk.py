@@ -71,9 +71,7 @@ class OCSPDesk:
         return float(self._reactor.seconds())
 
     def within(self, settings: Settings) -> Settings:
-        """
-        @return: the settings whose C{tls} blocks have their terms.
-        """
+        """The settings whose C{tls} blocks have their terms."""
 
         def given(block: Any, kind: str) -> Any:
             if block is None or block.tls is None:
@@ -103,9 +101,7 @@ class OCSPDesk:
         return Path(folder) / "ocsp" if folder else None
 
     async def open(self) -> None:
-        """
-        @raise OCSPError: if a certificate that needs a response has none.
-        """
+        """Raise L{OCSPError} if a certificate that needs a response has none."""
         self._cache.load()
         for staple, _ in list(self._staples.values()):
             await staple.prepare()

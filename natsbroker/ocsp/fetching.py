@@ -1,6 +1,4 @@
-"""
-Asking OCSP responders over HTTP.
-"""
+"""Asking OCSP responders over HTTP."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Whether the authorities of a peer's certificates still stand by them.
-"""
+"""Whether the authorities of a peer's certificates still stand by them."""
 
 from __future__ import annotations
 

@@ -66,9 +66,7 @@ def requestFor(certificate: x509.Certificate, issuer: x509.Certificate) -> bytes
 
 
 def readAnswer(data: bytes, certificate: x509.Certificate, issuer: x509.Certificate) -> OCSPAnswer:
-    """
-    @raise OCSPError: if it is no response about the certificate, or not its authority's.
-    """
+    """Raise L{OCSPError} if it is no response about the certificate, or not its authority's."""
     try:
         response = ocsp.load_der_ocsp_response(data)
         if response.response_status is not ocsp.OCSPResponseStatus.SUCCESSFUL:
@@ -126,9 +124,7 @@ def _verify(response: ocsp.OCSPResponse, key: object) -> None:
 
 
 def respondersOf(certificate: x509.Certificate) -> tuple[str, ...]:
-    """
-    @return: the URLs of the responders that a certificate names.
-    """
+    """The URLs of the responders that a certificate names."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.AuthorityInformationAccess)
     except (ValueError, x509.ExtensionNotFound):
@@ -163,9 +159,7 @@ def issuerAmong(
 
 
 def soon(now: float, answer: OCSPAnswer) -> float:
-    """
-    @return: the seconds until another answer should be fetched: half of the time that it has left.
-    """
+    """The seconds until another answer should be fetched: half of the time that it has left."""
     if answer.until is None:
         return timedelta(days=1).total_seconds()
     return max((answer.until - now) / 2, 120.0)

@@ -1,6 +1,4 @@
-"""
-The OCSP response that is shown with a certificate of ours, fetched again at half of its time.
-"""
+"""The OCSP response that is shown with a certificate of ours, fetched again at half of its time."""
 
 from __future__ import annotations
 

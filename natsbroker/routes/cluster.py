@@ -1,6 +1,4 @@
-"""
-All routes of a broker: admission, redialling, and reloads.
-"""
+"""All routes of a broker: admission, redialling, and reloads."""
 
 from __future__ import annotations
 

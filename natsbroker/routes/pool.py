@@ -1,6 +1,4 @@
-"""
-The route pool: the place of each route to a member, among the shared ones or for one account.
-"""
+"""The route pool: the place of each route to a member, among the shared ones or for one account."""
 
 from __future__ import annotations
 

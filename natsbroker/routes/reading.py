@@ -1,6 +1,4 @@
-"""
-Reading and checking the C{cluster} block. Error texts are nats-server's.
-"""
+"""Reading and checking the C{cluster} block. Error texts are nats-server's."""
 
 from __future__ import annotations
 

@@ -59,9 +59,7 @@ class IRouteOwner(ILinkOwner):
     def connectOptions(target: RouteTarget) -> dict[str, Any]: ...
 
     def admits(given: LinkConnect, certificate: Any) -> bool | Deferred[bool]:
-        """
-        @return: whether the login of a peer is right.
-        """
+        """Whether the login of a peer is right."""
 
     def agreesOn(name: str, isDynamic: bool, remoteId: str) -> bool: ...
 
@@ -208,10 +206,7 @@ class Route(Link):
             self.handlers[op](*arguments)
 
     def _choose(self, document: ServerDocument) -> bool:
-        """
-        @return: whether there is a common dialect that the peer may speak; else the route is
-            closed.
-        """
+        """Whether there is a common dialect that the peer may speak; else the route is closed."""
         terms, connect = self._cluster.terms, self._connect
         dialect = chosen(terms.dialect, document)
         self.isClassic = dialect is RouteDialect.CLASSIC

@@ -1,6 +1,4 @@
-"""
-The service of routes: the listener, the dialled members, and the settings of the cluster.
-"""
+"""The service of routes: the listener, the dialled members, and the settings of the cluster."""
 
 from __future__ import annotations
 

@@ -96,9 +96,7 @@ class RemoteSids:
         self._places: dict[_Interest, OrderedDict[bytes, RemoteSid]] = {}
 
     def add(self, sid: bytes, pattern: bytes, queue: bytes) -> bool:
-        """
-        @return: whether the interest is news; a sid that is known already stays what it is.
-        """
+        """Whether the interest is news; a sid that is known already stays what it is."""
         if sid in self._sids:
             return False
         heard = self._sids[sid] = RemoteSid(sid, pattern, queue)

@@ -1,6 +1,4 @@
-"""
-Errors of a start that fails, in nats-server's words where programs wait for them.
-"""
+"""Errors of a start that fails, in nats-server's words where programs wait for them."""
 
 from __future__ import annotations
 

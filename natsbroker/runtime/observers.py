@@ -1,6 +1,4 @@
-"""
-The observers of a broker, and how calls into plugins of one kind went.
-"""
+"""The observers of a broker, and how calls into plugins of one kind went."""
 
 from __future__ import annotations
 

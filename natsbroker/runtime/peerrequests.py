@@ -1,6 +1,4 @@
-"""
-Requests of a server to all others, on a bus of the system account.
-"""
+"""Requests of a server to all others, on a bus of the system account."""
 
 from __future__ import annotations
 

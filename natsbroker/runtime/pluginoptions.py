@@ -1,6 +1,4 @@
-"""
-The options of a plugin, checked by type.
-"""
+"""The options of a plugin, checked by type."""
 
 from __future__ import annotations
 

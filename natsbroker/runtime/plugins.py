@@ -1,6 +1,4 @@
-"""
-Plugins that the settings name, and objects that an embedder gives instead.
-"""
+"""Plugins that the settings name, and objects that an embedder gives instead."""
 
 from __future__ import annotations
 

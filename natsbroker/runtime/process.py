@@ -1,6 +1,4 @@
-"""
-The memory, the processor time and the cores of the broker's process.
-"""
+"""The memory, the processor time and the cores of the broker's process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Whether a broker or a service has started.
-"""
+"""Whether a broker or a service has started."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Answers to requests on a bus, in JSON.
-"""
+"""Answers to requests on a bus, in JSON."""
 
 from __future__ import annotations
 

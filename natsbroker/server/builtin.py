@@ -1,6 +1,4 @@
-"""
-The plugins that need no installation. Their modules load when one is looked up.
-"""
+"""The plugins that need no installation. Their modules load when one is looked up."""
 
 from __future__ import annotations
 
@@ -25,7 +23,5 @@ BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
 
 
 def withBuiltIn(plugins: Plugins) -> Plugins:
-    """
-    @return: the same, and the built-in ones where it has none of its own.
-    """
+    """The same, and the built-in ones where it has none of its own."""
     return replace(plugins, builtIn={**BUILT_IN, **plugins.builtIn})

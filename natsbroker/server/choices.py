@@ -1,6 +1,4 @@
-"""
-The parts that a broker was told to use, by its settings or by the program that embeds it.
-"""
+"""The parts that a broker was told to use, by its settings or by the program that embeds it."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ def choicesIn(
 def pluginsIn(
     settings: Settings, given: Replacements, services: Iterable[str], kinds: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
-    """
-    @return: kind and name of what the broker was told to use, the built-in choices included.
-    """
+    """Kind and name of what the broker was told to use, the built-in choices included."""
     choices = choicesIn(settings, given, services)
     yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
     yield from (("service", each) for each in services)

@@ -1,6 +1,4 @@
-"""
-The parts of a broker, and the order in which they are made.
-"""
+"""The parts of a broker, and the order in which they are made."""
 
 from __future__ import annotations
 
@@ -393,9 +391,7 @@ class BrokerParts:
         return [streamsPlanner(self.services, lambda: self._host.settings, lambda: self.jetstream)]
 
     def monitoring(self) -> ServerPages:
-        """
-        @return: the model, made at the first call: a broker without the pages starts sooner.
-        """
+        """The model, made at the first call: a broker without the pages starts sooner."""
         if self._monitoring is None:
             self._monitoring = self._makeModel()
             figures = self._monitoring.figures

@@ -84,9 +84,7 @@ def _streamingFolderProblems(settings: Settings) -> Iterator[tuple[str, Exceptio
 
 
 def folderProblem(path: str) -> str:
-    """
-    @return: why a folder cannot be written to, or made; empty if it can.
-    """
+    """Why a folder cannot be written to, or made; empty if it can."""
     absolute = Path(path).absolute()
     there = next(each for each in (absolute, *absolute.parents) if os.path.lexists(each))
     shown = Path(path) if there == absolute else there

@@ -1,6 +1,4 @@
-"""
-The keys of a broker, and its names in messages.
-"""
+"""The keys of a broker, and its names in messages."""
 
 from __future__ import annotations
 

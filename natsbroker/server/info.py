@@ -1,6 +1,4 @@
-"""
-INFO, and the addresses at which the broker listens.
-"""
+"""INFO, and the addresses at which the broker listens."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Log lines of a start, in nats-server's words where programs wait for them.
-"""
+"""Log lines of a start, in nats-server's words where programs wait for them."""
 
 from __future__ import annotations
 

@@ -82,9 +82,7 @@ class PublishSpans:
 
 
 def _contextOf(message: Message) -> dict[str, str]:
-    """
-    @return: the headers of the trace, without regard to case; none of headers that cannot be read.
-    """
+    """The headers of the trace, without regard to case; none of headers that cannot be read."""
     headers = Headers.fromBlock(message.body[: message.headerLength])
     try:
         found = {name: headers.get(name, anyCase=True) for name in _HEADERS}
@@ -111,9 +109,7 @@ class SpanService(Service):
         self._remove = [self._host.addFilter(name, each) for name, each in self._filters]
 
     def stopService(self) -> Deferred[None] | None:
-        """
-        @return: fires when the spans that wait have been exported.
-        """
+        """Fires when the spans that wait have been exported."""
         super().stopService()  # type: ignore[no-untyped-call]
         for remove in self._remove:
             remove()

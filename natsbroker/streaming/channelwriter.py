@@ -51,9 +51,7 @@ class ChannelWriter:
         clusterId: str,
         discoverPrefix: str = "_STAN.discover",
     ) -> None:
-        """
-        @raise ValueError: if no channel, or no cluster, can be called so.
-        """
+        """Raise C{ValueError} if no channel, or no cluster, can be called so."""
         if not isChannel(channel.encode("utf-8", "replace")):
             raise ValueError(f"no channel can be called {channel!r}")
         self.stored = 0

@@ -1,6 +1,4 @@
-"""
-Composition of the streaming service from its settings.
-"""
+"""Composition of the streaming service from its settings."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ from natsbroker.streaming.service import StreamingService
 def storeMaker(
     host: IBrokerHost, streaming: Streaming, plugins: Plugins
 ) -> Callable[[], Deferred[IStreamStore]]:
-    """
-    @return: a callable that raises L{StartError} if the store's options make no sense.
-    """
+    """A callable that raises L{StartError} if the store's options make no sense."""
     opener = storeOpener(streaming.store, plugins, host.settings.at("streaming.store"))
     section = streaming.storeSection
 

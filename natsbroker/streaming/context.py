@@ -1,6 +1,4 @@
-"""
-The parts of the streaming service that its request handlers share.
-"""
+"""The parts of the streaming service that its request handlers share."""
 
 from __future__ import annotations
 

@@ -116,9 +116,7 @@ class ChannelDelivery:
         self.pump(group)
 
     async def _sendPiece(self, group: Group, last: int) -> bool:
-        """
-        @return: whether there may be more.
-        """
+        """Whether there may be more."""
         limit = min(PIECE, group.roomOf(group.members[0], PIECE))
         messages = await group.channel.read(group.lastSent + 1, limit)
         if not messages:

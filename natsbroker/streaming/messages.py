@@ -83,9 +83,7 @@ def pubAcks(guids: list[bytes]) -> list[bytes]:
 
 
 def replyBlock(reply: str) -> bytes:
-    """
-    @raise ValueError: if it cannot stand in a header.
-    """
+    """Raise C{ValueError} if it cannot stand in a header."""
     if reply != reply.strip(" \t"):
         raise ValueError("a reply subject with blanks around it")
     return Headers([(_REPLY, reply)]).block() if reply else b""

@@ -106,9 +106,7 @@ class StreamingModel:
         return self._service.settings
 
     def figures(self) -> ServiceFigures:
-        """
-        @raise RuntimeError: while the service is not running.
-        """
+        """Raise C{RuntimeError} while the service is not running."""
         service = self._service
         if self._isOnStandby:
             nothing = [0] * 9
@@ -147,9 +145,7 @@ class StreamingModel:
         return sorted(channel.name for channel in self._service.context.channels)
 
     def client(self, name: str) -> ClientFigures:
-        """
-        @raise KeyError: if there is none of that id.
-        """
+        """Raise C{KeyError} if there is none of that id."""
         client = self._client(name)
         return ClientFigures(client.clientID, client.heartbeatInbox, len(client.subscriptions))
 
@@ -165,9 +161,7 @@ class StreamingModel:
         return found
 
     def channel(self, name: str) -> ChannelFigures:
-        """
-        @raise KeyError: if there is none of that name.
-        """
+        """Raise C{KeyError} if there is none of that name."""
         channel = self._channel(name)
         bounds = channel.bounds
         return ChannelFigures(

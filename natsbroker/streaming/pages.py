@@ -46,9 +46,7 @@ _STEP = 64
 
 
 def streamingPages(model: StreamingModel, state: BrokerState) -> dict[str, Page]:
-    """
-    @return: the pages by path.
-    """
+    """The pages by path."""
     pages = StreamingPages(model, state)
     named = {
         f"{ROOT}/serverz": pages.serverz,
@@ -95,9 +93,7 @@ class StreamingPages:
         self._state = state
 
     def whileRunning(self, page: Page) -> Page:
-        """
-        @return: the page; a refusal while the service has not started, or is over.
-        """
+        """The page; a refusal while the service has not started, or is over."""
 
         def answer(query: Query) -> Answer:
             if self._model.isRunning:

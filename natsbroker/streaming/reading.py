@@ -26,9 +26,7 @@ def storeNamed(name: str) -> str:
 
 
 def streamingFrom(root: ParsedBlock) -> Streaming | None:
-    """
-    @return: C{None} when the file has no such block.
-    """
+    """Return C{None} when the file has no such block."""
     block = root.block("streaming")
     if block is None:
         return None

@@ -104,9 +104,7 @@ class Redelivery:
     def _again(
         self, member: ChannelSubscription, sequence: int, message: StoredMessage | None
     ) -> bool:
-        """
-        @return: false if nobody can be sent anything now.
-        """
+        """False if nobody can be sent anything now."""
         if sequence not in member.pending or not member.isActive:
             return True
         if message is None:

@@ -1,6 +1,4 @@
-"""
-NATS Streaming on the bus of another NATS server.
-"""
+"""NATS Streaming on the bus of another NATS server."""
 
 from __future__ import annotations
 

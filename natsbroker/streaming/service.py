@@ -251,18 +251,14 @@ class StreamingService(Service):
 
     @property
     def context(self) -> StreamingContext:
-        """
-        @raise RuntimeError: while the service does not serve.
-        """
+        """Raise C{RuntimeError} while the service does not serve."""
         if self._context is None:
             raise RuntimeError("the streaming service is not running")
         return self._context
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """
-        @raise RuntimeError: while the service does not serve.
-        """
+        """Raise C{RuntimeError} while the service does not serve."""
         if self._dispatcher is None:
             raise RuntimeError("the streaming service is not running")
         return self._dispatcher

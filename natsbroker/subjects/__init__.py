@@ -1,3 +1,1 @@
-"""
-Subjects: the grammar, the index, permissions and mappings.
-"""
+"""Subjects: the grammar, the index, permissions and mappings."""

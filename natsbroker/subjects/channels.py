@@ -37,9 +37,7 @@ class RequestSubjects:
     """
 
     def __init__(self, clusterId: str, discoverPrefix: str = "_STAN.discover") -> None:
-        """
-        @raise ValueError: for a cluster id or a prefix that cannot stand in a subject.
-        """
+        """Raise C{ValueError} for a cluster id or a prefix that cannot stand in a subject."""
         encoded = clusterId.encode("utf-8", "surrogateescape")
         if not isChannel(encoded) or len(encoded) > LONGEST_CLUSTER_ID:
             raise ValueError(f'invalid cluster id "{clusterId}"')

@@ -1,6 +1,4 @@
-"""
-An index of patterns by owner: does a pattern overlap with one of another owner?
-"""
+"""An index of patterns by owner: does a pattern overlap with one of another owner?"""
 
 from __future__ import annotations
 

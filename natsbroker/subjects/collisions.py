@@ -49,9 +49,7 @@ class PatternGroups:
         self._wild = 0
 
     def add(self, place: int, pattern: bytes) -> None:
-        """
-        @raise TooManyShapes: if there is no room for the shape.
-        """
+        """Raise L{TooManyShapes} if there is no room for the shape."""
         tokens = pattern.split(b".")
         shape = shapeOf(tokens)
         there = self._groups.get(shape)

@@ -224,9 +224,7 @@ def wildcardNumber(token: bytes) -> int | None:
 
 
 def compileToken(token: bytes, wildcards: Wildcards) -> Call:
-    """
-    @raise InvalidMapping: if a destination token is a call and wrong.
-    """
+    """Raise L{InvalidMapping} if a destination token is a call and wrong."""
     if token[:1] == b"$" and _NUMBER.fullmatch(token, 1):
         return "wildcard", _wildcard([token[1:]], wildcards, token)
     if not isCall(token):

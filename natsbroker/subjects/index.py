@@ -114,9 +114,7 @@ class SubjectIndex(Generic[Entry]):
         self._count += 1
 
     def remove(self, pattern: bytes, entry: Entry) -> bool:
-        """
-        @return: whether the entry was there under that very pattern.
-        """
+        """Whether the entry was there under that very pattern."""
         there = self._found.get(pattern, _MISSING)
         if type(there) is _Few:
             if not there.discard(entry):

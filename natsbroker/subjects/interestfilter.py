@@ -1,6 +1,4 @@
-"""
-The selection of the subscriptions that a watcher of interest learns of.
-"""
+"""The selection of the subscriptions that a watcher of interest learns of."""
 
 from __future__ import annotations
 

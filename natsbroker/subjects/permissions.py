@@ -99,9 +99,7 @@ def _parseScope(entry: bytes) -> _Scope:
 
 
 def _entries(name: str, given: Any) -> frozenset[bytes]:
-    """
-    @raise TypeError: for one pattern in place of several, and for a pattern that is a text.
-    """
+    """Raise C{TypeError} for one pattern in place of several, and for a pattern that is a text."""
     if isinstance(given, (bytes, str)):
         raise TypeError(f"{name} takes several patterns: write [{given!r}], not {given!r}")
     entries = frozenset(given)

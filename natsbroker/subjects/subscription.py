@@ -1,6 +1,4 @@
-"""
-A subscription, as routers store it and the bus delivers to it.
-"""
+"""A subscription, as routers store it and the bus delivers to it."""
 
 from __future__ import annotations
 
@@ -119,9 +117,7 @@ class SidTable:
         return sid in self._entries
 
     def add(self, subscription: Subscription) -> None:
-        """
-        @raise KeyError: if there is one with that tag.
-        """
+        """Raise C{KeyError} if there is one with that tag."""
         if subscription.tag in self._entries:
             raise KeyError(subscription.tag)
         self._entries[subscription.tag] = subscription

@@ -99,9 +99,7 @@ class TransformList:
             self._index.insert(source, place)
 
     def rewrite(self, subject: bytes, randrange: RandRange) -> bytes:
-        """
-        @return: the subject itself if none counts.
-        """
+        """The subject itself if none counts."""
         for place in sorted(self._index.match(subject)) if self._pairs else ():
             transform = self._compiled.get(place)
             if transform is None:

@@ -1,6 +1,4 @@
-"""
-Which subjects of many messages some patterns match.
-"""
+"""Which subjects of many messages some patterns match."""
 
 from __future__ import annotations
 

@@ -67,9 +67,7 @@ class ConnectionCounts:
         self._changed[advisory.account] = None
 
     def _wanted(self, account: str) -> list[bytes]:
-        """
-        @return: the subjects that have subscribers.
-        """
+        """The subjects that have subscribers."""
         bus = self.bus()
         if bus is None or not account:
             return []

@@ -113,9 +113,7 @@ class Varz:
         return {key: value for key, value in document.items() if value is not None}
 
     def traffic(self) -> Generator[bytes, None, list[int]]:
-        """
-        @return: messages in, bytes in, messages out and bytes out of all clients.
-        """
+        """Messages in, bytes in, messages out and bytes out of all clients."""
         connections = self._state.context.connections
         sums = list(connections.closedTraffic)
         for place, session in enumerate(list(connections)):
@@ -130,9 +128,7 @@ class Varz:
         return default if contribute is None else contribute()
 
     def messages(self, traffic: list[int]) -> Document:
-        """
-        @return: the members of the page that show the traffic of clients and links.
-        """
+        """The members of the page that show the traffic of clients and links."""
         inMessages, inBytes, outMessages, outBytes = traffic
         sums = [each.traffic for each in self.statistics.values()]
         links = [sum(counts) for counts in zip(*sums, strict=True)]

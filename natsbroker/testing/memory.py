@@ -163,9 +163,7 @@ class MemoryConnection:
 
 
 def _requireKnown(parts: Iterable[str]) -> None:
-    """
-    @raise TypeError: for an argument that L{MemoryBroker} does not have.
-    """
+    """Raise C{TypeError} for an argument that L{MemoryBroker} does not have."""
     known = {*signature(MemoryBroker).parameters, *signature(Broker).parameters}
     known -= {"parts", "reactor", "endpoints", "random"}
     for name in parts:

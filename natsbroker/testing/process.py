@@ -1,6 +1,4 @@
-"""
-A real broker in a process of its own, on a port of loopback that the kernel chose.
-"""
+"""A real broker in a process of its own, on a port of loopback that the kernel chose."""
 
 from __future__ import annotations
 

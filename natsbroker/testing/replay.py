@@ -64,9 +64,7 @@ class Stage(Protocol):
 
 class Step(Protocol):
     def perform(self, replay: Replay) -> None:
-        """
-        @raise TranscriptMismatch: when the broker did not do what this step says.
-        """
+        """Raise L{TranscriptMismatch} when the broker did not do what this step says."""
 
 
 class _Conversation:

@@ -70,9 +70,7 @@ class ClientHandshake:
         self.request = b"".join(part for part in sent if part)
 
     def received(self, data: bytes) -> None:
-        """
-        @raise HandshakeError: if the peer does not agree.
-        """
+        """Raise L{HandshakeError} if the peer does not agree."""
         try:
             self._http.receive_data(data)
             event = self._http.next_event()

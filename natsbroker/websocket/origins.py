@@ -1,6 +1,4 @@
-"""
-Which web pages may connect, by the C{Origin} that their browsers send.
-"""
+"""Which web pages may connect, by the C{Origin} that their browsers send."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ class Origin(NamedTuple):
 
 
 def originOf(url: str) -> Origin:
-    """
-    @raise ValueError: if it is no absolute URL with the scheme C{http} or C{https}.
-    """
+    """Raise C{ValueError} if it is no absolute URL with the scheme C{http} or C{https}."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -39,9 +35,7 @@ def originOf(url: str) -> Origin:
 
 
 def _place(authority: str, scheme: str) -> tuple[str, str]:
-    """
-    @raise ValueError: if it is neither a host nor a host and a port.
-    """
+    """Raise C{ValueError} if it is neither a host nor a host and a port."""
     if authority.endswith("]") or ":" not in authority:
         return authority.lower(), _PORTS[scheme]
     host, port = splitAddress(authority)
@@ -59,9 +53,7 @@ class OriginCheck:
 
     @classmethod
     def fromSettings(cls, isSame: bool, allowed: Iterable[str]) -> OriginCheck:
-        """
-        @raise ValueError: if a text is no origin.
-        """
+        """Raise C{ValueError} if a text is no origin."""
         return cls(isSame, frozenset(map(originOf, allowed)))
 
     def problem(self, origin: str, host: str, isTLS: bool) -> str:

@@ -71,9 +71,7 @@ class WebSocketProtocol(StreamProtocol):
         self._stage: HeaderStage | None = None
 
     def _isProxied(self) -> bool:
-        """
-        @return: whether the header of a proxy may come first.
-        """
+        """Whether the header of a proxy may come first."""
         return False
 
     @abstractmethod

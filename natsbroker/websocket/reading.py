@@ -1,6 +1,4 @@
-"""
-Reading and checking the C{websocket} block, with the errors of nats-server.
-"""
+"""Reading and checking the C{websocket} block, with the errors of nats-server."""
 
 from __future__ import annotations
 

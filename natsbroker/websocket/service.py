@@ -1,6 +1,4 @@
-"""
-The listener for WebSocket connections of clients and leafnodes.
-"""
+"""The listener for WebSocket connections of clients and leafnodes."""
 
 from __future__ import annotations
 
@@ -108,9 +106,7 @@ class WebSocketService(ConnectionService):
     """
 
     def __init__(self, dependencies: LinkDependencies, host: IBrokerHost, links: ILinks) -> None:
-        """
-        @raise ValueError: if the settings make no sense, or a certificate is no good.
-        """
+        """Raise C{ValueError} if the settings make no sense, or a certificate is no good."""
         settings, clients = dependencies.settings, dependencies.clients
         block = self.block = settings.websocket or Websocket()
         self.terms = termsFrom(block)
@@ -202,9 +198,7 @@ class WebSocketService(ConnectionService):
             each.abort()
 
     def protocolFor(self, below: AcceptedWebSocket, upgrade: Upgrade) -> Any:
-        """
-        @return: a protocol for what the peer is; C{None} if such peers are not expected.
-        """
+        """A protocol for what the peer is; C{None} if such peers are not expected."""
         if upgrade.isLeafnode:
             leafs: Any = self._links.find("leaf")
             return None if leafs is None else leafs.protocolOver(below)

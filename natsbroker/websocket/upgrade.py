@@ -283,9 +283,7 @@ _DETAILS = {_VERSION: _VERSION, "Missing mandatory Host: header": "missing requi
 
 
 def _unreadable(status: HTTPStatus, problem: str) -> str:
-    """
-    @return: the status line for what is no request, in the words of Go's library.
-    """
+    """The status line for what is no request, in the words of Go's library."""
     detail = _DETAILS.get(problem)
     return f"{int(status)} {status.phrase}" + (f": {detail}" if detail else "")
 

@@ -87,9 +87,7 @@ def _line(info: ClientInfo) -> bytes:
 
 
 def _without(block: bytes) -> bytes:
-    """
-    @return: a block without the header and without its end.
-    """
+    """A block without the header and without its end."""
     kept: list[bytes] = []
     isOurs = False
     for line in _LINES.split(block):

@@ -180,9 +180,7 @@ def _isRepeated(values: bytes, length: int, count: int) -> bool:
 
 
 def readFrame(data: bytes) -> ColumnFrame:
-    """
-    @raise FrameError: if the data is no frame, of another version, or damaged.
-    """
+    """Raise L{FrameError} if the data is no frame, of another version, or damaged."""
     try:
         head = _HEAD.unpack_from(data)
     except error:

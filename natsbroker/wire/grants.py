@@ -1,6 +1,4 @@
-"""
-The request and the answer of an authorizer. A grant is data, so the fast lane can check it.
-"""
+"""The request and the answer of an authorizer. A grant is data, so the fast lane can check it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Times as text.
-"""
+"""Times as text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Operation codes: the first member of every decoded frame, shared by every dialect.
-"""
+"""Operation codes: the first member of every decoded frame, shared by every dialect."""
 
 from __future__ import annotations
 

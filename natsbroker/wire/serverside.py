@@ -76,9 +76,7 @@ class ServerDecoder:
         self._position = 0
 
     def next(self) -> Frame | None:
-        """
-        @return: as L{natsbroker.wire.decoder.Decoder.next}.
-        """
+        """As L{natsbroker.wire.decoder.Decoder.next}."""
         if self._missing > 0:
             return None
         if self._fault is not None:

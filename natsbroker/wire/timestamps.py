@@ -1,6 +1,4 @@
-"""
-Points in time as JetStream's JSON has them: nanoseconds, and the offset that a client wrote.
-"""
+"""Points in time as JetStream's JSON has them: nanoseconds, and the offset that a client wrote."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ def formatTime(time: int) -> str:
 
 
 def _zone(offset: int) -> str:
-    """
-    @return: the offset as RFC 3339 writes it, without its seconds.
-    """
+    """The offset as RFC 3339 writes it, without its seconds."""
     if not offset:
         return "Z"
     hours, minutes = divmod(abs(offset) // 60, 60)
@@ -122,9 +118,7 @@ class _TimeParser:
     def _number(
         self, separator: str, layout: str, least: int, most: int, name: str, fixed: bool = True
     ) -> int:
-        """
-        @return: the number behind a separator.
-        """
+        """The number behind a separator."""
         self._skip(separator)
         number = self._digits(layout, fixed)
         if not least <= number <= most:
@@ -137,9 +131,7 @@ class _TimeParser:
         self._rest = self._rest[1:]
 
     def _digits(self, layout: str, fixed: bool = True) -> int:
-        """
-        @return: a number of two digits, or of one if that is allowed.
-        """
+        """A number of two digits, or of one if that is allowed."""
         before = self._rest
         width = 0
         while width < 2 and width < len(before) and before[width] in _DIGITS:
@@ -150,9 +142,7 @@ class _TimeParser:
         return int(before[:width])
 
     def _fraction(self) -> int:
-        """
-        @return: the nanoseconds; further digits are dropped.
-        """
+        """The nanoseconds; further digits are dropped."""
         rest = self._rest
         if len(rest) < 2 or rest[0] not in ".," or rest[1] not in _DIGITS:
             return 0
@@ -163,9 +153,7 @@ class _TimeParser:
         return int(rest[1:end][:9].ljust(9, "0"))
 
     def _offset(self) -> int:
-        """
-        @return: the seconds east of UTC.
-        """
+        """The seconds east of UTC."""
         rest = self._rest
         if rest.startswith("Z"):
             self._rest = rest[1:]
@@ -194,9 +182,7 @@ class _TimeParser:
 
 
 def _quotedTime(text: str) -> str:
-    """
-    @return: the text in quotes, its bytes outside ASCII as numbers.
-    """
+    """The text in quotes, its bytes outside ASCII as numbers."""
     made = []
     for each in text:
         if each in '"\\':

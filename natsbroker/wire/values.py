@@ -1,6 +1,4 @@
-"""
-The values that travel between the layers: a message, and where it came from.
-"""
+"""The values that travel between the layers: a message, and where it came from."""
 
 from __future__ import annotations
 

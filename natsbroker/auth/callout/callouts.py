@@ -96,9 +96,7 @@ class Callouts:
         )
 
     def denied(self, text: str) -> Unauthorized:
-        """
-        @return: a denial that is logged, since a service that does not work locks every user out.
-        """
+        """A denial that is logged, since a service that does not work locks every user out."""
         _log.warn("{text}", text=logText(text))
         return Unauthorized(text)
 
@@ -109,9 +107,7 @@ class Callouts:
         return failure
 
     def checked(self, check: Callable[[], Checked]) -> Checked:
-        """
-        @raise Unauthorized: if the check does.
-        """
+        """Raise L{Unauthorized} if the check does."""
         try:
             return check()
         except Unauthorized as error:

@@ -49,9 +49,7 @@ class CalloutUser:
 
 
 def nameIn(request: ConnectRequest) -> str:
-    """
-    @return: the name of a client that is not authorized yet.
-    """
+    """The name of a client that is not authorized yet."""
     return (
         request.text("nkey")
         or request.text("user")

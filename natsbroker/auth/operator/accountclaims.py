@@ -1,6 +1,4 @@
-"""
-The JWT of an account. It was checked for a true signature and for sense, not for trust.
-"""
+"""The JWT of an account. It was checked for a true signature and for sense, not for trust."""
 
 from __future__ import annotations
 
@@ -147,9 +145,7 @@ def _terms(limits: Fields) -> OperatorLimits:
 
 
 def _jetStream(limits: Fields) -> tuple[bool, Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
-    """
-    @return: the last members of L{OperatorLimits}.
-    """
+    """The last members of L{OperatorLimits}."""
     tiers: dict[str, Mapping[str, Any]] = {}
     for name in limits.block("tiered_limits") or ():
         tier = (limits.block("tiered_limits") or Fields([])).block(name)

@@ -33,9 +33,7 @@ def limitsFrom(claims: AccountClaims) -> AccountLimits:
 def accountsFrom(
     known: Mapping[str, AccountClaims], now: float, report: Report
 ) -> dict[str, AccountSettings]:
-    """
-    @return: the accounts that have exports, imports, mappings, traces or JetStream.
-    """
+    """The accounts that have exports, imports, mappings, traces or JetStream."""
     imports = {
         name: [each for each in claims.imports if _isActivated(each, claims, known, now, report)]
         for name, claims in known.items()
@@ -57,9 +55,7 @@ def accountsFrom(
 
 
 def activationsEnd(known: Iterable[AccountClaims], now: float) -> float:
-    """
-    @return: when the next activation token expires, in seconds since the epoch; infinity for never.
-    """
+    """When the next activation token expires, in seconds since the epoch; infinity for never."""
     ends = (
         each.activation.expires
         for claims in known

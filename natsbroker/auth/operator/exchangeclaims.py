@@ -61,9 +61,7 @@ class ImportClaim:
 
 
 def readExports(fields: Fields) -> tuple[ExportClaim, ...]:
-    """
-    @raise FieldError: if one is invalid, or covers another.
-    """
+    """Raise L{FieldError} if one is invalid, or covers another."""
     exports = tuple(map(_export, fields.blocks("exports")))
     for one in exports:
         for other in exports:
@@ -115,9 +113,7 @@ def _latency(fields: Fields) -> Latency:
 
 
 def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
-    """
-    @raise FieldError: if one is invalid, or its activation token is for another.
-    """
+    """Raise L{FieldError} if one is invalid, or its activation token is for another."""
     return tuple(_import(each, account) for each in fields.blocks("imports"))
 
 

@@ -55,9 +55,7 @@ class TokenFolder:
         self.read()
 
     def read(self) -> set[str]:
-        """
-        @return: the accounts whose JWT has changed or is gone.
-        """
+        """The accounts whose JWT has changed or is gone."""
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         before: dict[str, str] = self._tokens
         found: dict[str, str] = {}

@@ -26,9 +26,7 @@ _DECORATED = re.compile(r"\s*-{3,}[^\n]*-{3,}\r?\n([\w\-.=]+)\r?\n-{3,}[^\n]*-{3
 
 
 def undecorated(text: str) -> str:
-    """
-    @return: the JWT in a file, which may stand between decorating lines.
-    """
+    """The JWT in a file, which may stand between decorating lines."""
     found = _DECORATED.search(text)
     return found[1] if found else text.strip()
 
@@ -148,9 +146,7 @@ _MEMBERS = ("aud", "exp", "jti", "iat", "iss", "name", "nbf", "sub", "nats")
 
 
 def shownOperators(mode: OperatorMode) -> tuple[list[str], list[dict[str, Any]]]:
-    """
-    @return: the operators' JWTs, which are public, and the claims in them.
-    """
+    """The operators' JWTs, which are public, and the claims in them."""
     texts = [undecorated(each) for each in mode.operators]
     every = [json.loads(decodeRaw(each.split(".")[1])) for each in texts]
     return texts, [{name: each[name] for name in _MEMBERS if name in each} for each in every]

@@ -68,9 +68,7 @@ class PeerLookup:
         self._requests.close()
 
     def lookUp(self, account: str) -> Deferred[str]:
-        """
-        @return: fires with a valid JWT of the account; fails with C{LookupError} without.
-        """
+        """Fires with a valid JWT of the account; fails with C{LookupError} without."""
         found: list[str] = []
 
         def take(message: Message) -> bool:

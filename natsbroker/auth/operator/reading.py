@@ -1,6 +1,4 @@
-"""
-The settings of operator mode, read from the configuration.
-"""
+"""The settings of operator mode, read from the configuration."""
 
 from __future__ import annotations
 

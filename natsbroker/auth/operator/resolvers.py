@@ -1,6 +1,4 @@
-"""
-The sources of accounts' JWTs: the configuration, an account server, a folder.
-"""
+"""The sources of accounts' JWTs: the configuration, an account server, a folder."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The JWT of a user. It was checked for a true signature and for sense, not for trust.
-"""
+"""The JWT of a user. It was checked for a true signature and for sense, not for trust."""
 
 from __future__ import annotations
 
@@ -161,9 +159,7 @@ def zoneOf(name: str) -> ZoneInfo | None:
 
 
 def isFrom(host: str, sources: Iterable[str]) -> bool:
-    """
-    @return: whether an address is in one of the networks; without networks, any is.
-    """
+    """Whether an address is in one of the networks; without networks, any is."""
     networks = list(sources)
     if not networks:
         return True

@@ -1,3 +1,1 @@
-"""
-A terminal view of a running server, made from its monitoring pages.
-"""
+"""A terminal view of a running server, made from its monitoring pages."""

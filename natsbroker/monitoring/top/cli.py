@@ -1,6 +1,4 @@
-"""
-C{natsbroker top}: a terminal view of a running server.
-"""
+"""C{natsbroker top}: a terminal view of a running server."""
 
 from __future__ import annotations
 
@@ -47,9 +45,7 @@ _FLAGS = {
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
-    """
-    @return: the exit code: 1 if it cannot run here, 2 for wrong arguments.
-    """
+    """The exit code: 1 if it cannot run here, 2 for wrong arguments."""
     try:
         given, others = takeFlags(arguments, _FLAGS)
         if given.get("h") or given.get("help"):

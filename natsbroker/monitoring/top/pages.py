@@ -1,6 +1,4 @@
-"""
-Reads the monitoring pages of a server, which need not be natsbroker.
-"""
+"""Reads the monitoring pages of a server, which need not be natsbroker."""
 
 from __future__ import annotations
 

@@ -231,9 +231,7 @@ def secondsIn(text: str) -> float | None:
 
 
 def countText(value: float) -> str:
-    """
-    @return: at most six characters, as C{9999}, C{12.3K} or C{4.5M}.
-    """
+    """At most six characters, as C{9999}, C{12.3K} or C{4.5M}."""
     return _scaled(value, 1000, ("", "K", "M", "G", "T", "P"), 10_000)
 
 

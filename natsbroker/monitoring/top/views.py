@@ -1,6 +1,4 @@
-"""
-The views of C{natsbroker top}: which page each reads, and the columns of its table.
-"""
+"""The views of C{natsbroker top}: which page each reads, and the columns of its table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-C{natsbroker check}: what is wrong with a configuration, or with a store.
-"""
+"""C{natsbroker check}: what is wrong with a configuration, or with a store."""
 
 from __future__ import annotations
 

@@ -86,9 +86,7 @@ class ConfigurationReport:
 
 
 def configurationReport(path: str, environment: Mapping[str, str]) -> ConfigurationReport:
-    """
-    @raise OSError: if the file cannot be read.
-    """
+    """Raise C{OSError} if the file cannot be read."""
     readText(path)
     try:
         built = inspectFile(path, environment)
@@ -140,9 +138,7 @@ class _Inspection:
                 yield from self._problem(WARNING, key, text)
 
     def _problem(self, level: str, key: str, text: str) -> Iterator[ConfigurationProblem]:
-        """
-        @return: nothing about a key that is reported already, or was taken from one that is.
-        """
+        """Nothing about a key that is reported already, or was taken from one that is."""
         if self._isWrong(key):
             return
         place = self._placeOf(key)
@@ -160,9 +156,7 @@ class _Inspection:
         )
 
     def _placeOf(self, key: str) -> str:
-        """
-        @return: of the key, or of the closest one around it that the file has.
-        """
+        """Of the key, or of the closest one around it that the file has."""
         while key and key not in self._settings.places:
             key = key.rpartition(".")[0]
         return self._settings.places.get(key, "")
@@ -184,9 +178,7 @@ def _fileProblems(settings: Settings) -> _Found:
 
 
 def _paths(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], str]]]:
-    """
-    @return: files and folders, apart from those that C{-t} checks, and what finds their problem.
-    """
+    """Files and folders, apart from those that C{-t} checks, and what finds their problem."""
     resolver, jetstream = settings.operator.resolver, settings.jetstream
     yield "logfile", settings.logging.logfile, fileProblem
     yield "pidfile", settings.pidfile, fileProblem
@@ -205,9 +197,7 @@ def _paths(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], str]]
 
 
 def fileProblem(path: str) -> str:
-    """
-    @return: why a file cannot be written; empty if it can.
-    """
+    """Why a file cannot be written; empty if it can."""
     file = Path(path).absolute()
     if file.is_dir():
         return f"{path} is a folder"

@@ -1,6 +1,4 @@
-"""
-Flags of the command line, applied to settings. Each wins over the file.
-"""
+"""Flags of the command line, applied to settings. Each wins over the file."""
 
 from __future__ import annotations
 

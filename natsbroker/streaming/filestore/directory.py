@@ -143,9 +143,7 @@ class SourceDirectory:
             return {}
 
     def checkUnchanged(self) -> None:
-        """
-        @raise SourceError: if a file has been added, removed or resized since the beginning.
-        """
+        """Raise L{SourceError} if a file has been added, removed or resized since the beginning."""
         now = self._sizesNow()
         changed = sorted(set(now.items()) ^ set(self._sizes.items()))
         if changed:

@@ -93,9 +93,7 @@ def _tableEntry(value: int, polynomial: int) -> int:
 
 
 def checkVersion(name: str, data: bytes) -> None:
-    """
-    @raise SourceError: if the file does not begin with the one version that there is.
-    """
+    """Raise L{SourceError} if the file does not begin with the one version that there is."""
     if data[:VERSION_SIZE] != _VERSION:
         raise SourceError(f"{name} does not begin with file version 1")
 

@@ -88,9 +88,7 @@ class ConnectHandler:
             self._context.replies.send(message.reply, self._welcome(asked))
 
     async def _makeWay(self, clientID: str, requester: Requester) -> None:
-        """
-        @raise Refused: if a client with that id is alive; a dead one is removed.
-        """
+        """Raise L{Refused} if a client with that id is alive; a dead one is removed."""
         old = self._context.clients.byID.get(clientID)
         if clientID in self._examined or (old is not None and not requester.actsFor(old.owner)):
             raise Refused(errors.ALREADY_REGISTERED)

@@ -156,9 +156,7 @@ class PublishHandler:
     def _admit(
         self, run: Run, name: str, clientID: str, connID: bytes, hasGuid: bool = True
     ) -> _Batch:
-        """
-        @raise Refused: if messages may not go there.
-        """
+        """Raise L{Refused} if messages may not go there."""
         if self._requester.isLink:
             self._checkSubject(run.subject, name)
         batch = self._open.get(name)
@@ -254,9 +252,7 @@ def _remember(channel: Channel, sequences: range, batch: _Batch) -> None:
 
 
 def _headersFor(reply: str) -> bytes:
-    """
-    @raise Refused: if a message cannot have that reply subject.
-    """
+    """Raise L{Refused} if a message cannot have that reply subject."""
     try:
         return replyBlock(reply)
     except ValueError:

@@ -1,6 +1,4 @@
-"""
-Contract tests for L{IAuthorizer}.
-"""
+"""Contract tests for L{IAuthorizer}."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-The trial test case that the contracts extend.
-"""
+"""The trial test case that the contracts extend."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Contract tests for L{IMessageBus}, L{ISubscriber} and L{IInterestWatcher}.
-"""
+"""Contract tests for L{IMessageBus}, L{ISubscriber} and L{IInterestWatcher}."""
 
 from __future__ import annotations
 

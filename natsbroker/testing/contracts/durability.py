@@ -1,6 +1,4 @@
-"""
-Contract tests for what a store keeps: after it is opened again, and in random histories.
-"""
+"""Contract tests for what a store keeps: after it is opened again, and in random histories."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Contract tests for L{ISubjectIndexedLog} and L{IExportableLog}.
-"""
+"""Contract tests for L{ISubjectIndexedLog} and L{IExportableLog}."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Contract tests for L{IStreamStore}, L{IStreamLog} and L{IStateStore}.
-"""
+"""Contract tests for L{IStreamStore}, L{IStreamLog} and L{IStateStore}."""
 
 from __future__ import annotations
 

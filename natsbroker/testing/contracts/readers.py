@@ -1,6 +1,4 @@
-"""
-Contract tests for reads of L{ISubjectIndexedLog} while others write.
-"""
+"""Contract tests for reads of L{ISubjectIndexedLog} while others write."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""
-Contract tests for L{IRetainedLog} and L{IHeldLog}.
-"""
+"""Contract tests for L{IRetainedLog} and L{IHeldLog}."""
 
 from __future__ import annotations
 

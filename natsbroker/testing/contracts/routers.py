@@ -1,6 +1,4 @@
-"""
-Contract tests for L{ISubjectRouter}.
-"""
+"""Contract tests for L{ISubjectRouter}."""
 
 from __future__ import annotations
 
