@@ -34,12 +34,7 @@ class Revocations:
         return stop
 
     def revoke(self, account: str | None = None) -> None:
-        """
-        Announce that grants may have become invalid: the authorizer is asked again for each
-        connection.
-
-        @param account: limits this to the connections of an account.
-        """
+        """Ask the authorizer again for each connection, or for those of one account."""
         arguments = () if account is None else (account,)
         for revoked in list(self._watchers.values()):
             try:
@@ -75,20 +70,13 @@ class Authenticator(Revocations):
     _explained: frozenset[str] = frozenset()
 
     def authenticate(self, request: ConnectRequest) -> Any:
-        """
-        Identify a connection.
-
-        @return: a user name, or any other value for L{grant}. C{None}, the default, identifies
-            nobody.
-        """
+        """Identify a connection by a user name or a value for L{grant}; C{None} is nobody."""
         return None
 
     def grant(self, avatar: Any, request: ConnectRequest) -> Any:
         """
-        Give the account and the permissions of a connection.
-
-        @param avatar: the result of L{authenticate}. By default, a grant is returned unchanged, a
-            name gets everything in the global account, and anything else is denied.
+        The permissions of a connection. By default, a grant is returned unchanged, a name gets
+        everything in the global account, and anything else is denied.
         """
         if isinstance(avatar, Grant):
             return avatar

@@ -47,10 +47,7 @@ class _Unreadable(ValueError):
 
 
 def nameOf(subject: x509.Name) -> Distinguished | None:
-    """
-    @return: the distinguished name of a certificate's subject, the last part first; C{None} if it
-        cannot be compared.
-    """
+    """A certificate's subject, the last part first; C{None} if it cannot be compared."""
     parts: list[Part] = []
     for rdn in reversed(list(subject.rdns)):
         attributes = []

@@ -1,8 +1,6 @@
 """
-Logins by the checkers of C{twisted.cred}.
-
-Each checker gets the credentials that it declares. The first that accepts decides; an error, and a
-result that is no avatar id, deny.
+Logins by the checkers of C{twisted.cred}. The first that accepts its credentials decides; an error,
+and a result that is no avatar id, deny.
 """
 
 from __future__ import annotations
@@ -32,10 +30,7 @@ _SIGNS = ("user", "pass", "auth_token", "nkey", "jwt", "sig")
 
 
 class IConnection(ICredentials, Interface):
-    """
-    Credentials that hold everything known about a connection: for checkers of tokens, keys,
-    certificates, or addresses.
-    """
+    """All about a connection, for checkers of tokens, keys, certificates, or addresses."""
 
     request = Attribute("A L{natsbroker.wire.grants.ConnectRequest}.")
     hello = Attribute("The old name of C{request}, for one release.")
@@ -44,7 +39,7 @@ class IConnection(ICredentials, Interface):
 class IAvatars(Interface):
     def grantOf(name: str, request: ConnectRequest) -> Grant:
         """
-        @param name: an avatar id as text; empty for a guest.
+        @param name: empty for a guest.
         @raise natsbroker.errors.Unauthorized: to deny.
         """
 
@@ -85,8 +80,8 @@ class _PasswordCredentials(_ConnectionCredentials):
 
 def credentialsOf(request: ConnectRequest) -> Any:
     """
-    @return: the credentials in a connect request: L{IConnection} always; C{IUsernamePassword} and
-        C{IUsernameHashedPassword} with a user; C{IAnonymous} without credentials.
+    L{IConnection} always; C{IUsernamePassword} and C{IUsernameHashedPassword} with a user;
+    C{IAnonymous} without credentials.
     """
     if request.text("user"):
         return _PasswordCredentials(request)
@@ -102,7 +97,7 @@ class CheckerAuthenticator(Authenticator):
     def __init__(self, checkers: Iterable[Any], avatars: Any = None) -> None:
         """
         @param checkers: providers of C{twisted.cred.checkers.ICredentialsChecker}.
-        @param avatars: a provider of L{IAvatars}; by default L{EverythingGranted}.
+        @param avatars: by default L{EverythingGranted}.
         @raise ValueError: if a checker does not support any credentials of a client.
         """
         super().__init__()

@@ -47,8 +47,6 @@ GUEST = "nats-guest"
 @dataclass(frozen=True, slots=True)
 class UserEntry:
     """
-    A login of the configuration.
-
     @ivar secret: the password or token, in plain text or as a bcrypt hash.
     @ivar needsProxy: whether it counts only through a trusted proxy.
     """
@@ -133,8 +131,8 @@ class SettingsAuthorizer(Revocations):
 
     def _signed(self, key: str, request: ConnectRequest) -> Grant:
         """
-        The signature is checked first, so that the time does not tell whether the key is known. The
-        key of C{no_auth_user} need not sign.
+        The signature comes first, so that the time does not tell whether the key is known. The key
+        of C{no_auth_user} need not sign.
         """
         if key != self._noAuthUser:
             checkSignature(key, request)
@@ -144,10 +142,7 @@ class SettingsAuthorizer(Revocations):
         return _permitted(identity, request)
 
     def _mapped(self, request: ConnectRequest, names: CertificateNames) -> Grant | Deferred[Grant]:
-        """
-        The name in CONNECT does not count, but a password must be that of the user in the
-        certificate.
-        """
+        """The name in CONNECT does not count; a password must be that of the certificate's user."""
         if request.certificate is not None:
             for name in names.namesIn(request.certificate):
                 if self._users[name].permits(request.connectionType):
@@ -166,10 +161,7 @@ class SettingsAuthorizer(Revocations):
         return _judged(outcome, identity if known else None, request, farewell)
 
     def _farewellTo(self, request: ConnectRequest) -> errors.WireError:
-        """
-        The error for a client that was accepted before and is denied now: none on the wire if its
-        user or key is no longer listed.
-        """
+        """The error for a client denied now; none on the wire if its user or key is gone."""
         key, name = request.text("nkey"), request.text("user")
         listed = key in self._keys if key else name in self._users
         return errors.AUTHORIZATION if listed or not (key or name) else errors.AUTH_GONE

@@ -54,10 +54,7 @@ class Fields:
         return iter(self._members)
 
     def part(self, names: Collection[str], **more: Any) -> Fields:
-        """
-        @param names: the members to keep, in lower case.
-        @param more: JSON values to add; another L{Fields} stands for an object.
-        """
+        """The members with these lower-case names, and further JSON values or L{Fields}."""
         members = {name: value for name, value in self._members.items() if name in names}
         for name, value in more.items():
             isObject = isinstance(value, Fields)

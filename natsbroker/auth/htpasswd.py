@@ -195,8 +195,8 @@ _MOST_WARNINGS = 10
 @implementer(IReadiness)
 class HtpasswdAuthenticator(CheckerAuthenticator, Service):
     """
-    Accepts the users in a file. A service: it watches the file while it runs, and a change applies
-    to open connections too.
+    Accepts the users in a file, which it watches while it runs; a change applies to open
+    connections.
 
     @cvar INTERVAL: seconds between two checks of the file; a change applies after two.
     """

@@ -40,11 +40,7 @@ _LONGEST = 300
 
 
 class RateLimitedLog:
-    """
-    Logs a repeated failure at most once in an interval, with the number of those left out.
-
-    @cvar INTERVAL: seconds between two lines.
-    """
+    """Logs a failure at most once in C{INTERVAL} seconds, with the number of those left out."""
 
     INTERVAL = 10.0
 

@@ -37,8 +37,7 @@ def decodeRaw(text: str) -> bytes:
 
 def decodeSignature(text: str) -> bytes:
     """
-    Read a signature in CONNECT: as L{decodeRaw}, or in standard base64 with padding, which nats-
-    server accepts too (observed).
+    Read a signature in CONNECT as L{decodeRaw}, or in padded standard base64 (as nats-server).
 
     @raise ValueError: if the text is neither.
     """
@@ -63,9 +62,6 @@ _SIGNATURE = 64
 
 
 def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:
-    """
-    @param key: the 32 bytes of the public key.
-    """
     from nacl.exceptions import CryptoError
     from nacl.signing import VerifyKey
 
@@ -80,9 +76,7 @@ def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:
 
 class Signer:
     def __init__(self, role: Role, seed: bytes | None = None) -> None:
-        """
-        @param seed: 32 secret bytes; by default new ones.
-        """
+        """C{seed} is 32 secret bytes; by default new ones."""
         generate, read = Ed25519PrivateKey.generate, Ed25519PrivateKey.from_private_bytes
         self._key = generate() if seed is None else read(seed)
         self.publicKey = encodeKey(role, self._key.public_key().public_bytes_raw())

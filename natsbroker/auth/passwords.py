@@ -56,10 +56,6 @@ def checkHash(expected: str, given: str) -> bool:
 
 
 class PasswordChecks:
-    """
-    @cvar DENIAL_DELAY: seconds before further logins are denied.
-    """
-
     AT_A_TIME = 2
     WAITING = 64
     DENIAL_DELAY = 1.0
@@ -71,10 +67,7 @@ class PasswordChecks:
         hashed: Callable[[str], bool] = isHash,
         compare: Callable[[str, str], bool] | None = None,
     ) -> None:
-        """
-        @param clock: for the delay of denials; by default they are at once.
-        @param compare: compares a hash with a password; may be slow. By default L{checkHash}.
-        """
+        """C{clock} delays denials; C{compare}, by default L{checkHash}, may be slow."""
         self._isHash = hashed
         self._compare = compare
         self._runInThread = runInThread
@@ -84,7 +77,6 @@ class PasswordChecks:
 
     def check(self, expected: str, given: str) -> bool | Deferred[bool]:
         """
-        @param expected: plain text or a hash.
         @raise errors.Unauthorized: if too many comparisons wait; the Deferred may fail with it too.
         """
         if not self._isHash(expected):
@@ -125,20 +117,14 @@ class PasswordChecks:
 
 
 class DummySecrets:
-    """
-    The secrets of users that do not exist, so that a login takes as long as that of an existing
-    user.
-    """
+    """The secrets of unknown users, so that their login takes as long as others'."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = list(known) or [""]
         self._salt = secrets.token_bytes(16)
 
     def secretFor(self, name: str) -> str:
-        """
-        @return: an existing secret, always the same for a name. The login must be denied even if it
-            matches.
-        """
+        """One of the secrets, the same for each name; the login is denied even if it matches."""
         text = name.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(text, digest_size=8, key=self._salt).digest()
         return self._known[int.from_bytes(digest, "big") % len(self._known)]

@@ -1,7 +1,4 @@
-"""
-The authorizers that come with the package: an htpasswd file, an HTTP service, and checkers of
-C{twisted.cred}.
-"""
+"""The package's own authorizers: an htpasswd file, an HTTP service, and C{twisted.cred}."""
 
 from __future__ import annotations
 
@@ -39,8 +36,8 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 @implementer(IAvatars)
 class SettingsAvatars:
     """
-    The permissions of avatars by their names: those of the user in the settings, or the default
-    permissions in the global account. A reload applies to the next request.
+    The permissions of avatars: those of the user in the settings, else the default ones in the
+    global account. A reload applies to the next request.
     """
 
     def __init__(self, host: IBrokerHost) -> None:

@@ -1,6 +1,6 @@
 """
-Proxies that are trusted because they sign the nonce, beside what the client itself sends:
-C{proxy_sig} in CONNECT. (It has nothing to do with the PROXY protocol, which needs no key.)
+Proxies that are trusted because they sign the nonce: C{proxy_sig} in CONNECT. (The PROXY protocol
+needs no key.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ class TrustedProxies:
         self.use(keys)
 
     def use(self, keys: Iterable[str]) -> None:
-        """
-        @param keys: public nkeys, of any role.
-        """
         self._keys = {key: publicBytes(key) for key in keys}
 
     def __bool__(self) -> bool:
@@ -31,7 +28,8 @@ class TrustedProxies:
 
     def seen(self, request: ConnectRequest) -> ConnectRequest:
         """
-        @return: the request with the key of the proxy that it came through, if it did.
+        The request with the key of its trusted proxy, if it has one.
+
         @raise errors.Unauthorized: for the signature of a proxy that is not trusted.
         """
         text, before = request.text("proxy_sig"), request.granted

@@ -124,10 +124,7 @@ class AuthorizationReader:
         return ImportExportReader(self._findings)
 
     def read(self, root: ParsedBlock) -> tuple[AuthorizationSettings, dict[str, AccountSettings]]:
-        """
-        Read the blocks in the order of the file, so that a duplicate name is reported at its second
-        place.
-        """
+        """Read the blocks in the file's order, so that the second of two names is reported."""
         if _later(root, "authorization", "accounts"):
             accounts = self._accounts(root)
             authorization = self._authorization(root)

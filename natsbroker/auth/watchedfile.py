@@ -1,8 +1,7 @@
 """
-A text file that another program writes, and that is read again after each change.
-
-It is read in threads, and only when it has not changed between two checks. If it cannot be read,
-its last text stays in use, and one error is logged.
+A text file that another program writes, and that is read again after each change, in threads, and
+only when it has not changed between two checks. If it cannot be read, its last text stays in use,
+and one error is logged.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ def _stampOf(path: str) -> _Stamp:
 
 
 def readSnapshot(path: str) -> Snapshot:
-    """
-    @raise OSError: if the file cannot be read.
-    @raise ValueError: if it is too long or not UTF-8.
-    """
+    """Read a file; C{ValueError} if it is too long or not UTF-8."""
     stamp = _stampOf(path)
     with open(path, "rb") as file:
         data = file.read(LONGEST + 1)
@@ -85,11 +81,7 @@ class WatchedFile:
         self._take(snapshot.text or "")
 
     def look(self) -> Deferred[None]:
-        """
-        Check for a change. A call during a check does nothing.
-
-        @return: fires when that is done; does not fail.
-        """
+        """Check for a change, unless a check runs; never fails."""
         if self._looking is not None:
             return succeed(None)
         path = self.path

@@ -37,10 +37,7 @@ class CalloutAuthorizer(Revocations):
         service: AuthCallout,
         memberOf: Callable[[str], Grant | None],
     ) -> None:
-        """
-        @param memberOf: gives the grant of an unrestricted member of an account; C{None} if there
-            is no such account.
-        """
+        """C{memberOf} gives an unrestricted member's grant; C{None} for an unknown account."""
         super().__init__()
         self._settings = settings
         self._callouts = callouts

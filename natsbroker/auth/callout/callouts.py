@@ -1,8 +1,6 @@
 """
-Requests to auth callout services.
-
-A service has as long as a client has to log in. No answer, a late and an invalid one deny. Requests
-are signed by this server, and encrypted where the service has a key.
+Requests to auth callout services, signed and, where the service has a key, encrypted. A service has
+as long as a client has to log in. No answer, a late and an invalid one deny.
 """
 
 from __future__ import annotations
@@ -62,10 +60,7 @@ def guarded(grant: Grant, service: AuthCallout) -> Grant:
 
 @dataclass(frozen=True, eq=False)
 class Callouts:
-    """
-    @ivar busFor: gives the bus of an account; raises C{KeyError} if there is none.
-    @ivar timeout: gives the seconds that a service has.
-    """
+    """C{busFor} raises C{KeyError}; C{timeout} gives the seconds of the service."""
 
     signer: Signer
     curve: CurveKeys

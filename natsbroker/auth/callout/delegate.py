@@ -26,10 +26,6 @@ from natsbroker.wire.grants import ConnectRequest, Grant
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """
-    @ivar nameTag: the name in the JWT that the client sent.
-    """
-
     service: AuthCallout
     user: UserClaims
     account: str

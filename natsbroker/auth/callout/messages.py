@@ -36,11 +36,7 @@ _OPTIONS = ("jwt", "nkey", "sig", "auth_token", "user", "pass", "name", "lang", 
 
 @dataclass(frozen=True, slots=True)
 class CalloutUser:
-    """
-    What is known about a user when the service is asked.
-
-    @ivar user: its name; never a secret.
-    """
+    """The known facts about a user; C{user} is its name, never a secret."""
 
     user: str = ""
     jwt: str = ""
@@ -60,10 +56,7 @@ def nameIn(request: ConnectRequest) -> str:
 def questionOf(
     server: Mapping[str, Any], key: str, request: ConnectRequest, applicant: CalloutUser
 ) -> dict[str, Any]:
-    """
-    @param key: the user key that the response must be about.
-    @return: the C{nats} claims of a request.
-    """
+    """The C{nats} claims of a request; C{key} is the user key that the response must be about."""
     claims: dict[str, Any] = {
         "server_id": server,
         "user_nkey": key,
@@ -124,9 +117,6 @@ class AuthorizationResponse:
     isSealed: bool
 
     def isFrom(self, keys: Collection[str]) -> bool:
-        """
-        @param keys: of the service.
-        """
         # Anybody can claim an account; only the signature proves one.
         isSigned = self.issuer in keys and (self.issuerAccount or self.issuer) in keys
         return self.isSealed or isSigned
@@ -141,7 +131,6 @@ def readAnswer(
     unseal: Callable[[bytes], bytes] | None,
 ) -> AuthorizationResponse:
     """
-    @param key: the user key of the request.
     @param unseal: decrypts; C{None} without encryption.
     @raise Unauthorized: if it denies or is invalid.
     """

@@ -1,8 +1,7 @@
 """
-Encryption of auth callout messages with the C{x25519} keys of NATS.
-
-The form is C{xkv1}, a nonce of 24 bytes, and a box of NaCl (X25519, XSalsa20, Poly1305). A key of
-small order, such as all zeros, is refused (CVE-2023-46129).
+Encryption of auth callout messages with the C{x25519} keys of NATS: C{xkv1}, a nonce of 24 bytes,
+and a box of NaCl (X25519, XSalsa20, Poly1305). A key of small order, such as all zeros, is refused
+(CVE-2023-46129).
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ class SealError(ValueError):
 
 class CurveKeys:
     def __init__(self, secret: bytes | None = None) -> None:
-        """
-        @param secret: 32 secret bytes; by default new ones.
-        """
+        """C{secret} is 32 bytes; by default new ones."""
         self._secret = os.urandom(_SECRET) if secret is None else secret
         # Each start makes keys, and few of them seal anything: libsodium is loaded for that only.
         public = X25519PrivateKey.from_private_bytes(self._secret).public_key()

@@ -159,10 +159,7 @@ def _jetStream(limits: Fields) -> tuple[bool, Mapping[str, Any], Mapping[str, Ma
 
 
 def _storage(limits: Fields) -> dict[str, Any]:
-    """
-    The limits of a JetStream account. What is absent is zero, which is no limit for single streams
-    and acknowledgements.
-    """
+    """A JetStream account's limits; absent ones are 0: none for streams and acks."""
     return {
         "max_memory": limits.integer("mem_storage"),
         "max_storage": limits.integer("disk_storage"),

@@ -1,8 +1,6 @@
 """
-Account settings from the JWTs of accounts.
-
-A private export is for accounts with a valid activation token. An invalid import, mapping or export
-is left out and reported; the others are not affected.
+Account settings from the JWTs of accounts. A private export needs a valid activation token. An
+invalid import, mapping or export is left out and reported; the others are not affected.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ def limitsFrom(claims: AccountClaims) -> AccountLimits:
 def accountsFrom(
     known: Mapping[str, AccountClaims], now: float, report: Report
 ) -> dict[str, AccountSettings]:
-    """The accounts that have exports, imports, mappings, traces or JetStream."""
+    """The accounts with exports, imports, mappings, traces or JetStream."""
     imports = {
         name: [each for each in claims.imports if _isActivated(each, claims, known, now, report)]
         for name, claims in known.items()

@@ -35,10 +35,7 @@ _log = Logger()
 
 @implementer(IAuthorizer)
 class OperatorAuthorizer(Revocations):
-    """
-    @ivar limits: what no user may exceed.
-    @ivar sentinel: the JWT of users that send none; empty for none.
-    """
+    """The authorizer of operator mode; C{sentinel} is the JWT of users that send none."""
 
     required = True
     deadline = True
@@ -123,9 +120,9 @@ class OperatorAuthorizer(Revocations):
 
 def checkPresence(terms: UserPermissionLimits, request: ConnectRequest, now: float) -> float:
     """
-    Check the address, the kind of connection and the time of the day.
+    Check address, kind of connection and time of the day, whose end is returned, as seconds since
+    the epoch; infinity for none.
 
-    @return: the end of the allowed time, as seconds since the epoch; infinity for none.
     @raise errors.Unauthorized: if the user may not connect.
     """
     types = terms.connectionTypes

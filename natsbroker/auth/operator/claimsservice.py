@@ -50,8 +50,7 @@ class ClaimsService:
         late: Callable[[bytes], Any] = lambda answer: answer,
     ) -> None:
         """
-        @param folder: the store of JWTs; without it, an update applies to accounts in use, until
-            the broker ends.
+        @param folder: without it, an update applies to accounts in use, until the broker ends.
         @param late: delays an empty answer, so that those of other servers come first.
         """
         self._directory = directory

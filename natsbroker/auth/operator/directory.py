@@ -69,10 +69,7 @@ class AccountDirectory:
         self._watchers: list[tuple[_Changed, _Ended]] = []
 
     def watch(self, changed: _Changed, ended: _Ended) -> None:
-        """
-        Register callables: for an account that is new or changed, and for the key of one that
-        expired or was deleted.
-        """
+        """Register callables for new or changed accounts, and for the keys of ended ones."""
         self._watchers.append((changed, ended))
 
     def __iter__(self) -> Iterator[AccountClaims]:
@@ -156,9 +153,9 @@ class AccountDirectory:
 
     def verified(self, account: str, text: str) -> AccountClaims:
         """
-        @return: the claims in a JWT.
-        @raise FieldError: if it is invalid now, about another account, or not signed by a trusted
-            key.
+        The claims in a JWT.
+
+        @raise FieldError: if it is invalid now, another account's, or not signed by a trusted key.
         """
         claims = AccountClaims.decode(text)
         if claims.token.subject != account:
@@ -183,10 +180,8 @@ class AccountDirectory:
 
     def refresh(self, account: str) -> Deferred[None]:
         """
-        Fetch the JWT of a known account again. If there is no valid one, the account is forgotten,
-        unless it is a placeholder; if the resolver fails, the account stays.
-
-        @return: fires when that is done; never fails.
+        Fetch the JWT of a known account again; never fails. Without a valid one the account is
+        forgotten, unless it is a placeholder; if the resolver fails, it stays.
         """
         fetching: Deferred[Any] = maybeDeferred(self._resolver.fetch, account)
         fetching.addCallback(lambda text: self._refreshed(account, text))
@@ -256,8 +251,8 @@ class AccountDirectory:
 
 def placeholder(account: str) -> AccountClaims:
     """
-    @return: the claims of a system account whose JWT is not available yet: its own key may sign
-        users, so that JWTs can be pushed to a broker that has none.
+    The claims of a system account without JWT so far: its own key may sign users, so that JWTs can
+    be pushed to a broker that has none.
     """
     token = SignedJWT("", "", account, "", "", "", 0, 0, 0, Fields([]))
     return AccountClaims(token, signers={account: None})

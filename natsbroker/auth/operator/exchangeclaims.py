@@ -1,8 +1,7 @@
 """
-The exports, imports and subject mappings in an account's JWT.
-
-An activation token must be the exporting account's or its signing key's, for this account and type,
-and for a subject that covers the import (CVE-2021-3127).
+The exports, imports and subject mappings in an account's JWT. An activation token must be the
+exporting account's or its signing key's, for this account and type, and for a subject that covers
+the import (CVE-2021-3127).
 """
 
 from __future__ import annotations

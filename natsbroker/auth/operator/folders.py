@@ -33,18 +33,12 @@ class FolderError(Exception):
 
 
 class TokenFolder:
-    """
-    The JWTs of a folder. All are in memory too.
-
-    @cvar isCache: whether other JWTs may be elsewhere.
-    """
+    """The JWTs of a folder, in memory too; other JWTs may be elsewhere if it C{isCache}."""
 
     isCache = False
 
     def __init__(self, path: str, limit: int = 0, deletion: Deletion = Deletion.REFUSED) -> None:
         """
-        Read the folder; create it if it does not exist.
-
         @param limit: the most accounts; 0 for any number.
         @raise OSError: if it cannot be read or created.
         """

@@ -46,11 +46,7 @@ _TAG = re.compile(r"(account-)?tag\((.*)\)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """
-    The values for a template.
-
-    @ivar names: by function without argument.
-    """
+    """The values for a template; C{names} by function without argument."""
 
     names: Mapping[str, str]
     tags: tuple[str, ...] = ()
@@ -71,10 +67,7 @@ class Values:
 
 
 def expand(template: PermissionClaims, values: Values) -> PermissionClaims:
-    """
-    @return: a template's permissions for one user.
-    @raise FieldError: if a value is missing, or there are too many subjects.
-    """
+    """The permissions for one user; L{FieldError} for a missing value or too many subjects."""
     publishAllow = _expanded(template.publishAllow, values, False)
     subscribeAllow = _expanded(template.subscribeAllow, values, False)
     rules = replace(
@@ -117,8 +110,6 @@ _ANSWER_TIME = 120.0
 class ServerLimits:
     """
     What no user may exceed; negative for no limit.
-
-    @ivar subscriptions: of one connection.
     """
 
     payload: int = -1
@@ -127,9 +118,10 @@ class ServerLimits:
 
 def termsOf(user: UserClaims, account: AccountClaims) -> UserPermissionLimits:
     """
-    @return: the limits in a user's JWT, or in its scoped signer's template.
+    The limits in a user's JWT, or in its scoped signer's template.
+
     @raise errors.Unauthorized: if the issuer may not sign for the account, if a scoped signer's
-    user has permissions of its own, or if the template is invalid for this user.
+        user has permissions of its own, or if the template is invalid for this user.
     """
     issuer = user.token.issuer
     if issuer not in account.signers:
@@ -194,10 +186,7 @@ def expiryOf(user: UserClaims, until: float) -> float | None:
 
 
 def rulesInto(grant: Grant, rules: PermissionClaims) -> Grant:
-    """
-    @return: the grant with other permissions.
-    @raise errors.Unauthorized: if there are too many patterns.
-    """
+    """Set permissions; L{errors.Unauthorized} if there are too many patterns."""
     responses = rules.responses
     allow: list[bytes] | None = encoded(rules.publishAllow)
     if not allow:

@@ -1,8 +1,4 @@
-"""
-The JWTs of operators, and the settings that they imply.
-
-Contradictions are refused with nats-server's texts before anything listens.
-"""
+"""Operators' JWTs and the settings that they imply; contradictions have nats-server's texts."""
 
 from __future__ import annotations
 
@@ -79,7 +75,7 @@ def _version(text: str) -> tuple[int, int, int]:
 @dataclass(frozen=True, slots=True)
 class TrustedKeys:
     """
-    The keys that may sign accounts: of operators and their signing keys.
+    Keys that may sign accounts: of operators and their signing keys.
 
     @ivar strictKeys: those whose accounts may not sign users with their own keys.
     """
@@ -106,10 +102,6 @@ _PARTS = ("major", "minor", "update")
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """
-    @ivar systemAccount: the public key of the system account, or the default name.
-    """
-
     trust: TrustedKeys
     resolver: Resolver
     systemAccount: str
@@ -117,7 +109,7 @@ class Operators:
 
 def operatorsIn(settings: Settings, hasResolver: bool = False) -> Operators:
     """
-    @param hasResolver: the embedder has given a resolver, which replaces that of the settings.
+    @param hasResolver: whether the embedder's resolver replaces that of the settings.
     @raise ValueError: if the operators and the settings contradict each other.
     """
     mode = settings.operator

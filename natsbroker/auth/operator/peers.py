@@ -100,11 +100,7 @@ class PeerLookup:
         digest: Callable[[], bytes],
         merge: Callable[[str, str], Deferred[Any]],
     ) -> None:
-        """
-        Ask regularly for all JWTs of a server that has others than this one.
-
-        @param merge: takes an account and a valid JWT.
-        """
+        """Regularly ask a server with other JWTs for all, and C{merge} the valid ones."""
 
         def packed(message: Message) -> None:
             for line in message.payload.decode("ascii", "replace").split("\n"):

@@ -69,9 +69,7 @@ def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 
 
 class OperatorModeReader:
-    """
-    @ivar read: gives the text of a file; raises C{OSError}.
-    """
+    """Reads operator mode's settings; C{read} gives a file's text or raises C{OSError}."""
 
     def __init__(
         self, root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]

@@ -72,9 +72,8 @@ _log = Logger()
 @implementer(IAccountResolver)
 class FolderResolver:
     """
-    A folder, whose changes are written in a thread, one after the other.
+    A folder whose changes are written in a thread, one after the other.
 
-    @ivar folder: read only.
     @ivar elsewhere: finds a valid JWT that is not in the folder, or fails with C{LookupError}.
     """
 
@@ -107,11 +106,7 @@ class FolderResolver:
         return self._lock.run(self._runInThread, self.folder.delete, account)
 
     def saveIfNewer(self, account: str, text: str) -> Deferred[bool]:
-        """
-        As L{save}, unless the stored JWT was issued later.
-
-        @return: fires with whether the JWT has changed.
-        """
+        """Save a JWT unless the stored one was issued later; fires with whether it has changed."""
         return self._lock.run(self._runInThread, self._saveIfNewer, account, text)
 
     def preload(self, account: str, text: str) -> None:

@@ -1,7 +1,6 @@
 """
-Operator mode: accounts from JWTs that may change while the broker runs.
-
-An account exists before its first client is accepted; a changed JWT applies to open connections.
+Operator mode: accounts from JWTs that may change while the broker runs. An account exists before
+its first client is accepted; a changed JWT applies to open connections.
 """
 
 from __future__ import annotations
@@ -61,8 +60,6 @@ def serverLimits(settings: Settings) -> ServerLimits:
 @dataclass(frozen=True, slots=True)
 class OperatorHost:
     """
-    What operator mode needs of its broker.
-
     @ivar closeExcess: closes the youngest connections of an account that has too many.
     @ivar countPeers: gives the number of other servers; infinity if it is unknown.
     """
@@ -246,12 +243,7 @@ class OperatorService(Service):
             self._exchange()
 
     def require(self, account: str) -> None:
-        """
-        Create an account for a service of this broker, even without users. Its JWT still decides
-        about users.
-
-        @param account: its public key; other names are ignored.
-        """
+        """Create an account for a service of this broker, unless its name is no public key."""
         if account in self._required or not isKey(account, Role.ACCOUNT):
             return
         self._required.add(account)
@@ -286,9 +278,7 @@ class OperatorService(Service):
 
     def planReload(self, settings: Settings) -> Callable[[], None]:
         """
-        Check new settings without changing anything.
-
-        @return: applies them; cannot fail.
+        @return: applies the checked settings; cannot fail.
         @raise ValueError: if they contradict each other.
         """
         operatorsIn(settings, self._given is not None)

@@ -70,7 +70,6 @@ class SignedJWT:
     """
     A JWT with a true signature. Times are seconds since the epoch, 0 for none.
 
-    @ivar subject: the public key that it is about.
     @ivar isOld: whether it is of version 1.
     """
 
@@ -87,20 +86,14 @@ class SignedJWT:
     isOld: bool = False
 
     def isTimely(self, now: float) -> bool:
-        """
-        @return: whether it is valid now. As in nats-server, it is still valid in the second in
-            which it expires.
-        """
+        """Whether it is valid now; as in nats-server, still in the second in which it expires."""
         second = int(now)
         isOver = self.expires != 0 and self.expires < second
         return not isOver and self.notBefore <= second
 
 
 def decodeToken(text: str, kind: str) -> SignedJWT:
-    """
-    @param kind: C{operator}, C{account}, C{user} and so on.
-    @raise FieldError: if it is no valid JWT of this kind.
-    """
+    """Read a JWT of a kind, as C{account} or C{user}; L{FieldError} if it is invalid."""
     token = decodeAny(text)
     if token.nats.text("type") != kind:
         raise FieldError(f"not the JWT of one {kind}")
@@ -164,10 +157,7 @@ def _migrated(claims: Fields) -> Fields:
 
 
 def expiryIn(text: str) -> int:
-    """
-    @return: the expiry of a JWT that is not verified.
-    @raise FieldError: if it is no JWT.
-    """
+    """The expiry in an unverified JWT; L{FieldError} if it is none."""
     try:
         return Fields.parse(decodeRaw(text.split(".")[1])).integer("exp")
     except (IndexError, ValueError) as error:
@@ -191,9 +181,6 @@ def _keyOf(issuer: str) -> bytes:
 def encodeToken(
     kind: str, subject: str, nats: Mapping[str, Any], signer: Signer, now: float, **claims: Any
 ) -> str:
-    """
-    @param claims: standard claims beside C{sub}, C{iss} and C{iat}.
-    """
     body: dict[str, Any] = {**claims, "iat": int(now), "iss": signer.publicKey, "sub": subject}
     body["jti"] = b32encode(hashlib.sha256(_json(body)).digest()).rstrip(b"=").decode("ascii")
     body["nats"] = {**nats, "type": kind, "version": _VERSION}

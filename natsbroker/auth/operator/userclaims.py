@@ -66,10 +66,7 @@ class UserPermissionLimits:
 
 
 def limitOf(number: int) -> int:
-    """
-    @return: the limit that a number means: only C{-1} is none, other negative numbers are C{0}
-        (observed of nats-server 2.15).
-    """
+    """A limit, of which only C{-1} is none; other negative ones are 0 (as in nats-server 2.15)."""
     return number if number == NO_LIMIT else max(number, 0)
 
 
@@ -87,10 +84,7 @@ def readRules(fields: Fields) -> PermissionClaims:
 
 
 def readTerms(fields: Fields, absent: int) -> UserPermissionLimits:
-    """
-    @param absent: the value of an absent limit.
-    @raise FieldError: if a member is malformed.
-    """
+    """Read terms with a value for absent limits; L{FieldError} if a member is malformed."""
     return UserPermissionLimits(
         readRules(fields),
         _sources(fields),
@@ -207,9 +201,7 @@ def _at(day: datetime, time: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class UserClaims:
-    """
-    @ivar issuerAccount: the account's public key, if a signing key issued the JWT; else empty.
-    """
+    """A user's JWT; C{issuerAccount} has the account of a signing key, or is empty."""
 
     token: SignedJWT
     issuerAccount: str
