@@ -1,8 +1,6 @@
 """
-The channels of the service, and their logs in the store.
-
-The log of a channel is named C{stan/CLUSTER/CHANNEL}. The channel is the subject of its records, so
-a channel can be read as a stream.
+The channels of the service, and their logs in the store, named C{stan/CLUSTER/CHANNEL}. The channel
+is the subject of its records, so it can be read as a stream.
 """
 
 from __future__ import annotations
@@ -29,9 +27,8 @@ from natsbroker.streaming.model import Channel
 
 class InactivityTimers:
     """
-    Deletes inactive channels: those with a limit on inactivity, after that time without an active
-    subscription and without a new message, unless a subscription or an append is in progress or a
-    job holds messages.
+    Deletes channels after a limit on inactivity without an active subscription and a new message,
+    unless a subscription or an append is in progress or a job holds messages.
     """
 
     def __init__(
@@ -97,9 +94,7 @@ class ChannelWatcher(Protocol):
 
 
 class Channels:
-    """
-    @ivar watchers: learn of channels that come and go after the recovery.
-    """
+    """All channels; C{watchers} learn of those that come and go after the recovery."""
 
     def __init__(
         self,
@@ -120,12 +115,7 @@ class Channels:
         return self._channels.get(name)
 
     def demand(self, name: str) -> Channel:
-        """
-        The channel of that name, created if necessary. Its log may not be open yet; calls wait for
-        it.
-
-        @raise Refused: if the channel cannot be created.
-        """
+        """The channel of a name, or a new one, whose log may still open; L{Refused} without."""
         channel = self._channels.get(name)
         if channel is not None:
             if channel.isDeleted:
@@ -170,10 +160,9 @@ class Channels:
 
     async def drop(self, channel: Channel) -> None:
         """
-        Delete a channel with all its messages. Messages that arrive meanwhile are refused. A
-        channel that cannot be deleted stays unchanged.
+        Delete a channel with its messages. Messages that arrive meanwhile are refused.
 
-        @raise StoreError: if it cannot be deleted.
+        @raise StoreError: if it cannot be deleted; it stays unchanged.
         """
         channel.isDeleted = True
         try:

@@ -1,7 +1,4 @@
-"""
-A client of NATS Streaming inside the broker, for services that publish to a channel. Messages are
-stored in the order of the calls; the log reports those that were not.
-"""
+"""A client in the broker that publishes to a channel in order; the log reports failures."""
 
 from __future__ import annotations
 

@@ -45,10 +45,7 @@ def storeMaker(
 
 
 def streamingBus(host: IBrokerHost, streaming: Streaming) -> IMessageBus:
-    """
-    The bus whose clients are served: an account of this broker, or one on another NATS server. The
-    latter is a service that must be started.
-    """
+    """The bus of the clients: an account's, or a service to be started for another server."""
     if streaming.nats_server:
         from natsbroker.streaming.remotebus import remoteBus
 
@@ -66,9 +63,7 @@ def streamingService(
     plugins: Plugins,
     logConsumers: Sequence[ILogConsumer] = (),
 ) -> StreamingService:
-    """
-    @param logConsumers: who works with the channels' logs, beside the export service.
-    """
+    """C{logConsumers} work with the channels' logs, beside the export service."""
     openStore = storeMaker(host, streaming, plugins)
     maxPayload: Callable[[], int] | None = None
     if streaming.nats_server:

@@ -57,10 +57,7 @@ class Clients:
 
 
 class StreamingContext:
-    """
-    @ivar now: the wall clock, in nanoseconds.
-    @ivar newInbox: creates a subject that cannot be guessed.
-    """
+    """The parts that handlers share; C{now} is in nanoseconds, a new inbox cannot be guessed."""
 
     def __init__(
         self,

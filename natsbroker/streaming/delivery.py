@@ -38,10 +38,7 @@ Run = Callable[[Coroutine[Any, Any, None]], object]
 
 @dataclass(slots=True)
 class TrafficCounters:
-    """
-    Messages and bytes on the wire since the service started; received ones include refused ones,
-    delivered ones redeliveries.
-    """
+    """Traffic on the wire, with refused messages received and redeliveries sent."""
 
     inMessages: int = 0
     inBytes: int = 0
@@ -132,9 +129,7 @@ class ChannelDelivery:
         return True
 
     def _sendNew(self, member: ChannelSubscription, messages: list[StoredMessage]) -> int:
-        """
-        @return: how many were sent, from the first on.
-        """
+        """Send messages from the first on, and give how many were sent."""
         group = member.group
         if messages[0].sequence <= group.mayBeSent:
             self.sendAgain(member, messages[0])

@@ -1,8 +1,6 @@
 """
-Error texts for clients of NATS Streaming.
-
-They are those of nats-streaming-server 0.25.6, because clients compare them; our own form the last
-group.
+Error texts for clients of NATS Streaming: those of nats-streaming-server 0.25.6, because clients
+compare them, and last our own.
 """
 
 from __future__ import annotations

@@ -77,10 +77,7 @@ class Ledger:
         self._timer: Deadline | None = None
 
     async def load(self) -> Remembered:
-        """
-        @raise UnknownFormat: if it was written by a version that does otherwise.
-        @raise StoreError: if an import was begun and has not been finished.
-        """
+        """Raise L{UnknownFormat} for another version, L{StoreError} for an unfinished import."""
         values: dict[bytes, bytes] = await self._states.load()
         if IMPORT_KEY in values:
             imported = _read(ImportState, IMPORT_KEY, values[IMPORT_KEY])
@@ -252,9 +249,7 @@ def _clientState(client: StreamingClient) -> bytes:
 
 
 def _subscriptionState(subscription: ChannelSubscription, isFinal: bool) -> bytes:
-    """
-    @param isFinal: nothing is sent after this is written.
-    """
+    """The state to write; nothing is sent after a final one."""
     group = subscription.group
     announced = group.lastSent
     if group.members and not isFinal:

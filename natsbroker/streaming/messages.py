@@ -1,8 +1,7 @@
 """
-Encoding and decoding of protocol messages in bulk.
-
-The Python side of the compiled steps: it runs where they are not installed or decline a message.
-They handle what every client sends; a test compares them with the protobuf library.
+Encoding and decoding of protocol messages in bulk: the Python side of the compiled steps, which
+runs where they are not installed or decline a message. A test compares them with the protobuf
+library.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ class Published(NamedTuple):
 
 class StoredMessage(NamedTuple):
     """
-    @ivar timestamp: when it was published, in nanoseconds since 1970.
-    @ivar size: of the data, in bytes.
+    @ivar timestamp: of the publication, in nanoseconds since 1970.
     @ivar encoded: as it is delivered for the first time.
     """
 
@@ -44,10 +42,7 @@ class StoredMessage(NamedTuple):
     encoded: bytes
 
     def encodedAgain(self, count: int) -> bytes:
-        """
-        The two fields that this adds are the last ones, and protobuf takes a message with fields
-        behind it for one message.
-        """
+        """Add the two last fields; protobuf takes them behind a message as part of it."""
         again = MsgProto(redelivered=True, redeliveryCount=count & 0xFFFFFFFF or 1)
         added: bytes = again.SerializeToString()
         return self.encoded + added

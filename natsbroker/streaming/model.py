@@ -118,9 +118,7 @@ class ChannelSubscription:
         return self.client is not None
 
     def sent(self, sequence: int, again: float, size: int) -> None:
-        """
-        @param again: the time of redelivery; not before that of any other message.
-        """
+        """Note that a message was sent; C{again}, its redelivery, is not before any other."""
         before = self.pending.pop(sequence, None)
         if before is None:
             self.pendingBytes += size
@@ -149,9 +147,7 @@ class ChannelSubscription:
         return strange
 
     def inherit(self, pending: Iterable[tuple[int, int]], again: float) -> None:
-        """
-        @param again: the time of redelivery; not after that of any other message.
-        """
+        """Take pending messages; C{again}, their redelivery, is not after any other."""
         taken = {sequence: (again, size) for sequence, size in pending}
         self.pendingBytes += sum(size for _, size in taken.values())
         self.pending = {**taken, **self.pending}
@@ -206,16 +202,13 @@ class Group:
         return self._best(ready)
 
     def roomOf(self, member: ChannelSubscription, several: int = 1) -> int:
-        """
-        @param several: the result for a group of several members, which take turns.
-        """
+        """The room of a member; C{several} is the result in a group that takes turns."""
         return member.maxInFlight - len(member.pending) if len(self.members) == 1 else several
 
     def chooseAgain(self, first: ChannelSubscription) -> ChannelSubscription | None:
         """
-        @param first: the member that received the message before.
-        @return: a single subscription itself; in a queue group the member with the fewest
-            unacknowledged messages, one that answers heartbeats and is not stalled if possible.
+        A single subscription itself, or the member after C{first} with the fewest unacknowledged
+        messages, if possible one that answers heartbeats and is not stalled.
         """
         if not self.queue:
             return first if first.isReady and first.canHear else None

@@ -1,7 +1,4 @@
-"""
-Figures about the service, of one moment, with the names of nats-streaming-server's C{/streaming}
-pages.
-"""
+"""Momentary figures with the names of nats-streaming-server's C{/streaming} pages."""
 
 from __future__ import annotations
 
@@ -20,9 +17,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class SubscriptionFigures:
     """
-    @ivar durable_name: empty for one that is not durable, and for a durable queue group.
+    @ivar durable_name: empty for a durable queue group.
     @ivar queue_name: for a durable queue group its durable name, a colon, and its name.
-    @ivar last_sent: the highest sequence that its group was sent.
     """
 
     client_id: str
@@ -48,10 +44,6 @@ class ClientFigures:
 
 @dataclass(frozen=True, slots=True)
 class ChannelFigures:
-    """
-    @ivar first_seq: of the oldest message; 0 for a channel that never had any.
-    """
-
     name: str
     msgs: int
     bytes: int
@@ -150,11 +142,7 @@ class StreamingModel:
         return ClientFigures(client.clientID, client.heartbeatInbox, len(client.subscriptions))
 
     def clientSubscriptions(self, name: str) -> dict[str, list[SubscriptionFigures]]:
-        """
-        By channel.
-
-        @raise KeyError: if there is no client of that id.
-        """
+        """Subscriptions by channel; C{KeyError} for an unknown client."""
         found: dict[str, list[SubscriptionFigures]] = {}
         for each in self._client(name).subscriptions.values():
             found.setdefault(each.group.channel.name, []).append(_subscriptionFigures(each))
@@ -174,11 +162,7 @@ class StreamingModel:
         )
 
     def channelSubscriptions(self, name: str) -> list[SubscriptionFigures]:
-        """
-        Offline durable ones included.
-
-        @raise KeyError: if there is no channel of that name.
-        """
+        """Subscriptions, offline durable ones included; C{KeyError} for an unknown channel."""
         return [_subscriptionFigures(each) for each in self._channel(name).subscriptions]
 
     def _client(self, name: str) -> StreamingClient:

@@ -1,7 +1,4 @@
-"""
-What nats-streaming-server's flags do to settings: NATS Streaming is on if any of them is given, and
-each wins over the file.
-"""
+"""The flags of nats-streaming-server, any of which turns NATS Streaming on."""
 
 from __future__ import annotations
 
@@ -17,9 +14,7 @@ _ASKING = {flag.names[0] for flag in STREAMING_FLAGS}
 
 
 def withStreaming(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
-    """
-    @param given: values by the first spelling of their flag.
-    """
+    """C{given} are values by the first spelling of their flag."""
     if given.get("streaming") is False:
         return changed(settings, "streaming", None)
     if any(given.get(name) for name in _DEBUG):

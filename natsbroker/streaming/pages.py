@@ -1,6 +1,6 @@
 """
-The monitoring pages under C{/streaming}, with the parameters, keys and refusals of
-nats-streaming-server 0.25.6, and the metrics of channels.
+The monitoring pages under C{/streaming}, as those of nats-streaming-server 0.25.6, and the metrics
+of channels.
 """
 
 from __future__ import annotations
@@ -185,9 +185,7 @@ class StreamingPages:
     def _listing(
         self, query: Query, names: Sequence[str], key: str, row: Callable[[str], Any]
     ) -> Answer:
-        """
-        @param row: the row of a name; what is gone meanwhile raises C{KeyError}.
-        """
+        """C{row} gives the row of a name, or raises C{KeyError} if it is gone meanwhile."""
         offset = max(_number(query, "offset"), 0)
         limit = _number(query, "limit")
         limit = limit if limit > 0 else DEFAULT_LIMIT
@@ -221,10 +219,7 @@ class StreamingPages:
 
 
 def streamingSeries(model: StreamingModel) -> Generator[Pause, None, list[MetricSeries]]:
-    """
-    The metrics of channels, and of their subscriptions by the name of the durable, the queue group
-    or the client.
-    """
+    """Metrics of channels, and of subscriptions by durable, queue group or client."""
     labels = ("channel",)
     messages = MetricSeries("channel_messages", "Messages in a channel.", labels)
     size = MetricSeries("channel_bytes", "Bytes of these messages.", labels)

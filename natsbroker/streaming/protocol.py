@@ -1,7 +1,6 @@
 """
-The messages of NATS Streaming, as classes of Google's protobuf library.
-
-C{protocol.proto} beside this file defines them. Bytes that are not a message raise C{Malformed}.
+The messages of NATS Streaming, as protobuf classes of C{protocol.proto} beside this file. Bytes
+that are not a message raise C{Malformed}.
 """
 
 from __future__ import annotations

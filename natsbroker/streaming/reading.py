@@ -1,6 +1,4 @@
-"""
-Reads the settings of NATS Streaming from the configuration, and reports values that are not valid.
-"""
+"""Reads and checks the settings of NATS Streaming in the configuration."""
 
 from __future__ import annotations
 

@@ -79,10 +79,7 @@ class Recovery:
             self.active.append(subscription)
 
     def _settle(self, orphan: ChannelSubscription) -> None:
-        """
-        Keep a subscription without client as its group's offline one, or give what it had pending
-        to those who are there.
-        """
+        """Make a subscription without client offline, or give its pending to members."""
         group = orphan.group
         if not group.members and group.offline is None:
             group.offline = orphan

@@ -77,11 +77,7 @@ class Redelivery:
     async def _found(
         self, channel: Channel, sequences: Sequence[int]
     ) -> AsyncIterator[tuple[int, StoredMessage | None]]:
-        """
-        The messages of some sequences, C{None} for each that is not there any more.
-
-        @raise StoreError: if it cannot be known whether one is there.
-        """
+        """Messages by sequence, C{None} for a removed one; L{StoreError} if unknown."""
         first = channel.bounds.first
         read: dict[int, StoredMessage] = {}
         known = range(0)
@@ -156,8 +152,8 @@ class Redelivery:
 
     async def restart(self, member: ChannelSubscription, wallClock: Callable[[], int]) -> None:
         """
-        After the broker was started again: send again what is due, and the rest in its time. When
-        a message was sent is not known, so its ack wait is counted from when it was stored.
+        After a start of the broker: send again what is due, and the rest in its time. The ack wait
+        counts from when a message was stored, as the time of its delivery is not known.
         """
         due: dict[int, tuple[float, int]] = {}
         try:

@@ -53,8 +53,9 @@ class ServerPool:
 
     def next(self, heardOf: Sequence[str]) -> RemoteURL:
         """
-        @param heardOf: C{host:port} of members of the cluster; those of earlier calls are
-            forgotten. Users and TLS are those of the first server that is named.
+        The next server, with the users and TLS of the first in the settings.
+
+        @param heardOf: C{host:port} of members of the cluster, instead of those of earlier calls.
         """
         first = self._named[0]
         known = list(self._named)
@@ -74,10 +75,7 @@ class ServerPool:
 
 
 def optionsFor(streaming: Streaming, place: RemoteURL) -> ConnectOptions:
-    """
-    The login of the service: that of the URL, or else of the other settings. A user name without a
-    password in a URL is a token.
-    """
+    """The service's login: the URL's, whose lone user is a token, else the settings'."""
     name = f"_NSS-{streaming.cluster_id}-general"
     if place.user and place.password is None:
         return ConnectOptions(name, token=place.user)
@@ -90,10 +88,8 @@ def onlyServer(
     bus: RemoteBus, reactor: Any, streaming: Streaming, openStore: Callable[[], Any]
 ) -> Callable[[], Deferred[IStreamStore]]:
     """
-    Open the store of a service on another server's bus, if no other streaming server is there for
-    the same cluster: clients would be answered twice. Brokers that share a store agree by it.
-
-    @return: a callable whose Deferred fails with L{StartError} if there is another one.
+    Open the store of a service on another server's bus; the Deferred fails with L{StartError} if
+    another streaming server answers for the cluster, unless the store is shared.
     """
     subjects = RequestSubjects(streaming.cluster_id, streaming.discover_prefix)
 

@@ -50,10 +50,7 @@ OpenStore = Callable[[], Deferred[IStreamStore]]
 
 @implementer(IReadiness)
 class StreamingService(Service):
-    """
-    @ivar isShared: whether other brokers may share the store.
-    @ivar store: C{None} while it is not open.
-    """
+    """The service; C{store} is C{None} until it is open, C{isShared} with other brokers."""
 
     def __init__(
         self,
@@ -68,8 +65,8 @@ class StreamingService(Service):
         turns: Turns | None = None,
     ) -> None:
         """
-        @param openStore: opens the store; it belongs to the service.
-        @param logConsumers: who works with the channels' logs while the service serves them.
+        @param openStore: opens the service's own store.
+        @param logConsumers: work with the channels' logs while the service serves them.
         @raise ValueError: if the settings are not valid.
         """
         self._reactor = reactor

@@ -1,7 +1,6 @@
 """
-A data directory of nats-streaming-server, as its operator left it.
-
-Nothing is written to it. Every directory in it is a channel, and its name is the channel's.
+A data directory of nats-streaming-server. Nothing is written to it. Every directory in it is a
+channel, and its name is the channel's.
 """
 
 from __future__ import annotations
@@ -49,11 +48,7 @@ class SourceChannel:
         return self._messages.last
 
     def messages(self, report: Report, after: int = 0) -> Iterator[SourceMessage]:
-        """
-        All messages, or those above a sequence; see L{ChannelMessages.read}.
-
-        @raise SourceError: if they are encrypted and there is no key.
-        """
+        """All messages, or those above a sequence; L{SourceError} if a key for them is missing."""
         for message in self._messages.read(report, after):
             if not looksEncrypted(message.data, message.sequence):
                 yield message
@@ -94,8 +89,7 @@ class SourceDirectory:
 
     def __init__(self, path: Path, report: Report, polynomial: int = 0, key: str = "") -> None:
         """
-        @param polynomial: of the checksums, as the server's C{file_crc_poly}; 0 to try the known
-            ones.
+        @param polynomial: the server's C{file_crc_poly}; 0 to try the known ones.
         @raise SourceError: if this is no such directory, or a server has it.
         """
         self.path = path

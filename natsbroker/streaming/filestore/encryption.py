@@ -30,9 +30,7 @@ def looksEncrypted(data: bytes, sequence: int) -> bool:
 
 class Decrypter:
     def __init__(self, key: str, channel: str) -> None:
-        """
-        @param key: what the server was given as C{encryption_key}.
-        """
+        """C{key} is the server's C{encryption_key}."""
         name = channel.encode("utf-8", "surrogateescape")
         store = sha256(key.encode("utf-8", "surrogateescape")).digest()
         # The zeros are what the server's key derivation appends to instead of overwriting.
@@ -41,10 +39,7 @@ class Decrypter:
         self._ciphers: dict[int, Any] = {}
 
     def decrypt(self, data: bytes) -> bytes:
-        """
-        @param data: of which L{looksEncrypted} is true.
-        @raise DecryptionError: if it cannot be decrypted.
-        """
+        """Decrypt data that L{looksEncrypted}; L{DecryptionError} if it cannot be."""
         from cryptography.exceptions import InvalidTag
 
         try:

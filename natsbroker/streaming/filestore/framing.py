@@ -37,18 +37,14 @@ Castagnoli and Koopman. The store does not record which one its server used.
 
 
 class SourceError(Exception):
-    """
-    A directory, or one of its files, cannot be read as what it should be. The text is shown to the
-    operator.
-    """
+    """A directory or file that cannot be read; the operator is shown the text."""
 
 
 @dataclass(slots=True)
 class Report:
     """
-    @ivar notes: what is missing or left out, though nothing that the server acknowledged and still
-        had is lost by it.
-    @ivar damaged: what should be there and cannot be read.
+    @ivar notes: of what is missing, but was not acknowledged or no longer there.
+    @ivar damaged: of lost data.
     """
 
     show: Callable[[str], object] | None = None
@@ -68,11 +64,7 @@ class Report:
 
 
 def checksumFor(polynomial: int) -> Checksum:
-    """
-    The reflected CRC-32 with initial value and final xor C{0xFFFFFFFF}.
-
-    @param polynomial: in reversed form, as the server's C{file_crc_poly} has it.
-    """
+    """A reflected CRC-32, initial value and final xor C{0xFFFFFFFF}; C{polynomial} is reversed."""
     if polynomial == _IEEE:
         return zlib.crc32
     table = [_tableEntry(each, polynomial) for each in range(256)]
@@ -99,10 +91,6 @@ def checkVersion(name: str, data: bytes) -> None:
 
 
 class TypedRecord(NamedTuple):
-    """
-    @ivar offset: where its header stands in the file.
-    """
-
     kind: int
     payload: bytes
     offset: int
@@ -114,7 +102,7 @@ def typedRecords(
     """
     The records of a typed file, to its end or to a header of zeros.
 
-    @param torn: called with a text if the last record is incomplete; it is left out then.
+    @param torn: called with a text about an incomplete last record, which is left out.
     @raise SourceError: for another version, or a record that does not match its checksum.
     """
     checkVersion(name, data)

@@ -64,7 +64,6 @@ class ImportInterrupted(Exception):
 class ChannelPlan:
     """
     @ivar first: the first sequence that the limits leave; C{last + 1} if they leave none.
-    @ivar count: messages from C{first} on.
     """
 
     source: SourceChannel
@@ -77,7 +76,6 @@ class ChannelPlan:
 @dataclass(slots=True)
 class Plan:
     """
-    @ivar clients: the C{ClientInfo} of each connected client, by its id.
     @ivar fingerprint: tells the content of the source from any other.
     """
 
@@ -104,12 +102,7 @@ class Plan:
 
 
 def planImport(source: SourceDirectory, settings: Streaming, now: int, report: Report) -> Plan:
-    """
-    Read and verify everything. It blocks.
-
-    @param settings: have the limits of the channels. The source does not mark messages that fell to
-        a limit.
-    """
+    """Read and verify everything, which blocks; C{settings} have the limits of the channels."""
     digest = sha256()
     clients = source.clients(report)
     for each in [each for each in clients if not isClientID(each)]:
@@ -174,9 +167,7 @@ class Importer:
     def __init__(
         self, store: IStreamStore, clusterId: str, isStopped: Callable[[], bool] = lambda: False
     ) -> None:
-        """
-        @param isStopped: asked between batches whether to end early.
-        """
+        """C{isStopped} tells between batches whether to end early."""
         self._isStopped = isStopped
         self._store = store
         self._clusterId = clusterId
@@ -184,10 +175,7 @@ class Importer:
         self.written = 0
 
     async def run(self, plan: Plan) -> bool:
-        """
-        @return: false if it was imported already.
-        @raise StoreError: if the store fails. The import can be run again then.
-        """
+        """Import; false if that was done already. After a L{StoreError} it can be run again."""
         if ILeasedStore.providedBy(self._store):
             # No other broker serves the channels while this one has the lease.
             await self._store.open(leaderLog(self._clusterId))
@@ -293,10 +281,7 @@ def _headers(message: SourceMessage, report: Report) -> bytes:
 def _subscriptionState(
     number: int, plan: ChannelPlan, subscription: SourceSubscription, isActive: bool
 ) -> bytes:
-    """
-    A subscription as the service remembers it. A durable queue subscription without its client
-    counts as offline: what it had pending goes to the members that are there.
-    """
+    """A subscription's state; a durable queue's without client is offline."""
     state = subscription.state
     lastSent = min(subscription.lastSent, plan.last)
     encoded: bytes = SubscriptionState(

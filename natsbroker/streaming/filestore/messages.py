@@ -43,7 +43,6 @@ _DATA_FILE = re.compile(r"msgs\.(.*)\.dat", re.DOTALL)
 
 class SourceMessage(NamedTuple):
     """
-    @ivar timestamp: nanoseconds since 1970.
     @ivar size: of the stored record's payload.
     @ivar checksum: of that payload, as the file has it.
     """
@@ -68,9 +67,7 @@ class _Mismatch(Exception):
 
 
 class ChannelMessages:
-    """
-    @ivar last: the highest sequence that was ever given, of those that have been read.
-    """
+    """The messages of a channel; C{last} is the highest sequence given, of those read."""
 
     def __init__(self, directory: Path, name: str, checksum: Checksum) -> None:
         self.name = name
@@ -80,11 +77,7 @@ class ChannelMessages:
         self._beginning = _beginningOf(os.fsencode(directory.name))
 
     def read(self, report: Report, after: int = 0) -> Iterator[SourceMessage]:
-        """
-        All messages in order, each verified by its checksum.
-
-        @raise SourceError: if a file is none of this format.
-        """
+        """All messages in order, verified; L{SourceError} if a file is none of this format."""
         self.last = 0
         for number in self._slices(report):
             path = self._directory / f"msgs.{number}.dat"
@@ -160,10 +153,7 @@ class ChannelMessages:
     def _index(
         self, path: Path, file: BinaryIO, length: int, report: Report
     ) -> tuple[list[_IndexEntry] | None, int]:
-        """
-        @return: its entries, C{None} if the index cannot be used; and the last sequence in those
-            entries that are intact.
-        """
+        """The entries, C{None} for an unusable index; and the last sequence in intact entries."""
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -278,10 +268,7 @@ def _isZero(file: BinaryIO, offset: int, end: int) -> bool:
 
 
 def _record(file: BinaryIO, offset: int, length: int) -> tuple[int, int, bytes]:
-    """
-    The header's size and checksum, and as much of the payload as there is; a size of 0 where the
-    header itself is not all there.
-    """
+    """The header's size and checksum, and the payload so far; size 0 without header."""
     file.seek(offset)
     header = file.read(HEADER.size)
     if len(header) < HEADER.size:

@@ -1,7 +1,4 @@
-"""
-The clients and subscriptions in nats-streaming-server's file store, replayed from its logs
-C{clients.dat} and C{subs.dat}.
-"""
+"""Clients and subscriptions of nats-streaming-server, from C{clients.dat} and C{subs.dat}."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ class SourceSubscription:
 
     @property
     def isDurable(self) -> bool:
-        """
-        Whether it outlives its client. The flag is there since 0.3.0 of the server; a durable
-        subscription without a queue group has its name as well.
-        """
+        """Whether it outlives its client, before server 0.3.0 by its durable name."""
         return bool(self.state.isDurable or (self.state.durableName and not self.state.qGroup))
 
 

@@ -26,10 +26,7 @@ from natsbroker.wire.grants import Grant, Verb
 
 
 def belongsTo(owner: str, other: str) -> bool:
-    """
-    Whether somebody may act for a client or a durable subscription. What belongs to nobody is
-    everybody's.
-    """
+    """Whether an owner may act for another's client or durable subscription."""
     return not owner or owner == other
 
 
@@ -46,10 +43,7 @@ class Requester:
     __slots__ = ("_grant", "_isPeer", "hearsAll", "isKnown", "isLink", "name", "unrestricted")
 
     def __init__(self, grant: Grant | None, isLink: bool = False, isPeer: bool = False) -> None:
-        """
-        @param grant: what it may do; C{None} for nothing.
-        @param isPeer: whether it stands for users that are not known here.
-        """
+        """C{grant} may be C{None} for nothing; C{isPeer} stands for users that are unknown here."""
         self._grant = grant
         self._isPeer = isPeer
         self.isLink = isLink
@@ -59,9 +53,7 @@ class Requester:
         self.unrestricted = grant is not None and grant.publishing is None
 
     def may(self, subject: bytes, channel: bytes) -> bool:
-        """
-        @param subject: the subject of such requests, without the channel.
-        """
+        """C{subject} is that of such requests, without the channel."""
         if self.unrestricted:
             return True
         grant = self._grant

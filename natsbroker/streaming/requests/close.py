@@ -70,11 +70,7 @@ class CloseHandler:
         return subscription
 
     def remove(self, subscription: ChannelSubscription, isForGood: bool) -> bool:
-        """
-        Take a subscription from its client and its group, in memory.
-
-        @return: whether there is nothing left of it; else it is noted as changed.
-        """
+        """Take a subscription from its client and group; whether nothing is left."""
         client, group = subscription.client, subscription.group
         if client is not None:
             client.subscriptions.pop(subscription.number, None)
@@ -129,11 +125,7 @@ class CloseHandler:
         return client
 
     async def dismiss(self, client: StreamingClient) -> None:
-        """
-        End a connection, and all subscriptions of its that are not durable.
-
-        @raise StoreError: if that cannot be written down now; it is tried again.
-        """
+        """End a connection and its transient subscriptions; L{StoreError} is retried."""
         self._context.clients.unregister(client)
         subscriptions = list(client.subscriptions.values())
         gone = [each for each in subscriptions if self.remove(each, isForGood=False)]

@@ -39,8 +39,8 @@ class RequestHandler(NamedTuple):
 @implementer(IRunSubscriber)
 class Dispatcher:
     """
-    The one subscriber to all subjects of the service: being one, it receives everything in order.
-    The tag of a bus subscription names the handler: C{None} for published messages, a
+    The one subscriber to all subjects of the service, which receives everything in order. The tag
+    of a bus subscription names the handler: C{None} for published messages, a
     L{ChannelSubscription} for its acknowledgements, a L{RequestHandler} for requests.
     """
 

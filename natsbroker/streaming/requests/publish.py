@@ -32,10 +32,7 @@ MOST_WAITING = 64 << 20
 
 
 class _Batch:
-    """
-    @ivar answers: reply subjects, each with the guids of messages that follow each other and are
-        answered there.
-    """
+    """C{answers} are reply subjects with the guids of messages in a row that are answered there."""
 
     __slots__ = ("answers", "channel", "entries", "size", "subject", "timestamp")
 
@@ -60,9 +57,7 @@ class _Batch:
 
 
 class PublishHandler:
-    """
-    @ivar waiting: bytes that are not durable yet.
-    """
+    """Handles publishes; C{waiting} are bytes that are not durable yet."""
 
     def __init__(self, context: StreamingContext) -> None:
         self._bus = context.bus
@@ -94,9 +89,7 @@ class PublishHandler:
             place += self._takeMany(run, payloads, place) or self._takeOne(run, payloads[place])
 
     def _takeMany(self, run: Run, payloads: list[bytes], place: int) -> int:
-        """
-        @return: how many were alike and taken; 0 if the first one is to be taken by itself.
-        """
+        """The number of messages taken as alike; 0 if the first one is to be taken by itself."""
         found = publishedIn(payloads, place)
         if found is None:
             return 0

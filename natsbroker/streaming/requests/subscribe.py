@@ -44,10 +44,7 @@ class _CheckedRequest:
 
 
 async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
-    """
-    @param last: the last sequence that counts as published before.
-    @return: the sequence that is taken for the last one sent.
-    """
+    """The sequence that is taken for the last one sent; C{last} counts as published before."""
     first = channel.bounds.first
     position = asked.startPosition
     if position == protocol.FIRST:
@@ -65,9 +62,7 @@ async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
 
 class SubscribeHandler:
     def __init__(self, context: StreamingContext, close: CloseHandler, acks: ISubscriber) -> None:
-        """
-        @param acks: receives the acknowledgements, with the subscription as the tag.
-        """
+        """C{acks} receives the acknowledgements, with the subscription as the tag."""
         self._context = context
         self._close = close
         self._acks = acks
@@ -144,9 +139,7 @@ class SubscribeHandler:
     async def _made(
         self, channel: Channel, request: _CheckedRequest, last: int
     ) -> ChannelSubscription:
-        """
-        @param last: the highest sequence that was given in the channel when the request came.
-        """
+        """C{last} is the highest sequence of the channel when the request came."""
         start = await startAfter(channel, request.asked, last, self._context.now())
         if not request.client.isRegistered:
             raise Refused(errors.UNKNOWN_CLIENT_ID)
