@@ -138,9 +138,7 @@ class Account(AccountCore):
         return batcher
 
     def importStreams(self, imports: Sequence[ImportedStream]) -> list[Exception]:
-        """
-        @return: what went wrong: an exporter's router may take no more subscriptions.
-        """
+        """The errors of exporters' routers that take no more subscriptions."""
         if self._shadows is None:
             if not imports:
                 return []
@@ -151,9 +149,7 @@ class Account(AccountCore):
         return problems
 
     def importServices(self, subscriptions: Sequence[hot.Subscription]) -> list[Exception]:
-        """
-        @return: what went wrong: the router may take no more subscriptions.
-        """
+        """The errors of a router that takes no more subscriptions."""
         for each in self._services:
             self.detach(each)
         self._services = services = []
@@ -169,10 +165,7 @@ class Account(AccountCore):
         return problems
 
     def close(self) -> None:
-        """
-        End all subscriptions, those of services too. The garbage collector does not visit compiled
-        subscriptions, so those that are left would keep the account.
-        """
+        """End all subscriptions; the garbage collector does not visit compiled ones."""
         self.responses.close()
         self.gateways.close()
         for each in list(self._router):
@@ -208,11 +201,7 @@ class Bus:
             message.trace.release()
 
     def publishOver(self, message: Message, later: Later, peer: Callable[[], TracePeer]) -> int:
-        """
-        Publish what came over a link, with a trace if its headers ask for one.
-
-        @param peer: describes the link in traces.
-        """
+        """Publish what came over a link, with a trace if its headers ask for one."""
         tracing = self._account.tracing
         if message.headerLength and tracing is not None and tracing.concerns(message):
             traced = tracing.begin(message, peer())
@@ -295,11 +284,7 @@ class GatewayBus(Bus):
     __slots__ = ()
 
     def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayOutput:
-        """
-        Send another cluster the messages that a table selects.
-
-        @param link: one for each account and connection.
-        """
+        """Send another cluster messages, by one link for each account and connection."""
         return self._account.gateways.open(link, table)
 
     @property
@@ -315,13 +300,10 @@ class GatewayBus(Bus):
     def isWanted(self, subject: bytes) -> bool:
         """
         Whether a message to this literal subject would reach a plain subscription from here. Queue
-        groups do not count, nor do imports: the cluster of the publisher imports by itself.
+        groups do not count, nor do imports: the publisher's cluster imports by itself.
         """
         return self._delivery.isWanted(subject)
 
     def answer(self, message: Message) -> int:
-        """
-        Deliver an answer to a mapped subject, which is its original one, as if it had been
-        published here.
-        """
+        """Deliver an answer to its original subject, as if it had been published here."""
         return self._delivery.publish(Kind.CLIENT, message)

@@ -19,7 +19,7 @@ def passOn(text: str) -> None:
 @implementer(ISubscriber)
 class Batcher:
     """
-    Collects the messages of a flush batch for a batch subscriber, in order and in one call.
+    Collects a flush batch's messages for a batch subscriber, in order and in one call.
 
     @cvar isBatcher: the compiled lane may deliver here by itself.
     """
@@ -32,9 +32,7 @@ class Batcher:
         batch: hot.FlushBatch,
         failed: Callable[[str], None] = passOn,
     ) -> None:
-        """
-        @param failed: called with a sentence while an exception of the subscriber is handled.
-        """
+        """C{failed} is called with a sentence while an exception of the subscriber is handled."""
         self.subscriber = subscriber
         self._batch = batch
         self._failed = failed

@@ -1,6 +1,6 @@
 """
-Applies the exports, imports and mappings of the settings to accounts. Only differences are applied:
-unchanged imports keep their subscriptions, and services the responses that they owe.
+Applies exports, imports and mappings of the settings, where they differ: unchanged imports keep
+their subscriptions, and services the responses that they owe.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ _JETSTREAM = ServiceExport(API)
 
 
 class ImportSetup:
-    """
-    @ivar cluster: the name of this broker's cluster, which mappings may name; empty for none.
-    """
+    """Imports of the settings; mappings may name C{cluster}, or it is empty."""
 
     def __init__(self, random: Random) -> None:
         self.cluster = b""

@@ -1,7 +1,4 @@
-"""
-An account with its subscriptions, interest, subject mappings and delivery: all that other accounts
-need of it.
-"""
+"""An account's subscriptions, interest, mappings and delivery, as other accounts need them."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ _NO_CLOCK: Any = _NoClock()
 
 
 class _MappedSubjects(Relay):
-    """
-    The subscriber to mapped subjects, for leafnodes only: they learn that they may publish there.
-    Mapped messages are not delivered as they came, so it receives nothing.
-    """
+    """The subscriber by which leafnodes learn that they may publish; it gets nothing."""
 
     __slots__ = ()
 
@@ -141,11 +135,7 @@ class AccountCore:
         return len(self._router)
 
     def attach(self, subscription: hot.Subscription) -> None:
-        """
-        Add the subscription of a relay, or of another account's leafnode.
-
-        @raise natsbroker.errors.BrokerError: if the router takes no more.
-        """
+        """Add a relay's subscription; L{natsbroker.errors.BrokerError} if the router is full."""
         pattern = subscription.pattern
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
@@ -186,9 +176,7 @@ class AccountCore:
             self.failed(f"The subscriber to {subscription.pattern!r} failed")
 
     def mapSubjects(self, table: MappingTable | None) -> None:
-        """
-        @param table: maps what clients publish; C{None} for nothing.
-        """
+        """Map the subjects of clients; C{None} for none."""
         if table is not None and not table.mappings:
             table = None
         if table is self._mapping:
@@ -206,10 +194,7 @@ class AccountCore:
             yield relaySubscription(self, each.source, _MAPPED)
 
     def traceTo(self, dest: bytes, sampling: int) -> None:
-        """
-        @param dest: where messages with a C{traceparent} header are traced; empty for nowhere.
-        @param sampling: how many in a hundred of them.
-        """
+        """Trace a percentage of messages with C{traceparent} to a subject; empty for none."""
         if self.tracing is not None:
             self.tracing.dest, self.tracing.sampling = dest, sampling
             self.matcher.tracesParents = bool(dest)

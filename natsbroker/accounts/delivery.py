@@ -128,10 +128,9 @@ class Delivery:
         asked: Message,
     ) -> Generator[None, None, int]:
         """
-        Some receivers at each step.
+        Deliver to some receivers at each step, and give their number.
 
-        @param asked: the message as it was before filters: it names the groups.
-        @return: the number of receivers.
+        @param asked: the message before filters, which names the groups.
         """
         queues, delivered = asked.queues, 0
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
@@ -320,11 +319,7 @@ class Delivery:
         return True
 
     def _traceTo(self, subscription: hot.Subscription, message: Message, kind: Kind) -> bool | None:
-        """
-        Note in a message's trace that a subscription receives it, or why it does not.
-
-        @return: whether that is all; C{None} if the message is to be delivered.
-        """
+        """Trace a receiver, or why it is none; C{None} if the message is to be delivered."""
         trace, outbox = message.trace, subscription.outbox
         subscriber: Any = subscription.subscriber
         if outbox is None:
@@ -366,8 +361,8 @@ class Delivery:
 
 def unserved(matches: hot.Matches) -> hot.Matches:
     """
-    The receivers of a message that nobody with a permission published, under a subject that
-    C{isServed}: no service, and no other broker, which would take it for somebody's request.
+    Receivers of a message of no user under a subject that C{isServed}: no service, and no other
+    broker, which would take it for somebody's request.
     """
     groups = [(name, _clients(here)) for name, here, _ in matches.groups]
     return hot.Matches(
@@ -385,10 +380,7 @@ def linkOf(subscription: hot.Subscription) -> int:
 
 
 def mayForward(subscription: hot.Subscription, message: Message) -> bool:
-    """
-    Whether a link's subscription may have a message: not back to its origin, nor to another
-    leafnode of the same cluster.
-    """
+    """Whether a link may have a message: not its origin, nor another leafnode of that cluster."""
     return _linkBehind(subscription) is not message.origin and _mayTake(subscription, message)
 
 
@@ -400,8 +392,8 @@ def _linkBehind(subscription: hot.Subscription) -> Any:
 def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
     """
     Leafnodes of one cluster get what was imported for them here from another account. Hubs of ours
-    of one cluster, or without any, do not: they may import in the opposite direction, and messages
-    would go in circles. (Both observed of nats-server.)
+    of one cluster, or without any, do not: they may import in the opposite direction. (As
+    nats-server.)
     """
     if subscription.closed:
         return False
@@ -432,8 +424,8 @@ def _distance(subscription: hot.Subscription) -> int:
 
 def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
     """
-    Whether a queue group that another server chose has no member left here. A member that may not
-    have the message is not gone: servers with such members would pass it round for ever.
+    Whether a queue group that another server chose has no member left here. One that may not have
+    the message counts, as servers would pass it round for ever.
     """
     _, here, there = group
     return kind in _PEERS and not any(
@@ -444,8 +436,8 @@ def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
 
 def _isGone(member: hot.Subscription) -> bool:
     """
-    Whether a member of a queue group gets no more messages. A client's subscriptions close all at
-    once, and the shadows of each in a later batch, if there are many.
+    Whether a queue member gets no more messages. A client's subscriptions close all at once, and
+    many shadows of each in a later batch.
     """
     if isinstance(member, hot.Shadow) and not member.closed:
         member = member.original

@@ -19,20 +19,13 @@ class PublishFilters:
     """A filter that raises, or returns something else than a message, lets nothing through."""
 
     def __init__(self, matcher: hot.Matcher, failed: Callable[[str, str], None]) -> None:
-        """
-        @param failed: called with C{filter} and a sentence while an exception is handled.
-        """
+        """C{failed} is called with C{filter} and a sentence while an exception is handled."""
         self._filters: list[IPublishFilter] = []
         self._matcher = matcher
         self._failed = failed
 
     def add(self, publishFilter: IPublishFilter) -> Callable[[], None]:
-        """
-        The account leaves the fast lane while it has a filter.
-
-        @return: removes the filter.
-        @raise TypeError: for an object that is no filter.
-        """
+        """Add a filter, which takes the account off the fast lane; gives its removal."""
         require(IPublishFilter, publishFilter, "filterMessage")
         self._filters.append(publishFilter)
         self._matcher.needsSlowPath = True

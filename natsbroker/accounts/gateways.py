@@ -36,10 +36,7 @@ _EVERYTHING = (b">", b"")
 
 
 class IGatewayLink(IOutboxLink):
-    """
-    One account at another cluster, as a target of messages: an L{IOutboxLink} in the dialect of
-    routes.
-    """
+    """One account at another cluster, as an L{IOutboxLink} in the dialect of routes."""
 
     replyPrefix = Attribute(
         "The prefix of reply subjects that only this cluster knows, in the form of the other one: "
@@ -56,10 +53,7 @@ class IGatewayLink(IOutboxLink):
 
 @implementer(ILinkSubscriber)
 class GatewayOutput:
-    """
-    @ivar plain: stands for the plain subscriptions of that cluster.
-    @ivar distance: the round trip in seconds.
-    """
+    """C{plain} stands for that cluster's plain subscriptions; C{distance} is in seconds."""
 
     def __init__(self, gateways: GatewayTargets, link: IGatewayLink, table: IInterestTable) -> None:
         self.table = table
@@ -139,10 +133,7 @@ class GatewayOutput:
         )
 
     def known(self) -> Iterator[hot.Subscription]:
-        """
-        A subscription for each pattern of interest of that cluster. From the first call on the
-        watchers of the account learn of changes.
-        """
+        """The other cluster's interest as subscriptions; watchers learn of later changes."""
         if self._known is None:
             self._known = self._wanted()
         for key in self._known:
@@ -235,10 +226,7 @@ class GatewayTargets:
 
     @property
     def hasPlainRules(self) -> bool:
-        """
-        Whether subjects that the same patterns match have the same matches: the router follows
-        NATS's rules, and there are no other clusters.
-        """
+        """Whether patterns alone decide matches: with NATS's router and no other clusters."""
         isPlain = bool(getattr(self._router, "hasPlainRules", False))
         return isPlain and not self._outputs and self.replies is None
 
@@ -294,9 +282,7 @@ class GatewayTargets:
             self.replies.forget(pattern)
 
     def returned(self, message: Message) -> Message | None:
-        """
-        The reply as it returns to where its request came from; C{None} if it is none, or too late.
-        """
+        """The reply where its request came from; C{None} if it is none, or late."""
         via = self.replies.viaOf(message.subject) if self.replies is not None else b""
         return message.readdressed(via + message.subject, message.reply) if via else None
 

@@ -181,12 +181,6 @@ def _unnamed(wanted: Import) -> str:
 
 
 class _Imports:
-    """
-    The imports of an account so far.
-
-    @ivar streams: the accounts and subjects of those of streams.
-    """
-
     def __init__(self) -> None:
         self.streams: set[tuple[str, str]] = set()
         self._services: dict[tuple[str, bytes], ServiceImport] = {}
@@ -245,10 +239,7 @@ class CycleSearch:
         self._steps = 0
 
     def formsCycle(self, importer: str, wanted: Import) -> bool:
-        """
-        @param importer: the name of the account that imports; its exporter exists, and its subjects
-            go together.
-        """
+        """C{importer} is an account's name; the exporter exists and the subjects go together."""
         self._steps = 0
         try:
             if isinstance(wanted, StreamImport):
@@ -349,10 +340,7 @@ def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
 
 
 def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
-    """
-    @return: what one token of a destination makes of some subjects; C{None} for any number of
-        tokens.
-    """
+    """The result of one destination token for subjects; C{None} for any number of tokens."""
     number = wildcardNumber(token)
     if number is not None:
         stars = [place for place, each in enumerate(source.split(b".")) if each == b"*"]

@@ -1,6 +1,6 @@
 """
 The services that an account imports. A request reaches the exporter under its name there, with the
-broker's description of the requestor, and is dropped where it would go in circles.
+requestor's description, and is dropped where it would go in circles.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ class ImportedService(ImportHop, Relay):
         renaming: Renaming,
         share: bool = False,
     ) -> None:
-        """
-        @param renaming: between the subjects of requests there and here.
-        """
+        """C{renaming} is between the subjects of requests there and here."""
         super().__init__(export, share)
         self._importer = importer
         self._exporter = exporter
@@ -110,10 +108,7 @@ class ImportedService(ImportHop, Relay):
         return reached > 0
 
     def _traced(self, request: Message, trace: MessageTrace) -> Message:
-        """
-        Servers that trace the request in the exporter's account answer to a response subject, which
-        leads to the trace's destination here.
-        """
+        """Let the exporter's servers answer their traces to a subject that leads here."""
         if not self.export.allow_trace:
             return disabled(request)
         responses = self._importer.responses

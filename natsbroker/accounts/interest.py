@@ -40,9 +40,7 @@ class _Watch:
 
 
 class _Count:
-    """
-    @ivar users: the number of watchers, with those that wait for their first report.
-    """
+    """A count; C{users} are the watchers, with those that wait for their first report."""
 
     def __init__(
         self,
@@ -51,9 +49,6 @@ class _Count:
         standIns: Iterable[Subscription],
         failed: Callable[[str], None],
     ) -> None:
-        """
-        @param subscriptions: of the account; L{counted} counts them.
-        """
         self.users = 0
         self._failed = failed
         self._interestFilter = interestFilter
@@ -77,11 +72,7 @@ class _Count:
         return self._size
 
     def counted(self) -> Iterator[int]:
-        """
-        Count the subscriptions that were there at the beginning and still are.
-
-        @return: the work of each step.
-        """
+        """Count the old subscriptions that still are, giving the work of each step."""
         known, weights = self._known, self._weights
         if known is None:
             return
@@ -96,11 +87,7 @@ class _Count:
         self._gone = set()
 
     def told(self, number: int, watcher: IInterestWatcher) -> Iterator[int]:
-        """
-        Report all interest to a watcher, and changes from now on.
-
-        @return: the work of each step.
-        """
+        """Report all interest and later changes to a watcher, giving the work of each step."""
         watch = self._watches[number] = _Watch(watcher)
         keys = list(self._weights)
         yield len(keys) >> _COPY
@@ -128,10 +115,7 @@ class _Count:
         isGone: bool = False,
         isStandIn: bool = False,
     ) -> None:
-        """
-        @param isStandIn: whether the subscription stands for other interest, and is another object
-            each time.
-        """
+        """C{isStandIn} is for other interest, a different object each time."""
         known = self._known
         if known is not None and not isStandIn and subscription not in known:
             if isGone:
@@ -178,9 +162,7 @@ class AccountInterest:
         batch: hot.FlushBatch,
         failed: Callable[[str], None] = passOn,
     ) -> None:
-        """
-        @param subscriptions: of the account; read when the first watcher of a filter comes.
-        """
+        """C{subscriptions} is read when the first watcher of a filter comes."""
         self._subscriptions = subscriptions
         self._standIns = standIns
         self._batch = batch

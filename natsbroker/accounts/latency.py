@@ -1,8 +1,6 @@
 """
-The latency of services, as reported to their accounts.
-
-The events, the statuses and the rules for headers of nats-server 2.15
-(C{io.nats.server.metric.v1.service_latency}); times go in as seconds and come out as nanoseconds.
+The latency of services, with the events, statuses and rules for headers of nats-server 2.15
+(C{io.nats.server.metric.v1.service_latency}); seconds go in, nanoseconds come out.
 """
 
 from __future__ import annotations
@@ -34,10 +32,8 @@ _HEX = re.compile("[0-9a-fA-F]{1,2}")
 
 def sampled(latency: Latency, message: Message, random: Random) -> Headers | None:
     """
-    Decide whether a request is measured: by chance, or because a tracer has decided so and says it
-    in the headers that Jaeger, Zipkin or W3C Trace Context define.
-
-    @return: the headers that decided; C{None} if it is not measured.
+    The headers with which a request is measured, by chance or a tracer's decision (Jaeger, Zipkin
+    or W3C Trace Context); C{None} without.
     """
     sampling = latency.sampling
     if sampling >= 100 or (sampling > 0 and random.randrange(100) < sampling):
@@ -86,10 +82,7 @@ def _isOdd(text: str) -> bool:
 def answered(
     requestor: Any, responder: Any, share: bool, headers: Headers, since: float, now: float
 ) -> dict[str, Any]:
-    """
-    The event for a request that was answered. Requestor and responder are clients (C{IOrigin}) or
-    C{None}.
-    """
+    """The event for an answered request of clients (C{IOrigin}) or C{None}."""
     event = unanswered(200, requestor, share, headers, since, now)
     passed, asking, backAndForth = max(round((now - since) * 1e9), 0), 0, 0
     if requestor is not None:
@@ -104,8 +97,8 @@ def unanswered(
     status: int, requestor: Any, share: bool, headers: Headers, since: float, now: float
 ) -> dict[str, Any]:
     """
-    @param status: 400 if the request asks for no answer, 408 if nobody waits for the answer any
-        more, 503 if the request reached nobody, 504 if the answer took too long.
+    @param status: 400 for a request without reply, 408 if nobody waits for the answer, 503 if it
+        reached nobody, 504 if the answer took too long.
     """
     event: dict[str, Any] = {"type": _TYPE, "id": "", "timestamp": instant(now), "status": status}
     if status in _REASONS:

@@ -146,10 +146,7 @@ class ImportExportReader:
             self._findings.error(message, path, position)
 
     def _kind(self, entry: ParsedBlock) -> str | None:
-        """
-        @return: C{stream} or C{service}; C{None} after reporting that the entry is about neither or
-            both.
-        """
+        """C{stream} or C{service}; C{None} after reporting an entry of neither or both."""
         names = [name for name in entry.positions if name in ("stream", "service")]
         if len(names) == 1:
             return names[0] if names[0] in entry else None

@@ -1,7 +1,6 @@
 """
 The accounts of a broker. A connection counts for exactly one account until it is dismissed; an
-account that the settings no longer name admits no connections and is forgotten when its last one
-ends.
+account that the settings no longer name is forgotten when its last one ends.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ _LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
 
 @implementer(ISubjectRouter)
 class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
-    """
-    @cvar hasPlainRules: tells the lane that nothing but the patterns decides.
-    """
+    """NATS's router; C{hasPlainRules} tells the lane that only patterns decide."""
 
     hasPlainRules = True
 
@@ -55,10 +52,7 @@ class _Place:
 
 
 def accountNames(settings: Settings) -> dict[str, AccountLimits]:
-    """
-    The accounts that settings ask for: the global one, the system account if there is one, and
-    those that are named.
-    """
+    """The accounts of the settings: the global one, any system account, and named ones."""
     names = {GLOBAL_ACCOUNT: AccountLimits()}
     if not settings.no_system_account:
         names[settings.system_account] = AccountLimits()
@@ -210,11 +204,7 @@ class AccountRegistry:
         return self._places[name].limits
 
     def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> Bus:
-        """
-        Count a connection into its account. Leafnodes have a limit of their own.
-
-        @raise errors.ConnectionLimit: if the account takes no more.
-        """
+        """Count a connection into its account; L{errors.ConnectionLimit} if it is full."""
         place = self._places[grant.account]
         if place.leaving:
             raise KeyError(grant.account)

@@ -1,6 +1,6 @@
 """
-The base of the subscribers that pass messages on to another account: imported services, responses,
-and the shadows of importers' subscriptions. A message carries the imports that it has passed.
+The base of subscribers that pass messages on to another account: imported services, responses, and
+shadows of subscriptions. A message carries the imports that it has passed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,13 @@ MOST_HOPS = 16
 
 @implementer(ISubscriber)
 class Relay:
-    """
-    @cvar isAdvertised: whether other brokers learn of its subscriptions.
-    """
+    """Passes messages on; other brokers learn of its subscriptions if it C{isAdvertised}."""
 
     __slots__ = ()
 
     isAdvertised: ClassVar[bool] = True
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
-        """
-        @param path: its imports so far; C{None} if it was published here.
-        """
         raise NotImplementedError
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
@@ -48,10 +43,7 @@ class Relay:
 
 @dataclass(eq=False, slots=True)
 class ImportHop:
-    """
-    @ivar export: the export that it rests on; no message passes the same twice.
-    @cvar isAnswer: whether the message answers a request.
-    """
+    """An import passed; no message passes one C{export} twice, C{isAnswer} is for replies."""
 
     isAnswer: ClassVar[bool] = False
 
@@ -61,10 +53,7 @@ class ImportHop:
 
 @dataclass(eq=False, slots=True)
 class ImportPath:
-    """
-    @ivar hops: first to last.
-    @ivar requestor: the requestor as the last of them described it; C{None} for responses.
-    """
+    """C{hops} from first to last; the last's requestor, or C{None} for responses."""
 
     hops: tuple[ImportHop, ...]
     requestor: ClientInfo | None

@@ -32,9 +32,7 @@ _MOST_COMPARED = 1024
 
 class _Aging:
     def __init__(self, clock: IReactorTime, period: float, aged: Callable[[], bool]) -> None:
-        """
-        @param aged: called at the end of a period; returns whether there are still entries.
-        """
+        """C{aged} is called at the end of a period, and returns whether there are entries."""
         self._clock = clock
         self._period = period
         self._aged = aged
@@ -56,10 +54,7 @@ class _Aging:
 
 
 class RecentSubscriptions:
-    """
-    @ivar matcher: matches a subject with the patterns of recent subscriptions; the fast lane reads
-        it too.
-    """
+    """Patterns of recent subscriptions; the fast lane reads C{matcher} too."""
 
     def __init__(self, account: Any, clock: IReactorTime, period: float = PERIOD) -> None:
         self._index: hot.SubjectIndex[hot.Subscription] = hot.SubjectIndex(_SHAPES)
@@ -109,18 +104,14 @@ class GatewayReplyMap:
     def __init__(
         self, clock: IReactorTime, changed: Callable[[bytes], None], period: float = PERIOD
     ) -> None:
-        """
-        @param changed: called with a reply subject that is entered or removed.
-        """
+        """C{changed} is called with a reply subject that is entered or removed."""
         self._changed = changed
         self._young: dict[bytes, bytes] = {}
         self._old: dict[bytes, bytes] = {}
         self._aging = _Aging(clock, period, self._aged)
 
     def add(self, reply: bytes, via: bytes) -> None:
-        """
-        @param via: the prefix of the reply subject on the way back.
-        """
+        """C{via} is the prefix of the reply subject on the way back."""
         isNews = reply not in self
         self._young[reply] = via
         if isNews:
@@ -128,10 +119,7 @@ class GatewayReplyMap:
         self._aging.start()
 
     def forget(self, pattern: bytes) -> None:
-        """
-        Forget reply subjects that have lost their interest, which had arrived before. Where there
-        are very many, a pattern with wildcards is not compared with them.
-        """
+        """Forget reply subjects without interest; many are not compared with wildcards."""
         if not hasWildcard(pattern):
             replies = [pattern] if pattern in self else []
         elif len(self._young) + len(self._old) <= _MOST_COMPARED:

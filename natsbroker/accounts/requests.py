@@ -1,8 +1,6 @@
 """
-Request and reply on a message bus.
-
-The Deferred fires once, with the first reply or the reason why there is none; then no subscription
-and no timer is left.
+Request and reply on a message bus. The Deferred fires once, with the first reply or the reason for
+none; then no subscription and no timer is left.
 """
 
 from __future__ import annotations

@@ -40,10 +40,7 @@ _MOST_COMPARED = 1024
 
 
 def _onward(kind: Kind) -> Kind:
-    """
-    The kind of origin that an answer has in the account that asked: one that came over a route may
-    be wanted behind another.
-    """
+    """The kind of an answer's origin in the asking account, which may be behind another route."""
     return Kind.INTERNAL if kind is Kind.ROUTE else kind
 
 
@@ -72,12 +69,7 @@ class Response(ImportHop):
 
 
 class Responses(Relay):
-    """
-    The responses that one account owes, and those that it awaits.
-
-    @cvar LIMIT: how many are owed; the oldest is forgotten first.
-    @ivar pending: the replies that it awaits from others.
-    """
+    """Responses that an account owes, at most C{LIMIT}; it awaits those of C{pending}."""
 
     __slots__ = ("_byExport", "_owed", "_prefix", "_timers", "account", "pending")
 
@@ -97,9 +89,7 @@ class Responses(Relay):
 
     @property
     def isOpen(self) -> bool:
-        """
-        Whether a response has been owed: from then on there is a subscription to the responses.
-        """
+        """Whether a response was ever owed: then there is a subscription to them."""
         return bool(self._prefix)
 
     def _open(self) -> None:
@@ -131,10 +121,7 @@ class Responses(Relay):
         return response
 
     def relay(self, message: Message, kind: Kind, path: ImportPath | None) -> bool:
-        """
-        For the services of clients a response always has a receiver. Those of the broker must know:
-        what nobody receives is not delivered.
-        """
+        """Clients' responses always have a receiver; the broker must know if there is none."""
         isSure = kind is not Kind.INTERNAL
         response = self._owed.get(message.subject)
         if response is None or (path is not None and path.refuses(response.export)):
@@ -271,11 +258,7 @@ class PendingReplies:
             del self._replies[response.reply]
 
     def interestLost(self, pattern: bytes, hasInterest: Any) -> None:
-        """
-        Give up replies that lost their last subscription.
-
-        @param hasInterest: whether a reply subject has a subscription.
-        """
+        """Give up replies that lost their last subscription, which C{hasInterest} tells."""
         if not hasWildcard(pattern):
             replies = [pattern] if pattern in self._replies else []
         elif len(self._replies) <= _MOST_COMPARED:

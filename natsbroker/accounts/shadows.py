@@ -40,9 +40,7 @@ _LOOP_SUBJECTS = b"$LDS."
 
 
 class ImportedStream:
-    """
-    @ivar allowsTrace: whether messages are traced into the importing account.
-    """
+    """An imported stream; C{allowsTrace} is for traces into the importing account."""
 
     __slots__ = ("allowsTrace", "exporter", "renaming")
 
@@ -72,9 +70,6 @@ class _ShadowRelay(Relay):
         original: hot.Subscription,
         pattern: bytes,
     ) -> None:
-        """
-        @param pattern: the exporter's.
-        """
         self._importer = importer
         self._allowsTrace = imported.allowsTrace
         self._pattern = pattern
@@ -169,9 +164,7 @@ class Shadows:
         return sum(map(len, self._shadows.values()))
 
     def replace(self, imports: Sequence[ImportedStream]) -> list[Exception]:
-        """
-        @return: what went wrong: an exporter's router may take no more.
-        """
+        """The errors of exporters' routers that take no more."""
         for subscription in list(self._shadows):
             self.removed(subscription)
         self._imports = tuple(imports)
@@ -190,9 +183,7 @@ class Shadows:
             exporter.matcher.changed(b">")
 
     def added(self, subscription: hot.Subscription) -> None:
-        """
-        @raise natsbroker.errors.BrokerError: if a router takes no more; then there are no shadows.
-        """
+        """Raise L{natsbroker.errors.BrokerError} without shadows if a router takes no more."""
         isLeaf = subscription.kind in _LEAFS and not subscription.pattern.startswith(_LOOP_SUBJECTS)
         isLink = subscription.kind >= FIRST_LINK_KIND
         isService = isinstance(subscription, hot.ServiceSubscription)
@@ -226,8 +217,8 @@ class Shadows:
         self, imported: ImportedStream, pattern: bytes, original: hot.Subscription
     ) -> hot.Subscription:
         """
-        A leafnode is a link in the other account, too: it gets each message once, with the queue
-        groups that were chosen for it, and where names stay the same, from the lane.
+        A leafnode is a link in the other account, too: it gets each message once, with its queue
+        groups, and under unchanged names from the lane.
         """
         leafnode, renaming = original.subscriber, imported.renaming
         key = id(leafnode), None if renaming.keeps else imported

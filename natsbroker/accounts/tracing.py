@@ -1,6 +1,6 @@
 """
-Message tracing: what happens to one message in this server, as events that are published where the
-message's headers ask for it, with nats-server's keys, order and texts (2.15.1).
+Message tracing: the fate of one message in this server, as events that its headers ask for, with
+nats-server's keys, order and texts (2.15.1).
 """
 
 from __future__ import annotations
@@ -79,10 +79,7 @@ class MessageTrace:
     def __init__(
         self, account: str, dest: bytes, request: TraceRequest, send: Callable[[MessageTrace], None]
     ) -> None:
-        """
-        @param account: where the message came in.
-        @param send: called once, when all has happened.
-        """
+        """The message came into C{account}; C{send} is called once, at the end."""
         self.account = account
         self.dest = dest
         self.isOnly = request.isOnly
@@ -97,9 +94,7 @@ class MessageTrace:
         self._pending = 1
 
     def arrived(self, message: Message, peer: TracePeer) -> None:
-        """
-        @param peer: where the message came in. A client has no say in the numbers of hops.
-        """
+        """C{peer} is where it came in; a client has no say in the numbers of hops."""
         self.size = len(message.body)
         if peer.kind != CLIENT and self.request.hop:
             self._prefix = self.request.hop + b"."
@@ -113,9 +108,7 @@ class MessageTrace:
         )
 
     def add(self, eventType: str, **members: Any) -> dict[str, Any]:
-        """
-        @param members: those that are C{None} or empty are left out.
-        """
+        """Add an event without members that are C{None} or empty."""
         shown = {key: value for key, value in members.items() if value not in (None, "")}
         event = {"type": eventType, "ts": instant(self.now()), **shown}
         self.events.append(event)
@@ -128,9 +121,6 @@ class MessageTrace:
     def egress(
         self, peer: TracePeer, account: str, pattern: bytes, queue: bytes, error: str = ""
     ) -> None:
-        """
-        @param account: of the receiver.
-        """
         shown, self.pattern = self.pattern or pattern, b""
         isClient = peer.kind == CLIENT
         self.add(
@@ -145,10 +135,7 @@ class MessageTrace:
         )
 
     def forwarded(self, link: Any, message: Message, account: str) -> Message | None:
-        """
-        @param link: a link subscriber; its attribute C{tracePeer}, if it has one, describes it.
-        @return: the copy to send over it; C{None} for none.
-        """
+        """The copy to send over a link, perhaps with C{tracePeer}; C{None} for none."""
         peer: TracePeer = getattr(link, "tracePeer", None) or FOREIGN
         self.hops += 1
         hop = self._prefix + b"%d" % self.hops
@@ -186,12 +173,7 @@ class MessageTrace:
 
 
 class AccountTracing:
-    """
-    The traces of messages that come in in one account.
-
-    @ivar dest: where those go that a C{traceparent} header asks for; empty for none.
-    @ivar sampling: how many in a hundred of these.
-    """
+    """Traces of an account; C{sampling} percent of messages with C{traceparent} go to C{dest}."""
 
     def __init__(
         self,
@@ -201,9 +183,6 @@ class AccountTracing:
         random: Random,
         publish: Callable[[Message], object],
     ) -> None:
-        """
-        @param publish: publishes in the account.
-        """
         self.dest = b""
         self.sampling = 100
         self._account = account
@@ -223,9 +202,9 @@ class AccountTracing:
         mayPublish: Callable[[bytes], bool] = lambda dest: True,
     ) -> Message | None:
         """
-        @param peer: where it came in.
+        The message to deliver, perhaps with its trace; C{None} for none.
+
         @param mayPublish: whether events may be published to a subject; says so to the peer if not.
-        @return: the message to deliver, with its trace if it has one; C{None} for none.
         """
         request = readRequest(message.headers)
         if request is None or not (request.dest or self.dest):
@@ -246,12 +225,7 @@ class AccountTracing:
     def refuse(
         self, asked: Message, peer: TracePeer, size: int, mayPublish: Callable[[bytes], bool]
     ) -> None:
-        """
-        Trace a message that is too large for the server.
-
-        @param asked: with its headers, which may ask for a trace, and no payload.
-        @param size: that of the whole message.
-        """
+        """Trace a message of a size beyond the server's limit, by its headers without payload."""
         message = self.begin(asked, peer, mayPublish)
         trace = None if message is None else message.trace
         if trace is not None:
@@ -297,10 +271,7 @@ def disabled(message: Message) -> Message:
 
 
 def contentEncoded(document: bytes, accepted: str) -> tuple[bytes, bytes]:
-    """
-    @param accepted: the header C{Accept-Encoding}; empty for none.
-    @return: the header block and the payload.
-    """
+    """The header block and the payload for C{Accept-Encoding}."""
     if not accepted:
         return b"", document
     encoding = "identity"
