@@ -75,7 +75,6 @@ class Admission:
         self, state: LoginState, request: ConnectRequest, answered: Callable[[Grant | None], None]
     ) -> bool:
         """
-        @param state: C{ASKED} or C{REVIEWED}.
         @param answered: called once, perhaps before this returns; calls L{decide}.
         @return: whether the answer is still to come.
         """
@@ -91,8 +90,7 @@ class Admission:
 
     def decide(self, grant: Grant | None, options: Mapping[str, Any]) -> EndedSubscriptions | None:
         """
-        @return: what another grant does to the subscriptions, to be used up; C{None} if the client
-            was let into an account.
+        @return: the effect on subscriptions, to be used up; C{None} if the client was let in.
         @raise LoginRefused: if it is not let in.
         """
         login = self.withdraw()

@@ -1,8 +1,6 @@
 """
-The page C{/connz}: the connections of clients and leafnodes.
-
-Parameters, refusals and keys are those of nats-server's page; C{filter_subject} is taken here too,
-which nats-server takes in requests over $SYS only. C{auth=1} shows names, never secrets.
+The page C{/connz} with nats-server's parameters, refusals and keys; C{filter_subject} is taken here
+too, which nats-server takes over $SYS only. C{auth=1} shows names, never secrets.
 """
 
 from __future__ import annotations
@@ -54,10 +52,6 @@ _PLAIN = Namers()
 
 
 class Connz:
-    """
-    @ivar leafnodes: gives the leafnodes, which have C{facts} and C{listed} as client sessions.
-    """
-
     def __init__(self, context: ClientContext, namers: Namers = _PLAIN) -> None:
         self.leafnodes: Callable[[], Iterable[Any]] = tuple
         self._context = context
@@ -146,8 +140,8 @@ def _identity(facts: ConnectionFacts) -> Row:
 
 def _claims(facts: ConnectionFacts, isAsked: bool, isClosed: bool, namers: Namers) -> Row:
     """
-    The user's JWT and what it names. Rows of closed connections always have them; C{name_tag} is
-    the account's name with C{auth=1} and the user's without.
+    The user's JWT and its names. Rows of closed connections always have them; C{name_tag} is the
+    account's name with C{auth=1} and the user's without.
     """
     account = accountOf(facts)
     name = facts.nameTag if isClosed else ""

@@ -1,7 +1,4 @@
-"""
-What all client connections of a broker share. A reload replaces values in the context, and running
-connections see the new ones.
-"""
+"""The common values of all client connections; a reload replaces them."""
 
 from __future__ import annotations
 
@@ -35,10 +32,7 @@ REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ClosedClient:
-    """
-    @ivar stop: seconds since the epoch.
-    @ivar reason: the closed reason as monitoring shows it.
-    """
+    """A closed connection; C{stop} is in seconds since 1970, C{reason} as in monitoring."""
 
     facts: ConnectionFacts
     stop: float
@@ -88,10 +82,7 @@ class Connections:
         return self._sessions.get(cid)
 
     def remove(self, cid: int, closed: ClosedClient, traffic: tuple[int, int, int, int]) -> None:
-        """
-        @param cid: perhaps of a connection that was refused and never added.
-        @param traffic: messages in, bytes in, messages out, bytes out.
-        """
+        """Forget a connection, perhaps never added, with messages and bytes in and out."""
         self._sessions.pop(cid, None)
         self.remember(closed)
         self.ended[closed.reason] = self.ended.get(closed.reason, 0) + 1
@@ -108,9 +99,7 @@ class Connections:
                 call()
 
     def remember(self, closed: ClosedClient) -> None:
-        """
-        @param closed: what C{/connz} shows of a connection that is gone, also of a leafnode's.
-        """
+        """Keep a closed client or leafnode for C{/connz}."""
         self.closed.append(closed)
 
     def whenEmpty(self, call: Callable[[], None]) -> None:
@@ -129,9 +118,7 @@ def _ignored(advisory: Advisory) -> None:
 
 @dataclass(eq=False)
 class ClientContext:
-    """
-    @ivar logins: the questions to authorizers, those of leafnodes included.
-    """
+    """The context; C{logins} are the questions to authorizers, of leafnodes too."""
 
     reactor: IReactorTime
     accounts: AccountRegistry

@@ -41,11 +41,7 @@ _DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
 
 @dataclass(frozen=True, eq=False)
 class ConnectionEvents:
-    """
-    Publishes events about connections.
-
-    @ivar bus: gives the system account's bus; C{None} while there is none.
-    """
+    """Publishes events about connections on the system account's bus, if there is one."""
 
     bus: Callable[[], IMessageBus | None]
     describe: Describe
@@ -106,10 +102,7 @@ class ConnectionEvents:
 @implementer(IObserver)
 @dataclass(frozen=True, eq=False)
 class ClientEvents:
-    """
-    @ivar busFor: gives the bus of an account.
-    @ivar nameOf: gives the name of an account by its key.
-    """
+    """Publishes events on accounts' buses, with their names by key."""
 
     events: ConnectionEvents
     session: Callable[[int], ClientSession | None]

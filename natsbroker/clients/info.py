@@ -1,7 +1,6 @@
 """
-The INFO line for clients: nats-server's keys in its order, absent where they would be absent there,
-and two of our own: C{natsbroker}, with the version of this broker, and C{nb_export}, with the
-newest version of columnar frames that it answers jobs with.
+The INFO line for clients: nats-server's keys in its order, C{natsbroker}, with the version of this
+broker, and C{nb_export}, with the newest version of columnar frames for jobs.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ class ServerInfo:
         connect_info: bool = False,
     ) -> bytes:
         """
-        @param max_payload: its limit, if it has one of its own.
-        @param account: its account, once it is let in.
+        @param max_payload: its own limit, if any.
         @param connect_info: whether this INFO answers its CONNECT.
         """
         ours = {each.name: getattr(self, each.name) for each in fields(self)}

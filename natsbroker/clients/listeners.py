@@ -1,7 +1,4 @@
-"""
-The client listeners of a broker. Either all of them listen or none; closing them leaves the
-connections alone.
-"""
+"""The client listeners of a broker: all listen or none; connections outlive them."""
 
 from __future__ import annotations
 
@@ -34,9 +31,9 @@ class Listeners:
         settings: Settings = Settings(),  # noqa: B008 - an immutable value
     ) -> None:
         """
-        @param terms: C{None} without TLS. Endpoints described as C{ssl:...} have their own, with
-            the policy of the C{settings}.
-        @raise ValueError: if a description is none, or its files are not right.
+        @param terms: C{None} without TLS; C{ssl:...} endpoints have their own, with the settings'
+            policy.
+        @raise ValueError: for a wrong description or file.
         """
         self._context = context
         self._isProxied = settings.proxy_protocol
@@ -77,7 +74,7 @@ class Listeners:
         policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
     ) -> Callable[[], None]:
         """
-        Prepare other terms for the connections to come. Files of C{ssl:} endpoints are read again.
+        Prepare other terms for later connections, with the files of C{ssl:} endpoints.
 
         @return: puts them into force; cannot fail.
         @raise ValueError: if a file is not right; nothing has changed.
@@ -104,7 +101,7 @@ class Listeners:
 
     async def open(self, poller: SocketPoller | None) -> None:
         """
-        @param poller: for connections to plain TCP ports; C{None} for Twisted's transports.
+        @param poller: for plain TCP ports; C{None} for Twisted's transports.
         @raise StartError: if one cannot listen; none does then.
         """
         self._poller = poller

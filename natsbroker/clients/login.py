@@ -1,7 +1,7 @@
 """
 The login of a connection. Whatever an authorizer does, the outcome is a grant or a denial: one that
-raises, hangs or answers nonsense lets nobody in, and what it did is logged. Of an exception the
-type and the place are logged, its text (which may hold what the client sent) only for debugging.
+raises, hangs or answers nonsense lets nobody in. Of an exception the type and the place are logged;
+its text may hold the client's, and is for debugging.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _NO_LOOP = ("event loop", "used with future")
 
 class Login:
     """
-    @ivar denial: the error for a client that a denial takes its grant away from.
-    @ivar refusal: what the authorizer said in a denial; C{None} if it said nothing.
+    @ivar denial: the error for a client that loses its grant.
+    @ivar refusal: the authorizer's text in a denial, or C{None}.
     """
 
     __slots__ = (
@@ -146,9 +146,6 @@ class Login:
         self._finish(None)
 
     def _who(self, words: str) -> str:
-        """
-        @param words: come before the authorizer and the place of the method that answers.
-        """
         if self._asked is None:
             return ""
         authorizer: Any = self._asked
@@ -170,10 +167,7 @@ def _logBroken(what: str, failure: Failure, text: str) -> None:
 
 
 def _cureFor(failure: Failure) -> str:
-    """
-    @return: the end of the line: how to await asyncio, or where the text is, which may quote what
-        the client sent.
-    """
+    """The end of the line: how to await asyncio, or where to find the text."""
     text = failure.getErrorMessage()
     if isinstance(failure.value, RuntimeError) and any(each in text for each in _NO_LOOP):
         return _ASYNCIO

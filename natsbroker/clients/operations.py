@@ -36,7 +36,7 @@ _NOBODY = Grant()
 class ClientOperations(PeerSession):
     """
     @ivar options: those of CONNECT, with the defaults for the others.
-    @ivar _isConnected: whether there was a CONNECT, or a guest became a user without one.
+    @ivar _isConnected: after CONNECT, or when a guest became a user.
     @ivar _isGreeted: whether the client had its first PONG after CONNECT.
     """
 
@@ -52,10 +52,7 @@ class ClientOperations(PeerSession):
     _trace: Trace | None
 
     def _serverInfo(self) -> ServerInfo:
-        """
-        Where TLS is the only choice it is required, also where the settings do not require it of
-        all listeners.
-        """
+        """The INFO, in which TLS is required where it is the only choice."""
         info = self.context.info
         if not self.peer.isSecured or info.tls_required or info.tls_available:
             return info
@@ -203,9 +200,6 @@ class ClientOperations(PeerSession):
     def _fault(
         self, error: errors.WireError, subject: bytes = b"", headers: bytes = b"", size: int = 0
     ) -> None:
-        """
-        @param headers: of a message that is too large and asks for a trace.
-        """
         bus = self._admission.bus
         asked = Message(subject, headers, b"", len(headers), self)
         if bus is not None and bus.tracing is not None and bus.tracing.concerns(asked):
@@ -237,9 +231,7 @@ class ClientOperations(PeerSession):
             self.sendInfo()
 
     def sendInfo(self, connect_info: bool = False, isLeaving: bool = False) -> None:
-        """
-        @param isLeaving: whether the client is asked to connect to another server.
-        """
+        """C{isLeaving} asks the client to connect to another server."""
         if not self._isConnected or self.options["protocol"] < 1 or self.grant is None:
             return
         account = self.grant.account

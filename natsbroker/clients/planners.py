@@ -1,6 +1,6 @@
 """
-Reloads of what concerns clients: limits, logins, TLS. New limits and permissions hold for
-connections that are there, and clients that are no longer admitted are closed.
+Reloads of limits, logins and TLS of clients. New limits and permissions hold for present
+connections, and clients that are no longer admitted are closed.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def tlsPlanner(
     context: ClientContext, listeners: Listeners, monitoring: MonitoringService | None
 ) -> Planner:
     """
-    The C{tls} block for new connections; its files are read again although their names are the
-    same. Connections that are there stay, except those whose key is no longer pinned.
+    The C{tls} block for new connections; its files are always read again. Present connections stay,
+    except those whose key is no longer pinned.
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:

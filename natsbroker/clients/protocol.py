@@ -31,9 +31,6 @@ class ClientProtocol(SessionProtocol):
     forwardedFor = ""
 
     def __init__(self, context: ClientContext, isProxied: bool = False) -> None:
-        """
-        @param isProxied: whether the header of a proxy may come first.
-        """
         super().__init__()
         self._context = context
         self._isProxied = isProxied
@@ -68,17 +65,13 @@ class ClientProtocol(SessionProtocol):
         return ProxiedSession(self._context, self)
 
     def named(self, client: ProxiedPeer | None) -> None:
-        """
-        @param client: the one that the proxy speaks for; C{None} for itself.
-        """
+        """Use the client of a proxy; C{None} for itself."""
         self.isUnnamed = False
         if client is not None:
             self.host, self.port = client
 
     def _streamOver(self, transport: Any) -> Any:
-        """
-        @return: what stands for the transport from now on.
-        """
+        """The transport's place from now on."""
         return transport
 
     def internalFailure(self) -> None:

@@ -1,6 +1,6 @@
 """
-Clients behind a proxy that may say who they are, in front of their first byte. INFO goes out before
-it, so that clients that connect without the proxy are served as well.
+Clients behind a proxy's header in front of their first byte. INFO goes out before it, so that
+direct clients are served as well.
 """
 
 from __future__ import annotations

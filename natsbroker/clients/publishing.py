@@ -17,11 +17,7 @@ from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedRep
 
 @dataclass(eq=False, slots=True)
 class ReplyTracker:
-    """
-    The requests that were delivered to a connection that may answer them.
-
-    @cvar LIMIT: how many are remembered; the oldest is forgotten first.
-    """
+    """The requests that a connection may answer, at most C{LIMIT}; the oldest goes first."""
 
     LIMIT = 10_000
 

@@ -1,6 +1,6 @@
 """
-Which connections C{/connz} shows, and in which order, as nats-server's. Any number of connections
-is visited in small steps, over those that were there at the first step.
+The connections of C{/connz} in nats-server's order, visited in small steps over those that were
+there at the first step.
 """
 
 from __future__ import annotations
@@ -37,10 +37,6 @@ _STATES = {"open": (True, False), "closed": (False, True), "any": (True, True), 
 
 
 class Chosen(NamedTuple):
-    """
-    @ivar session: a client's, or a leafnode; C{None} for a connection that has ended.
-    """
-
     rank: Any
     cid: int
     session: Any
@@ -80,8 +76,8 @@ _RANKS: Mapping[str, Rank] = {
 @dataclass(frozen=True, slots=True)
 class Selection:
     """
-    @ivar cid: the only one that is wanted; 0 for any. The other filters do not hold for it.
-    @ivar mqtt_client: the id of an MQTT client. There are none: any id selects nothing.
+    @ivar cid: the only one that is wanted, whatever other filters say; 0 for any.
+    @ivar mqtt_client: an MQTT id, of which there are none.
     @ivar filter_subject: a subject that some subscription must have in common; empty for none.
     """
 
@@ -148,10 +144,7 @@ def choose(
     now: float,
     leafnodes: Iterable[Any] = (),
 ) -> Generator[bytes, None, tuple[list[Chosen], int]]:
-    """
-    @param leafnodes: see L{Connz <natsbroker.clients.connz.Connz>}.
-    @return: the connections of the wanted part, and how many there are in all.
-    """
+    """The wanted connections, leafnodes too, and how many there are in all."""
     opened: list[Any] = [*connections, *leafnodes] if selection.open else []
     closed = list(connections.closed) if selection.closed else []
     found: list[Chosen] = []

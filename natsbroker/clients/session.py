@@ -93,10 +93,7 @@ class ClientSession(ClientOperations):
         _log.debug("{client} - Client connection created", client=str(self))
 
     def secured(self) -> None:
-        """
-        The connection was greeted in the clear and is encrypted now: the time to log in counts from
-        here.
-        """
+        """Count the time to log in again, when a greeted connection is encrypted."""
         if self._handshakeBy is not None:
             timeout = self.context.settings.authorization.timeout
             self._handshakeBy = self.context.reactor.seconds() + timeout
@@ -150,10 +147,7 @@ class ClientSession(ClientOperations):
             decoder.heard = self.context.reactor.seconds()
 
     def _isGuest(self) -> bool:
-        """
-        Whether this is a client that has not said anything and begins without CONNECT, where guests
-        are let in: they are as soon as their first byte tells.
-        """
+        """Whether a client may be let in as a guest at its first byte, without CONNECT."""
         isLate = self.grant is None and not self.context.authorizer.required
         return isLate and self.decoder.ahead not in _CONNECT
 
@@ -179,11 +173,7 @@ class ClientSession(ClientOperations):
         self._ask(LoginState.ASKED)
 
     def _ask(self, state: LoginState, isHeld: bool = False) -> None:
-        """
-        Until the authorizer has answered, nothing more is read and its time is limited.
-
-        @param isHeld: whether nothing is read already, because of an earlier question.
-        """
+        """Pause reading, unless an earlier question does, until the authorizer answers in time."""
         peer = self.peer
         request = ConnectRequest(
             options=self.options if self._isConnected else {},
@@ -257,10 +247,7 @@ class ClientSession(ClientOperations):
             self.say(b"+OK\r\n")
 
     def reauthorize(self) -> None:
-        """
-        Ask the authorizer again: the grant may no longer hold. A client that is no longer let in is
-        cut; subscriptions that are no longer allowed end.
-        """
+        """Ask the authorizer again; a refused client is cut, forbidden subscriptions end."""
         if self.reason:
             return
         admission = self._admission
@@ -387,8 +374,8 @@ class ClientSession(ClientOperations):
 
     def inputEnded(self) -> None:
         """
-        The client sends no more. It gets what its operations have caused, and the answer to its
-        CONNECT if that is still to come; then the connection ends.
+        Handle the end of a client's input: it gets what its operations have caused, and the answer
+        to its CONNECT; then the connection ends.
         """
         self._isInputEnded = True
         isAsked = self._admission.login is not None

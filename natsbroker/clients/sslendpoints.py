@@ -35,7 +35,7 @@ _REFUSED = {
 class SSLEndpoint:
     """
     @ivar port: 0 for one that the kernel chooses.
-    @ivar extraCertChain: the path of certificates of authorities to show too; may be empty.
+    @ivar extraCertChain: the path of further certificates to show; may be empty.
     """
 
     port: int
@@ -60,10 +60,7 @@ class SSLEndpoint:
         return addressEndpoint(reactor, self.interface, self.port, self.backlog)
 
     def terms(self, policy: TLSSettings) -> TLSTerms:
-        """
-        @param policy: the settings; their certificates are not used.
-        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a file is not right.
-        """
+        """Terms by a policy; L{natsbroker.connections.tlscontext.TLSSettingsError}."""
         own = replace(
             policy,
             certs=((self.certKey, self.privateKey),),

@@ -13,10 +13,7 @@ from natsbroker.runtime.process import ProcessUsage
 
 @dataclass(slots=True)
 class BrokerState:
-    """
-    @ivar accounts: all accounts; iterated again for each request.
-    @ivar settings: the settings in force; a reload replaces them.
-    """
+    """C{accounts} is iterated for each request; a reload replaces C{settings}."""
 
     context: ClientContext
     accounts: Iterable[Account]

@@ -1,6 +1,6 @@
 """
-The subscriptions of one connection by their sids, with nats-server's checks in its order:
-permission, number of tokens, number of subscriptions, sid in use, valid subject.
+The subscriptions of one connection by sid, with nats-server's checks in its order: permission,
+number of tokens, number of subscriptions, sid in use, valid subject.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ _SYSTEM_QUEUE = b"_sys_"
 
 @dataclass(eq=False, slots=True)
 class SubscriptionTable:
-    """
-    @ivar maximum: how many subscriptions it may have; 0 for no limit.
-    @ivar maxTokens: how many tokens a subject may have; 0 for no limit.
-    """
+    """Subscriptions with maxima of their number and of tokens; 0 for none."""
 
     bus: IMessageBus
     subscriber: Any
@@ -66,9 +63,7 @@ class SubscriptionTable:
         self._sids.add(subscription)
 
     def unsubscribe(self, sid: bytes, maximum: int) -> None:
-        """
-        @param maximum: the count of messages, those it had included; 0 for at once.
-        """
+        """End after C{maximum} messages, earlier ones included; 0 for at once."""
         subscription = self._sids.get(sid)
         if subscription is None:
             return
@@ -86,10 +81,8 @@ class SubscriptionTable:
 
     def permit(self, grant: Grant) -> Iterator[tuple[bytes, bytes, bytes] | None]:
         """
-        Use another grant from now on, and end what it does not allow.
-
-        @return: checks one subscription at each step, unless another grant is used meanwhile; gives
-            subject, queue and sid of each that was ended, and C{None} for others.
+        Use another grant, and end what it does not allow, one subscription at each step; gives
+        subject, queue and sid of each that ended, and C{None} for others.
         """
         self.grant = grant
         return self._permitted(grant)
@@ -111,10 +104,7 @@ class SubscriptionTable:
                 yield None
 
     def sidFor(self, subject: bytes) -> bytes | None:
-        """
-        The sid of a plain subscription that a message to this literal subject would reach: where a
-        client learns that its request has no responders.
-        """
+        """The sid of a plain subscription to this literal subject, if any."""
         for subscription in self.bus.matcher.match(subject).plain:
             if subscription.subscriber is self.subscriber:
                 return bytes(subscription.tag)

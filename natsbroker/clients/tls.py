@@ -59,9 +59,7 @@ class TLSClientProtocol(ClientProtocol):
         return ClientSession(self._context, self)
 
     def _behindHeader(self, goOn: Callable[[bytes], None]) -> None:
-        """
-        @param goOn: gets the client's first input, or none, once no header of a proxy can come.
-        """
+        """C{goOn} gets the first input, perhaps empty, after any header of a proxy."""
         self._goOn = goOn
         if not self.isUnnamed:
             goOn(b"")
@@ -167,10 +165,7 @@ class TLSClientProtocol(ClientProtocol):
         self._receive(data)
 
     def _collect(self, data: bytes) -> None:
-        """
-        Take what one TLS record held. The records of one read come one by one; what they cause
-        is worked out once, after the last of them.
-        """
+        """Take one TLS record; all those of one read are worked out once, after the last."""
         session = self.session
         if session is None:
             return
@@ -262,11 +257,6 @@ def _explained(reason: Failure) -> str:
 
 
 class TLSClientFactory(Factory):
-    """
-    @ivar poller: the L{natsbroker.connections.poller.SocketPoller} of the connections to come;
-        C{None} for Twisted's own ways.
-    """
-
     noisy = False
     poller: Any = None
 

@@ -1,7 +1,6 @@
 """
-C{$SYS.REQ.USER.INFO}, with nats-server's subject and answer: every client may ask who it is and
-what it may do, in every account, where there is a system account. It learns about itself and no
-other.
+C{$SYS.REQ.USER.INFO} as in nats-server: every client may ask who it is and what it may do, if there
+is a system account.
 """
 
 from __future__ import annotations
