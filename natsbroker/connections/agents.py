@@ -1,7 +1,4 @@
-"""
-HTTP agents that check the certificate of an HTTPS server: by its name, and by the authorities that
-a C{tls} block or the system trusts.
-"""
+"""HTTP agents that check names and authorities of HTTPS certificates."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ def agentFor(
     reactor: Any, tls: TLSSettings | None = None, name: str = "tls", isPersistent: bool = False
 ) -> IAgent:
     """
-    @param tls: C{None} for the system's authorities and no certificate of ours.
+    @param tls: C{None} for the system's authorities and no own certificate.
     @raise ValueError: for a file that cannot be used, or a key that is not supported.
     """
     pool = HTTPConnectionPool(reactor, persistent=isPersistent)

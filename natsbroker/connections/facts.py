@@ -79,11 +79,7 @@ class ConnectionFacts(NamedTuple):
 
 
 def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:
-    """
-    What services of other accounts may learn about a connection.
-
-    @param isDetailed: whether they may learn more than its account and its round trip.
-    """
+    """Facts for services of other accounts; detailed beyond account and round trip."""
     roundTrip = round(facts.roundTrip * 1e9)
     if not isDetailed:
         return ClientInfo(acc=facts.account, rtt=roundTrip)
@@ -106,9 +102,7 @@ def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> Clien
 def atEnd(
     facts: ConnectionFacts, subscriptions: Iterable[tuple[bytes, Any]] | None
 ) -> ConnectionFacts:
-    """
-    What to remember of a connection that ends: bounded, and with its subscriptions by their sids.
-    """
+    """Bounded facts to keep of a connection that ends, with subscriptions by sid."""
     tls = facts.tls
     return facts._replace(
         pending=0,

@@ -1,8 +1,6 @@
 """
-HTTP requests with a limit on the time and the size of the response, without redirections.
-
-treq would not do less: it has no limit on the size of a response, and the agent comes with the TLS
-settings of the caller.
+HTTP requests with a limit on the time and the size of the response, without redirections. treq has
+no limit on the size, and the agent comes with the caller's TLS settings.
 """
 
 from __future__ import annotations

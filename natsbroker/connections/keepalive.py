@@ -19,17 +19,12 @@ class KeepaliveAction(Enum):
 
 
 class Keepalive:
-    """
-    @ivar due: when L{timePassed} wants to be called next.
-    @ivar roundTrip: the last measured round trip; 0.0 before the first.
-    """
+    """C{due} is the next call of L{timePassed}; C{roundTrip} is 0.0 before the first."""
 
     __slots__ = ("_interval", "_measured", "_outstanding", "_sent", "due", "roundTrip")
 
     def __init__(self, interval: float, now: float, jitter: float) -> None:
-        """
-        @param jitter: from 0.0 to 1.0: how much of a fifth of the delay is added to the first.
-        """
+        """C{jitter}, from 0.0 to 1.0, adds that much of a fifth of the delay to the first."""
         first = min(interval, FIRST_PING)
         self._interval = interval
         self._outstanding = 0
@@ -39,10 +34,7 @@ class Keepalive:
         self.roundTrip = 0.0
 
     def timePassed(self, now: float, heard: float, maximum: int) -> KeepaliveAction:
-        """
-        @param heard: when the peer last sent anything but PONG.
-        @param maximum: how many PINGs may be unanswered.
-        """
+        """C{heard} is the last input but PONG; C{maximum} PINGs may be unanswered."""
         if now < self.due:
             return KeepaliveAction.NOTHING
         self.due = now + self._interval
@@ -57,10 +49,7 @@ class Keepalive:
         return KeepaliveAction.PING
 
     def estimate(self, seconds: float) -> None:
-        """
-        Take something else for the round trip until it is measured: how long the peer took to say
-        who it is.
-        """
+        """Guess the round trip from the time a peer took to say who it is."""
         if not self.roundTrip:
             self.roundTrip = max(seconds, 1e-9)
 

@@ -1,8 +1,6 @@
 """
-How connections and what they did wrong are named in the log, in nats-server's words (observed).
-
-There is no secret in it, and peers' texts stand in quotes, with everything escaped that is not
-printable ASCII.
+Connections and their errors in the log, in nats-server's words (observed), without secrets. Peers'
+texts stand in quotes, with everything escaped that is not printable ASCII.
 """
 
 from __future__ import annotations
@@ -60,11 +58,7 @@ def authenticationFailure(options: Mapping[str, Any]) -> str:
 
 
 def claimedUser(options: Mapping[str, Any]) -> str:
-    """
-    @param options: of CONNECT.
-    @return: who a connection says it is, as nats-server shows it; empty for a login without a name
-        or token. Never a secret.
-    """
+    """The user in CONNECT's options as nats-server shows it, never a secret; empty without."""
     key = str(options.get("nkey") or "")
     if key.startswith("U"):
         return key

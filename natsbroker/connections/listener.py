@@ -1,7 +1,4 @@
-"""
-Listening for clients. A plain TCP port uses the fast transport where there is one and nothing
-stands between it and the connections.
-"""
+"""Listening for clients, on plain TCP ports with the fast transport if possible."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ def addressEndpoint(
     """
     @param host: an address or a name; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
     @param port: negative for one that the kernel chooses.
-    @param opened: listens there already.
+    @param opened: a socket that listens there already.
     """
     if opened is not None:
         return OpenSocketEndpoint(reactor, opened, host)
@@ -49,10 +46,8 @@ def addressEndpoint(
 @dataclass(frozen=True, eq=False)
 class AnywhereEndpoint:
     """
-    Every address of this machine. One IPv6 socket takes connections of both kinds, as in
-    nats-server; without IPv6 it is an IPv4 socket. Its address is L{ANYWHERE} either way.
-
-    @ivar both: tells whether an IPv6 socket takes both.
+    Every address of this machine: one IPv6 socket for both kinds, as in nats-server; without IPv6
+    an IPv4 socket. Its address is L{ANYWHERE} either way.
     """
 
     host: ClassVar[str] = ANYWHERE
@@ -79,10 +74,7 @@ class AnywhereEndpoint:
 @implementer(IStreamServerEndpoint)
 @dataclass(frozen=True, eq=False)
 class OpenSocketEndpoint:
-    """
-    @ivar opened: a socket that was opened in advance for an address of the settings; closed when it
-        has been given to the reactor.
-    """
+    """A socket that was opened in advance; closed when the reactor has it."""
 
     reactor: Any
     opened: socket.socket
@@ -104,7 +96,7 @@ def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     """
     @param description: as C{tcp:4222:interface=127.0.0.1} or C{unix:/path}; with our backlog unless
         it names one.
-    @raise ValueError: if it is none, or a file that it names is no good.
+    @raise ValueError: for a wrong description or file.
     """
     kind = description.partition(":")[0]
     if kind == "tls":
@@ -167,12 +159,7 @@ class PortListener:
             self.accelerate(poller)
 
     def accelerate(self, poller: SocketPoller) -> bool:
-        """
-        Use the fast transport for the connections to come.
-
-        @return: whether it is used for the port as it is; where TLS or anything else stands between
-            a connection's bytes and its session, the protocol decides.
-        """
+        """Use the fast transport for later connections; whether the port itself does."""
         factory: Any = self._factory
         if hasattr(factory, "poller"):
             factory.poller = poller

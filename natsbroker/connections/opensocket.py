@@ -19,10 +19,7 @@ BACKLOG = 4096
 
 
 def takesBoth() -> bool:
-    """
-    Whether an IPv6 socket of this machine takes IPv4 connections too: Linux can be built without
-    IPv6, and told otherwise (C{net.ipv6.bindv6only}).
-    """
+    """Whether an IPv6 socket takes IPv4 too, which Linux may not (C{net.ipv6.bindv6only})."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
             return not probe.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
@@ -31,10 +28,7 @@ def takesBoth() -> bool:
 
 
 def openSocket(host: str, port: int) -> socket.socket | None:
-    """
-    @param host: an IP address; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
-    @return: C{None} if the socket cannot be had. The caller's ordinary way to listen then says why.
-    """
+    """Listen on an IP address or L{ANYWHERE}; C{None} lets the ordinary way say why not."""
     isEverywhere = host == ANYWHERE and takesBoth()
     isIPv6 = isEverywhere or ":" in host
     try:
@@ -49,10 +43,7 @@ def openSocket(host: str, port: int) -> socket.socket | None:
 
 
 def addressOf(opened: socket.socket) -> tuple[str, int]:
-    """
-    @return: host and port of a TCP socket, as they stand in settings: L{ANYWHERE} for an IPv6
-        socket that takes connections to every address of both kinds.
-    """
+    """Host and port as in settings: L{ANYWHERE} for an IPv6 socket that takes both kinds."""
     host, port = opened.getsockname()[:2]
     if host == "::" and not opened.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
         host = ANYWHERE

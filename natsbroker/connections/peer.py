@@ -1,6 +1,4 @@
-"""
-What a session, of a client or of a link, needs of its transport.
-"""
+"""The transport of a session, of a client or of a link."""
 
 from __future__ import annotations
 
@@ -14,12 +12,7 @@ _MAPPED = "::ffff:"
 
 
 def placeOf(address: Any) -> tuple[str, int]:
-    """
-    The host and the port of a peer. A peer that came over IPv4 has an IPv4 address, although the
-    socket that listens for both kinds says otherwise.
-
-    @param address: a Twisted address; one without host and port gives an empty text and 0.
-    """
+    """Host and port, of IPv4 also behind an IPv6 socket; an empty text and 0 without."""
     host: str = getattr(address, "host", "") or ""
     if host.startswith(_MAPPED) and "." in host:
         host = host[len(_MAPPED) :]
@@ -42,25 +35,16 @@ class AnyPeer(Protocol):
     def resumeReading(self) -> None: ...
 
     def useLane(self, lane: Any) -> None:
-        """
-        The fast lane may, or with C{None} may not, be taken from now on without asking the session.
-        """
+        """Let the fast lane be taken without asking the session, or with C{None} not."""
 
 
 class LinkPeer(AnyPeer, Protocol):
-    """
-    @ivar certificate: of a peer that dialled us, if it was verified; else C{None}.
-    """
-
     certificate: Any
 
     def compress(self, level: str) -> None:
         """
-        Speak S2 in both directions, or send at another level of it.
-
-        What was written before goes out as it is, what was read and is not a frame yet is S2.
-
-        @param level: one of L{natsbroker.wire.compression.LEVELS}.
+        Speak S2 in both directions from now on, or send at another of
+        L{natsbroker.wire.compression.LEVELS}. Unframed input is S2 already.
         """
 
 

@@ -30,11 +30,7 @@ class NamelessCertificate(ValueError):
 
 
 def checkNames(certificate: Any) -> None:
-    """
-    Check that the names in a certificate can have been compared with the one that was dialled.
-
-    @raise NamelessCertificate: if not.
-    """
+    """Raise L{NamelessCertificate} for a certificate whose names cannot be compared."""
     try:
         names = extract_patterns(certificate) if certificate is not None else ()
     except Exception as error:

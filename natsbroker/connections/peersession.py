@@ -153,11 +153,7 @@ class PeerSession(ABC):
         self.close(errors.INTERNAL, abort=True)
 
     def _mustRest(self) -> bool:
-        """
-        Go on with what is left of the last operation.
-
-        @return: whether the batch's share of work is used up: what is left is handled later.
-        """
+        """Go on with the last operation; whether the batch's share of work is used up."""
         batch, steps = self._batch, self._steps
         if steps is not None:
             for _ in steps:
@@ -197,9 +193,7 @@ class PeerSession(ABC):
             afterwards()
 
     def _isDeferred(self, call: Callable[[], None]) -> bool:
-        """
-        Whether the end of the connection has to wait until no input is left, and is called then.
-        """
+        """Whether the connection's end waits for the end of input, and is called then."""
         if self._isResting:
             self._afterwards = call
         return self._isResting
@@ -242,10 +236,7 @@ class PeerSession(ABC):
             self._queue()
 
     def writeBlocked(self) -> None:
-        """
-        The transport is full: it has until the write deadline to take what waits now. Called again
-        for what came to wait meanwhile, when it has taken that.
-        """
+        """Give a full transport the write deadline to take what waits now."""
         isFirst = self._stuckSince is None
         self._stuckSince = self.context.reactor.seconds()
         self._sentBefore = self.outbox.sent
@@ -347,11 +338,7 @@ class PeerSession(ABC):
         return decoded(line[6:-3])
 
     def lost(self, reason: str = "Client Closed") -> None:
-        """
-        The transport is gone. Called exactly once, by whichever side it was closed.
-
-        @param reason: the one to note if the connection was not closed here.
-        """
+        """Note that the transport is gone, exactly once; C{reason} if it was not closed here."""
         if not self.reason and self._isDeferred(partial(self.lost, reason)):
             self.outbox.close()
             return

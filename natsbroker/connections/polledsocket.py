@@ -1,8 +1,6 @@
 """
-Where a socket and a session meet, if compiled buffers stand between them.
-
-The session's output is sent, all of it before an orderly end. The end comes once, never from within
-another call.
+The place where a socket and a session meet, with compiled buffers between them. Output is sent
+before an orderly end, which comes once, never from within another call.
 """
 
 from __future__ import annotations
@@ -45,9 +43,7 @@ class PolledSocket:
         reactor: IReactorTime,
         end: Callable[[Failure], None],
     ) -> None:
-        """
-        @param end: ends the connection: L{forget} must have been called when the socket is closed.
-        """
+        """C{end} ends the connection: L{forget} must have been called when the socket is closed."""
         self._session = session
         self._reactor = reactor
         self._end = end
@@ -68,10 +64,7 @@ class PolledSocket:
         self._connection.watch()
 
     def relay(self, session: PolledSession) -> None:
-        """
-        Read and write for another session from now on. What the one before has not sent stays in
-        its outbox.
-        """
+        """Read and write for another session; the former one's unsent output stays with it."""
         self._session = session
         self._connection.relay(
             session.decoder,

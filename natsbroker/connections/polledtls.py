@@ -18,18 +18,13 @@ from natsbroker.connections.polledtransport import PolledTransport
 
 
 class PolledTLS(TLSMemoryBIOProtocol):
-    """
-    @ivar outbox: encrypts what is written to it; C{None} while the layer itself does.
-    """
+    """C{outbox} encrypts what is written to it; C{None} while the layer itself does."""
 
     outbox: Any = None
     _seal: Any = None
 
     def useSeal(self, seal: Any, decoder: hot.Decoder, came: Any, send: Any) -> None:
-        """
-        @param decoder: takes the input from now on; C{came} is called for it.
-        @param send: writes what the seal does not take.
-        """
+        """C{came} is called for input in C{decoder}; C{send} writes what the seal does not take."""
         stream: Any = self.transport
         relay = stream.session
         self._seal = seal

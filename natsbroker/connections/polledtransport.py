@@ -1,8 +1,6 @@
 """
-An established TCP connection of Twisted's whose bytes go through a poller from now on.
-
-Connecting, accepting, closing and the life of the protocol stay Twisted's. Other transports are
-left as they are.
+A TCP connection of Twisted's whose bytes go through a poller. Connecting, accepting, closing and
+the life of the protocol stay Twisted's. Other transports are left as they are.
 """
 
 from __future__ import annotations
@@ -19,9 +17,7 @@ from natsbroker.connections.polledsocket import PolledSession, PolledSocket
 
 
 class _Relay:
-    """
-    Hands what comes to a protocol, and sends what that writes, as a transport of Twisted's does.
-    """
+    """Hands input to a protocol and sends its output, as a transport of Twisted's."""
 
     def __init__(self, protocol: Any, batch: hot.FlushBatch) -> None:
         self._protocol = protocol
@@ -33,11 +29,7 @@ class _Relay:
         self.outbox = hot.Outbox(batch, self, _nowhere, sys.maxsize)
 
     def insert(self, receive: Callable[[bytes], None], ended: Callable[[], None]) -> None:
-        """
-        Hand input to a layer below the protocol from now on.
-
-        @param ended: called at the end of input.
-        """
+        """Hand input to a layer below the protocol; C{ended} is called at its end."""
         self._receive, self._inputEnded = receive, ended
 
     def proceed(self) -> None:
@@ -67,15 +59,8 @@ def _nowhere(data: bytes) -> None:
 
 
 class PolledTransport:
-    """
-    @ivar session: what the socket reads and writes for.
-    @ivar outbox: of that session.
-    """
-
     def __init__(self, poller: Any, transport: Any, session: PolledSession) -> None:
-        """
-        @param transport: connected, and with nothing written to it yet.
-        """
+        """C{transport} is connected, and nothing is written to it yet."""
         self._transport = transport
         self.session: Any = session
         self.outbox = session.outbox
@@ -101,12 +86,7 @@ class PolledTransport:
         self._socket.setReading(True)
 
     def relay(self, protocol: Any, batch: hot.FlushBatch) -> None:
-        """
-        Have a protocol stand between the socket and the session: it gets all input, and what it
-        writes is all that is sent.
-
-        @param protocol: is paused and resumed as a producer.
-        """
+        """Put a protocol between socket and session, paused and resumed as a producer."""
         relay = _Relay(protocol, batch)
         self.outbox = relay.outbox
         self._socket.relay(relay)
@@ -117,10 +97,7 @@ class PolledTransport:
         return isinstance(self._transport, tcp.Client)
 
     def insert(self, layer: Any) -> None:
-        """
-        Have a protocol stand below the one that L{pollStream} was given: it gets all input, and
-        learns of the end of the connection, with which its input ends.
-        """
+        """Put a protocol below that of L{pollStream}, for all input and the connection's end."""
         self._transport.protocol = layer
         self.session.insert(layer.dataReceived, self._socket.end)
 
@@ -132,18 +109,11 @@ class PolledTransport:
         self._socket.useLane(lane)
 
     def useFraming(self, framing: Any) -> None:
-        """
-        Have a C{hot.FrameLane} take input apart, before the protocol that L{pollStream} was given
-        gets what it leaves.
-        """
+        """Let a C{hot.FrameLane} take input apart, and the protocol take the rest."""
         self._socket.useFraming(framing)
 
     def sendFramesOf(self, outbox: Any) -> None:
-        """
-        Send what another outbox flushes as WebSocket frames, without the protocol.
-
-        @param outbox: a compiled one.
-        """
+        """Send a compiled outbox's output as WebSocket frames, without the protocol."""
         outbox.frameInto(self.outbox)
 
     @property
@@ -164,10 +134,7 @@ class PolledTransport:
 
 
 def pollTransport(poller: Any, transport: Any, session: PolledSession) -> Any:
-    """
-    @param poller: a L{natsbroker.connections.poller.SocketPoller}; C{None} for Twisted's own ways.
-    @return: what is to be used instead of the transport; the transport itself where it must stay.
-    """
+    """The polled transport, or the transport itself where it must stay; C{None} polls nothing."""
     if poller is None or type(transport) not in (tcp.Server, tcp.Client):
         return transport
     return PolledTransport(poller.sockets, transport, session)
@@ -181,10 +148,7 @@ def pollStream(poller: Any, transport: Any, protocol: Any, batch: hot.FlushBatch
 
 
 def relayed(stream: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
-    """
-    @param stream: what L{pollTransport} gave.
-    @return: what the protocol, which stands between it and its session, is to use from now on.
-    """
+    """The transport for a protocol that stands between L{pollTransport}'s and its session."""
     if isinstance(stream, PolledTransport):
         stream.relay(protocol, batch)
     return stream
@@ -192,9 +156,8 @@ def relayed(stream: Any, protocol: Any, batch: hot.FlushBatch) -> Any:
 
 def unsentBy(transport: Any) -> int:
     """
-    How many bytes a transport, perhaps with layers above it, holds that it has not sent; 0 for one
-    that keeps them elsewhere. Those of TLS count as they are encrypted. (The C{max_pending} of
-    nats-server counts all that was not sent.)
+    The unsent bytes of a transport and layers above it, encrypted ones for TLS; 0 for one that
+    keeps them elsewhere. (nats-server's C{max_pending} counts all that is unsent.)
     """
     while not hasattr(transport, "dataBuffer"):
         if isinstance(transport, PolledTransport):

@@ -94,10 +94,7 @@ class SocketPoller:
         return "connections"
 
     def doRead(self) -> None:
-        """
-        Handle the connections that have something. An exception from here would have the reactor
-        leave all of them alone.
-        """
+        """Handle ready connections; an exception would have the reactor leave all alone."""
         try:
             self.sockets.run()
         except BaseException:
@@ -132,18 +129,11 @@ class SocketPoller:
                 _log.failure("What a thread asked for failed")
 
     def addReader(self, reader: IReadDescriptor) -> None:
-        """
-        Have C{doRead} called, in a batch, whenever something that is no connection is readable.
-        """
+        """Have C{doRead} called, in a batch, for readers that are no connections."""
         self.sockets.watch(reader.fileno(), reader.doRead)
 
     def writeSoon(self, writer: Any) -> None:
-        """
-        Have the piece written that a writer may hold: here if there is nothing else to do, else by
-        its thread.
-
-        @param writer: a L{hot.SyncedWriter} that was given to L{addReader}.
-        """
+        """Write a L{hot.SyncedWriter}'s piece: here if idle, else by its thread."""
         self.sockets.writeSoon(writer)
 
     def sendNow(self) -> None:
@@ -161,10 +151,7 @@ class SocketPoller:
         return "reading and writing connections fails" if self._hasFailed else ""
 
     def turnLengths(self) -> tuple[list[float], list[int], float]:
-        """
-        The lengths of turns as a histogram: upper bounds in seconds, the number of turns up to each
-        and above the last, and the seconds of all.
-        """
+        """A histogram of turns: upper bounds, cumulated counts with all, total seconds."""
         lengths: tuple[list[float], list[int], float] = self.sockets.turnLengths()
         return lengths
 
@@ -241,11 +228,7 @@ class PolledServer(tcp.Server):
 
 
 def installTransport(port: Any, poller: SocketPoller) -> bool:
-    """
-    Have the connections that a port will accept go through a poller.
-
-    @return: whether it does; other ports than plain TCP ports of clients stay as they are.
-    """
+    """Have a port's later connections go through a poller; whether it is a plain TCP port."""
     if type(port) is not tcp.Port or not getattr(port.factory, "isPlain", False):
         return False
     acceptor: Any = port

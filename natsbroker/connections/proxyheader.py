@@ -51,7 +51,7 @@ class ProxiedPeer(NamedTuple):
 
 class ProxyHeader:
     """
-    Takes the input of a connection until it is clear where the client's begins.
+    Takes input until the client's begins.
 
     @ivar peer: the client; C{None} if the proxy does not say, or there is no header.
     @ivar rest: the input of the client so far; C{None} while it has not begun.
@@ -148,10 +148,7 @@ class HeaderStage:
         done: Callable[[ProxiedPeer | None, bytes], None],
         failed: Callable[[str], None],
     ) -> None:
-        """
-        @param done: gets the client, if a header names it, and the client's input so far.
-        @param failed: gets what is wrong with the header.
-        """
+        """C{done} gets a named client and its input so far, C{failed} the header's fault."""
         self._header = ProxyHeader()
         self._done = done
         self._failed = failed

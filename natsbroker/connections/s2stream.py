@@ -83,9 +83,7 @@ def snappyStream(data: bytes) -> bytes:
 
 
 class S2Encoder:
-    """
-    @ivar level: one of L{natsbroker.wire.compression.LEVELS}. All that compress do so alike.
-    """
+    """C{level} is one of L{natsbroker.wire.compression.LEVELS}, which all compress alike."""
 
     __slots__ = ("level",)
 
@@ -107,10 +105,7 @@ class S2Encoder:
 
 
 class S2Decoder:
-    """
-    @ivar largest: the most bytes that the content of a chunk may be from now on.
-    @ivar isStarved: whether nothing more can be read before more input comes.
-    """
+    """C{largest} limits a chunk's content; C{isStarved} until more input comes."""
 
     def __init__(self, largest: int = LARGEST) -> None:
         self.largest = largest

@@ -1,7 +1,4 @@
-"""
-What the Twisted protocols of clients and links have in common: the events of a transport for a
-session, and a TLS handshake.
-"""
+"""The common part of client and link protocols: events for a session, and TLS."""
 
 from __future__ import annotations
 
@@ -43,8 +40,7 @@ class StreamProtocol(Protocol):
     """
     A stream that may be encrypted: the timer and the TLS handshake before a session begins.
 
-    @ivar connection: the OpenSSL connection that we made for it; C{None} so far, or if the
-        transport does TLS by itself.
+    @ivar connection: our OpenSSL connection; C{None} before, or if the transport does TLS.
     """
 
     connection: SealedConnection | None = None
@@ -59,10 +55,7 @@ class StreamProtocol(Protocol):
         self._hoard = b""
 
     def _vet(self, tls: TLSSettings, goOn: Callable[[], None]) -> None:
-        """
-        Go on after the handshake when the peer's certificate still counts, as far as OCSP is to say
-        that. Meanwhile no input is handled: see L{_isVetting}.
-        """
+        """Go on after the handshake, and OCSP's verdict if asked; see L{_isVetting}."""
         terms = tls.ocsp
         if terms is None or self.connection is None or not terms.vets(tls):
             goOn()
@@ -129,12 +122,7 @@ class StreamProtocol(Protocol):
     def _useRecords(
         self, connection: SealedConnection, fast: bool, decoder: hot.Decoder, came: Any
     ) -> bool:
-        """
-        Encrypt in bulk from now on, and decrypt where that is compiled.
-
-        @param decoder: takes the input then; C{came} is called for it.
-        @return: whether it does.
-        """
+        """Encrypt in bulk from now on, and decrypt into a decoder where that is compiled."""
         seal = connection.seal() if fast else None
         self._records = Records(connection, self._layer, seal)
         if seal is not None:

@@ -1,7 +1,4 @@
-"""
-The terms of TLS on a listener, and how a connection of it looks from outside: its version, its
-cipher suite, its certificates.
-"""
+"""The terms of TLS on a listener, and a connection's version, cipher and certificates."""
 
 from __future__ import annotations
 
@@ -24,11 +21,7 @@ NOT_PINNED = "certificate not pinned"
 
 
 def isPinned(certificate: Any, pins: frozenset[str]) -> bool:
-    """
-    @param certificate: a C{cryptography} X.509 certificate; C{None} if there is none.
-    @param pins: SHA-256 of the public keys that are accepted, as lower-case hexadecimal; empty for
-        any.
-    """
+    """Whether C{pins} have an X.509 certificate's key (lower-case hexadecimal SHA-256), or none."""
     if certificate is None or not pins:
         return not pins
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -71,11 +64,7 @@ class ConnectionCreator:
 
 @dataclass(frozen=True, slots=True)
 class TLSTerms:
-    """
-    How TLS is done on a listener. A reload replaces the whole.
-
-    @ivar optional: whether the client may do without it, with C{Begin.FIRST_OR_INFO}.
-    """
+    """TLS on a listener; C{optional} with C{Begin.FIRST_OR_INFO}. A reload replaces all."""
 
     creator: ConnectionCreator | None
     begin: Begin = Begin.AFTER_INFO

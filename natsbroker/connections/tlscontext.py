@@ -61,10 +61,7 @@ def _placed(tls: TLSSettings) -> Iterator[None]:
 
 
 def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
-    """
-    @param optional: whether clients may stay in the clear.
-    @raise TLSSettingsError: if the files or names are not right.
-    """
+    """Terms where clients may stay in the clear or not; L{TLSSettingsError} for wrong files."""
     creator = ConnectionCreator(contextFrom(tls, chain))
     return TLSTerms(creator, _beginOf(tls, optional), tls, optional)
 
@@ -82,8 +79,7 @@ def _beginOf(tls: TLSSettings, optional: bool) -> Begin:
 
 def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
     """
-    @param chain: a file with more certificates to show, from the one that signed the first of ours
-        to one that clients know; empty where they stand in the certificate's own file.
+    @param chain: a file with the certificates above our first; empty if its own file has them.
     @raise TLSSettingsError: if the files or names are not right.
     """
     with _placed(tls):
@@ -111,20 +107,12 @@ def contextWithout(tls: TLSSettings) -> Context:
 
 
 def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
-    """
-    OpenSSL contexts for those who both answer and dial: the certificate of a peer is always
-    checked, unless C{insecure} is set.
-
-    @return: for answering, and for dialling.
-    """
+    """Contexts for answering and dialling, which check certificates unless C{insecure} is set."""
     return contextFrom(replace(tls, verify=True)), diallingContextFrom(tls)
 
 
 def diallingContextFrom(tls: TLSSettings) -> Context:
-    """
-    An OpenSSL context for dialling. The peer's certificate is always checked, unless C{insecure} is
-    set.
-    """
+    """A context for dialling, which checks certificates unless C{insecure} is set."""
     checking = replace(tls, verify=not tls.insecure)
     with _placed(tls):
         if tls.certs:
@@ -161,10 +149,7 @@ def _bareContext(tls: TLSSettings, method: int) -> Context:
 
 
 def _warnOfReaders(key: str) -> None:
-    """
-    Say if others than the owner can read a key. It is used all the same, as nats-server does: where
-    keys come from a volume of the cluster's, their modes are not the operator's choice.
-    """
+    """Warn of a key that others can read; as in nats-server, it is used all the same."""
     mode = stat.S_IMODE(os.stat(key).st_mode)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         _log.warn(

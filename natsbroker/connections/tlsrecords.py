@@ -46,10 +46,8 @@ _FUNCTIONS = (
 @cache
 def opensslFunctions() -> tuple[int, ...]:
     """
-    The addresses of the functions of OpenSSL that a C{hot.Seal} calls. They come from private parts
-    of cryptography, whose OpenSSL it is.
-
-    @return: none where cryptography does not have them any more; the log says so, once.
+    The addresses of OpenSSL's functions for a C{hot.Seal}, from private parts of cryptography;
+    none, which is logged once, where it does not have them.
     """
     try:
         library = import_module("cryptography.hazmat.bindings._rust")._openssl
@@ -71,32 +69,21 @@ class SealedConnection(SSL.Connection):
     _reading: tuple[Any, hot.Decoder, Callable[[], None]] | None = None
 
     def seal(self) -> Any:
-        """
-        A C{hot.Seal}, which reads and writes records in bulk once the handshake is complete;
-        C{None} where it is not compiled, or pyOpenSSL or cryptography lacks a private part that it
-        needs.
-        """
+        """A C{hot.Seal} for records after the handshake, or C{None} without its parts."""
         found = [getattr(self, name, None) for name in ("_ssl", "_into_ssl", "_from_ssl")]
         if hot.Seal is None or None in found or not opensslFunctions():
             return None
         return hot.Seal(found[0], *map(_addressOf, found), *opensslFunctions())
 
     def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
-        """
-        Put input into a decoder, instead of returning it from L{recv}, from now on.
-
-        @param proceed: called when there is input in the decoder.
-        """
+        """Put input into a decoder instead of L{recv}'s result; C{proceed} is called for it."""
         self._reading = seal, decoder, proceed
 
     def forget(self) -> None:
         self._reading = None
 
     def recv(self, bufsiz: int, flags: int | None = None) -> bytes:
-        """
-        Where a decoder takes the input, there is always a reason to raise: at least that no more
-        has come so far.
-        """
+        """Always raises where a decoder takes the input: at least that no more has come."""
         if self._reading is None:
             return super().recv(bufsiz, flags)
         seal, decoder, proceed = self._reading
@@ -129,10 +116,7 @@ class Records:
             self.layer.write(data)
 
     def write(self, data: bytes) -> bytes:
-        """
-        @return: the rest that was not sent, because the connection is closing, fails, or waits for
-            its peer. The layer must take that, and all that follows.
-        """
+        """The rest not sent, as the connection closes, fails, or waits; the layer must take it."""
         connection, layer = self.connection, self.layer
         if layer.disconnecting:
             return data

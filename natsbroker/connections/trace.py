@@ -1,8 +1,6 @@
 """
-The protocol of one connection in the log, as C{-V} shows it: every operation as a line of its own,
-as nats-server prints it.
-
-No password, token, signature or JWT of a CONNECT ever appears.
+The protocol of a connection in the log for C{-V}, with nats-server's lines. No password, token,
+signature or JWT of a CONNECT ever appears.
 """
 
 from __future__ import annotations
@@ -28,10 +26,7 @@ _REDACTED = "[REDACTED]"
 
 
 def redactedConnect(argument: bytes) -> str:
-    """
-    The argument of a CONNECT with the values of its secrets blotted out. One that cannot be read is
-    blotted out as a whole: nobody knows what stands in it.
-    """
+    """CONNECT's argument without its secrets; all of an unreadable one is blotted out."""
     try:
         options = json.loads(decoded(argument))
     except (ValueError, RecursionError):
@@ -48,9 +43,7 @@ def _isSecret(name: str) -> bool:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Trace:
-    """
-    @ivar longest: how many bytes of a payload are shown; 0 for all.
-    """
+    """A trace; C{longest} bytes of a payload are shown, 0 for all."""
 
     client: object
     longest: int

@@ -64,10 +64,6 @@ class Task:
 
 
 class _Waiter(NamedTuple):
-    """
-    @ivar turn: of a task that has begun; else what begins it.
-    """
-
     level: int
     number: int
     order: int
@@ -89,9 +85,7 @@ class Turns:
         batch: hot.FlushBatch,
         worked: Callable[[], float],
     ) -> None:
-        """
-        @param worked: seconds of work of the reactor's thread so far.
-        """
+        """C{worked} gives the seconds of the reactor thread's work."""
         self._reactor = reactor
         self._batch = batch
         self.worked = worked
@@ -133,10 +127,7 @@ class Turns:
         isWanted: Callable[[], bool] | None,
         cost: int,
     ) -> None:
-        """
-        Begin a task in its turn, which is now if a slice need not wait. Until then it takes little
-        memory.
-        """
+        """Begin a task in its turn, now if a slice need not wait."""
         task = self._newTask(origin, isWanted)
         if self.isSpent:
             self._order += 1
@@ -161,10 +152,7 @@ class Turns:
 
     def take(self, account: str, cost: int) -> Deferred[None]:
         """
-        Wait for a slice. It begins at once if nobody waits and the round is not used up.
-
-        @param cost: of the slice, in the units of L{natsbroker.pure.backlog}.
-        @return: fails with L{WorkEnded} if the task is not wanted any more.
+        Wait for a slice of a cost (L{natsbroker.pure.backlog}); L{WorkEnded} for an unwanted task.
         """
         if self.isSpent or self._isStopped:
             return self.turn(account, cost)
@@ -172,7 +160,7 @@ class Turns:
         return succeed(None)
 
     def turn(self, account: str, cost: int) -> Deferred[None]:
-        """Wait for a slice in a later turn of the reactor."""
+        """Wait for a slice of a cost (L{natsbroker.pure.backlog}), or L{WorkEnded}."""
         task = _TASK.get(None) or _BACKGROUND
         turn: Deferred[None] = Deferred()
         self._order += 1
@@ -324,9 +312,7 @@ class AccountTurns:
 
 
 def turnsOn(reactor: IReactorTime, batch: hot.FlushBatch | None = None) -> Turns:
-    """
-    @param batch: of the broker; a service that is in none has one of its own.
-    """
+    """A service without the broker's batch has one of its own."""
     batch = batch or hot.FlushBatch(lambda call: reactor.callLater(0, call))
     # A clock of tests is that of the work too: then the same input gives the same turns.
     isReal = reactor.seconds is time.time

@@ -1,8 +1,6 @@
 """
-The deadlines of all connections on one timer.
-
-Each connection has one next deadline and is called soon after it, never before. The cost is one
-delayed call in the reactor, however many connections there are.
+The deadlines of all connections on one timer. Each connection is called soon after its next
+deadline, never before, for one delayed call in the reactor.
 """
 
 from __future__ import annotations
@@ -21,9 +19,7 @@ class HasDeadline(Protocol):
 
 
 class DeadlineWheel:
-    """
-    @cvar WIDTH: the width of a bucket in seconds, which is how late a call may be.
-    """
+    """C{WIDTH} is a bucket's seconds, which is how late a call may be."""
 
     WIDTH = 0.05
 
@@ -76,10 +72,7 @@ class DeadlineWheel:
             self._arm(min(self._buckets))
 
     def _serve(self, now: float) -> None:
-        """
-        Call who is due. The turn ends with the first that was ended by it: to free what waited for
-        a slow consumer may take many milliseconds.
-        """
+        """Call who is due, until one has ended, as freeing a slow consumer may take long."""
         due = int(now / self.WIDTH + 1e-6)
         for place in sorted(place for place in self._buckets if place <= due):
             for who in list(self._buckets.get(place, ())):
