@@ -121,11 +121,7 @@ def _little(column: array[int]) -> bytes:
 
 
 def _narrow(ends: array[int]) -> bytes:
-    """
-    Numbers of eight bytes as such of four.
-
-    @raise OverflowError: if the last, which is the largest, does not fit.
-    """
+    """Eight-byte numbers in four bytes; C{OverflowError} if the last, largest does not fit."""
     if ends[-1] > _LARGEST:
         raise OverflowError(f"{ends[-1]} bytes do not fit into a column of a frame")
     halves = memoryview(ends).cast("B").cast("I")[int(_isBig) :: 2]
@@ -135,10 +131,7 @@ def _narrow(ends: array[int]) -> bytes:
 def encodeFrame(
     columns: Any, place: FramePosition, left: Iterable[str] = (), isLast: bool = False
 ) -> bytes:
-    """
-    @param columns: what L{natsbroker.interfaces.IExportableLog.exportRange} gave.
-    @param left: the names of columns to leave out.
-    """
+    """C{columns} of L{natsbroker.interfaces.IExportableLog.exportRange}, but those to leave out."""
     rows = len(columns.sequences)
     flags = LAST if isLast else 0
     subjects, headers, payloads = columns.subjects, columns.headers, columns.payloads
@@ -242,9 +235,7 @@ class _Cursor:
 
 
 def valuesOf(ends: Sequence[int], values: bytes | memoryview) -> list[bytes]:
-    """
-    @param ends: where each value of a column ends, with a 0 before.
-    """
+    """Values of a column with these ends, after a 0."""
     whole = bytes(values)
     return [whole[start:end] for start, end in pairwise(ends)]
 

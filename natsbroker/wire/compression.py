@@ -1,8 +1,6 @@
 """
-Which compression two servers use on a link, and how much of it.
-
-Both sides compute the same from their own mode and from the mode in the peer's first INFO. Each
-direction has a level of its own, which only its sender knows. (Observed of nats-server 2.15.)
+The compression of a link. Both sides compute the same from their own mode and the one in the peer's
+first INFO. The sender of each direction chooses its level. (As in nats-server 2.15.)
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ LEVELS = (UNCOMPRESSED, FAST, "s2_better", "s2_best")
 class Compression:
     """
     @ivar mode: C{OFF}, C{ACCEPT}, C{UNSUPPORTED}, C{AUTO} or one of L{LEVELS}.
-    @ivar thresholds: of C{AUTO}: the longest round trip, in seconds, at which each of L{LEVELS} is
-        used; 0 for a level that is not used. Empty for any other mode.
+    @ivar thresholds: of C{AUTO}: the longest round trip, in seconds, for each of L{LEVELS}; 0 for
+        an unused one.
     """
 
     mode: str = UNSUPPORTED
@@ -43,9 +41,9 @@ class Compression:
 
     def selected(self, peer: str) -> str:
         """
-        @param peer: the mode in the peer's first INFO; empty for none.
-        @return: C{OFF} or C{UNSUPPORTED} for a link without S2; else C{AUTO} or one of L{LEVELS}.
-        @raise ValueError: if the peer's mode is unknown.
+        C{OFF} or C{UNSUPPORTED} for a link without S2; else C{AUTO} or one of L{LEVELS}.
+
+        @raise ValueError: if the mode in the peer's first INFO is unknown.
         """
         if not self.isOffered:
             return self.mode
@@ -62,10 +60,7 @@ class Compression:
         return FAST if peer == AUTO else peer
 
     def levelFor(self, mode: str, roundTrip: float) -> str:
-        """
-        @param mode: what L{selected} returned for a link with S2.
-        @param roundTrip: in seconds; of no importance unless the mode is C{AUTO}.
-        """
+        """The level of a mode from L{selected}; C{AUTO} goes by the round trip in seconds."""
         if mode != AUTO:
             return mode
         thresholds = self.thresholds
@@ -107,9 +102,6 @@ class LinkCompression:
             self.level = self.mode
 
     def begin(self, roundTrip: float) -> None:
-        """
-        @param roundTrip: a guess of it, in seconds.
-        """
         self._useLevel(self.wanted.levelFor(self.mode, roundTrip))
 
     def measured(self, roundTrip: float) -> None:
@@ -118,12 +110,7 @@ class LinkCompression:
             self._useLevel(self.wanted.levelFor(AUTO, roundTrip))
 
     def change(self, wanted: Compression, roundTrip: float) -> bool:
-        """
-        No byte tells the peer of another level.
-
-        @param roundTrip: as it was measured last.
-        @return: whether the two sides must agree by another connection.
-        """
+        """Change the level, unknown to the peer; whether both must agree by another connection."""
         isSame, self.wanted = wanted == self.wanted, wanted
         if isSame or not self._isAgreed:
             # What the peer was told already cannot be taken back.

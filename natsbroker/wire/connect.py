@@ -43,18 +43,12 @@ _OBJECTS = frozenset({"import", "export"})
 
 
 def namesAccount(options: Mapping[str, Any]) -> bool:
-    """
-    @return: whether the peer chooses its account in CONNECT, which nats-server once allowed and now
-        refuses.
-    """
+    """Whether CONNECT chooses an account, which nats-server once allowed and now refuses."""
     return bool(options.get("account") or options.get("new_account"))
 
 
 def parseJSON(text: bytes, makeObject: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """
-    @param makeObject: makes an object of its members; by default a dictionary.
-    @raise ValueError: whatever is wrong.
-    """
+    """Parse JSON with C{makeObject} for objects' members; C{ValueError} whatever is wrong."""
     try:
         return json.loads(
             whole(decoded(text)),
@@ -75,7 +69,7 @@ class _Object(list[tuple[str, Any]]):
 
 def parseConnect(text: bytes) -> dict[str, Any]:
     """
-    @raise ValueError: if the text is not JSON, not an object, or an option has a wrong type;
+    @raise ValueError: for other text than a JSON object with options of the right types;
         nats-server closes the connection in silence then (PROTOCOL part 2, row 14).
     """
     pairs = parseJSON(text, _Object)
@@ -118,10 +112,6 @@ _ALWAYS_IN_INFO = frozenset(
 
 
 def infoLine(document: Mapping[str, Any], end: bytes = b" \r\n") -> bytes:
-    """
-    Members without a value are left out.
-
-    @param end: nats-server has a space before CRLF, save between gateways.
-    """
+    """Leave out members without a value; nats-server ends with a space but between gateways."""
     shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
     return b"INFO %b%b" % (writeJSON(shown), end)

@@ -101,10 +101,7 @@ class Decoder:
         return data
 
     def next(self) -> Frame | None:
-        """
-        @return: the next frame, or C{None} if it is not complete yet. After a C{FAULT} the same
-            fault is returned for ever, and input is thrown away.
-        """
+        """The next complete frame, or C{None}; after a C{FAULT} always that, and input is lost."""
         if self._missing > 0:
             return None
         if self._head is not None:

@@ -1,7 +1,4 @@
-"""
-Durations as Go programs write them. Values and complaints are those of Go's C{ParseDuration}, texts
-those of its C{Duration.String}.
-"""
+"""Go's durations, with the values, texts and complaints of its C{ParseDuration}."""
 
 from __future__ import annotations
 
@@ -26,11 +23,7 @@ _PIECE = re.compile(r"([0-9]*)(?:(\.)([0-9]*))?([^0-9.]*)")
 
 
 def secondsFrom(text: str) -> float:
-    """
-    Read a duration such as C{1m30s}, C{-5ms} or C{1.5h}.
-
-    @raise ValueError: with Go's words for what is wrong.
-    """
+    """Read a duration such as C{1m30s}, C{-5ms} or C{1.5h}; C{ValueError} with Go's words."""
     return nanosecondsFrom(text) / 1e9
 
 

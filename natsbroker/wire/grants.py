@@ -132,8 +132,8 @@ class Grant:
     @property
     def publishing(self) -> PermissionSet | None:
         """
-        The subjects of messages that are no responses. A connection that may respond and has no
-        other permission may publish nowhere else. C{None} for all subjects.
+        Subjects of messages that are no responses: none for a connection that only may respond,
+        C{None} for all.
         """
         if self.publish is None and self.responses is not None:
             return _NOWHERE

@@ -44,11 +44,7 @@ class Headers:
     __slots__ = ("_block", "_pairs", "_status")
 
     def __init__(self, pairs: Pairs = (), status: int = 0, description: str = "") -> None:
-        """
-        @param status: up to three digits, or 0 for none.
-        @param description: one line about the status.
-        @raise HeaderError: if a name or value cannot be written.
-        """
+        """C{status} has up to three digits, 0 for none; L{HeaderError} for unwritable headers."""
         self._block: bytes | None = None
         self._status: tuple[int, str] = _checkedStatus(status, description)
         items = pairs.items() if isinstance(pairs, Mapping) else pairs
@@ -56,11 +52,7 @@ class Headers:
 
     @classmethod
     def fromBlock(cls, block: bytes) -> Headers:
-        """
-        What is wrong with the block is said when the headers are first read.
-
-        @param block: with its empty line; empty for no headers.
-        """
+        """Headers from a block with its empty line, or none; checked at the first read."""
         headers = cls()
         if block:
             headers._block = block

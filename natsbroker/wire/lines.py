@@ -1,7 +1,4 @@
-"""
-One control line to a frame, for whichever dialect. Shared by the pure and the compiled decoder, so
-these cannot disagree on anything but buffering.
-"""
+"""One control line to a frame, for any dialect, shared by pure and compiled decoders."""
 
 from __future__ import annotations
 
@@ -84,10 +81,7 @@ class LineReader:
         }
 
     def readLine(self, line: bytes, rules: LineRules) -> Frame:
-        """
-        @param line: the line without its LF, perhaps with a CR.
-        @return: a frame, which may be a C{FAULT}, or a L{HEAD}.
-        """
+        """A frame, which may be a C{FAULT}, or a L{HEAD}, of a line without LF, perhaps with CR."""
         if not rules.authorized and not line.startswith(self._first):
             return _UNAUTHORIZED
         name, _, rest = line.partition(b" ")
@@ -116,9 +110,9 @@ class LineReader:
 
     def readPartial(self, line: bytes, rules: LineRules) -> Frame | None:
         """
-        @param line: what there is of an incomplete line: at least one byte, no LF.
-        @return: a C{FAULT} if it cannot become right any more, a L{SKIP} if the rest of it does not
-            matter, a L{STRIP} if some blanks do not, else C{None}.
+        @param line: an incomplete line: at least one byte, no LF.
+        @return: a C{FAULT} if it cannot become right, a L{SKIP} if its rest does not matter, a
+            L{STRIP} if some blanks do not, else C{None}.
         """
         if not rules.authorized and not line.startswith(self._first):
             return _UNAUTHORIZED
@@ -150,10 +144,7 @@ class LineReader:
 def checkedHead(
     op: int, subject: bytes, reply: bytes, sizes: tuple[bytes, bytes], rules: LineRules
 ) -> Frame:
-    """
-    @param sizes: of the headers, empty for none, and of the whole.
-    @return: a L{HEAD}, or a C{FAULT} if the sizes are wrong.
-    """
+    """A L{HEAD}, or a C{FAULT} for wrong sizes, of headers, perhaps empty, and the whole."""
     headerText, sizeText = sizes
     size = client.parseSize(sizeText)
     headerLength = client.parseSize(headerText) if headerText else 0
@@ -182,10 +173,7 @@ def _readPublish(op: int, rest: bytes, rules: LineRules) -> Frame:
 
 
 def _tooLarge(arguments: list[bytes], rules: LineRules) -> Frame:
-    """
-    @return: a C{FAULT}; with subject, headers and size if the headers came with the line and may
-        ask for a trace. The connection ends, so that the rest of its input is lost in any case.
-    """
+    """A final C{FAULT}, with subject, headers and size if headers may ask for a trace."""
     rest, length = rules.take(), client.parseSize(arguments[-2])
     start = rest.find(_HEADERS)
     block = rest[start : start + length] if start >= 0 else b""

@@ -46,9 +46,8 @@ def splitMapped(subject: bytes) -> tuple[bytes, bytes]:
 
 def splitReply(reply: bytes) -> tuple[bytes, bytes, bytes]:
     """
-    @return: the prefix on the way back, the reply subject for receivers, and the subject of the
-        message for clients (see L{natsbroker.wire.values.Message}); the first and the last may be
-        empty.
+    The prefix on the way back, the reply subject for receivers, and the subject for clients (see
+    L{natsbroker.wire.values.Message}); the first and the last may be empty.
     """
     prefix, reply = splitMapped(reply)
     if reply.startswith(ACKNOWLEDGEMENT):

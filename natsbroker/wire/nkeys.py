@@ -1,7 +1,4 @@
-"""
-The text of nkeys: base 32 of a byte for the role (two for a seed), 32 bytes, and the CRC-16 of all
-that (CCITT, low byte first).
-"""
+"""The text of nkeys: base 32 of a role (two bytes for seeds), 32 bytes, and a CRC-16 (CCITT)."""
 
 from __future__ import annotations
 
@@ -32,18 +29,12 @@ class WrongRole(NkeyError):
 
 
 def encodeKey(role: Role, key: bytes) -> str:
-    """
-    @param key: the 32 bytes of a public key.
-    """
     body = bytes([role]) + key
     return base64.b32encode(body + _checksum(body)).decode("ascii")
 
 
 def decodeKey(text: str, role: Role) -> bytes:
-    """
-    @return: the 32 bytes of a public key.
-    @raise NkeyError: if the text is no key of this role.
-    """
+    """The 32 bytes of a public key; L{NkeyError} if the text is none of this role."""
     if len(text) != _TEXT:
         raise NkeyError(f"not the public key of one {role.name.lower()}: wrong length")
     try:
@@ -59,10 +50,7 @@ def decodeKey(text: str, role: Role) -> bytes:
 
 
 def publicBytes(text: str) -> bytes:
-    """
-    @return: the 32 bytes of a public key of any role.
-    @raise NkeyError: if the text is none.
-    """
+    """The 32 bytes of a public key of any role; L{NkeyError} for other text."""
     for role in Role:
         if isKey(text, role):
             return decodeKey(text, role)
@@ -70,10 +58,7 @@ def publicBytes(text: str) -> bytes:
 
 
 def decodeSeed(text: str, role: Role = Role.USER) -> bytes:
-    """
-    @return: the 32 secret bytes of a seed.
-    @raise NkeyError: if the text is no seed; L{WrongRole} if it is another's than of this role.
-    """
+    """The 32 bytes of a seed; L{NkeyError} for other text, L{WrongRole} for another's."""
     try:
         data = base64.b32decode(text + "=" * (-len(text) % 8))
     except ValueError as error:

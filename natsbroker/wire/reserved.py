@@ -1,6 +1,6 @@
 """
-Subjects that nats-server keeps to itself: clients may not publish to or with them. The prefixes as
-nats-server checks them (PROTOCOL part 2, rows 34 and 35).
+nats-server's reserved subjects: clients may not publish to or with them (PROTOCOL part 2, rows 34
+and 35).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-The JSON of INFO and CONNECT on links. Names are matched without regard to case, unknown ones are
-kept when the document is passed on, and no input raises anything but C{ValueError}, however deep or
-strange. A value of the wrong type refuses the whole, as in nats-server.
+The JSON of INFO and CONNECT on links. Names ignore case, unknown ones are kept for passing on, and
+input raises at most C{ValueError}, however deep or strange. A value of the wrong type refuses the
+whole, as in nats-server.
 """
 
 from __future__ import annotations

@@ -44,10 +44,7 @@ _BARE = {b"PING": (ops.PING,), b"PONG": (ops.PONG,), b"+OK": (ops.OK,)}
 
 @dataclass(eq=False, slots=True)
 class ServerDecoder:
-    """
-    @ivar maxPayload: the largest message that is accepted; negative for no limit.
-    @ivar maxLine: the longest line that is accepted.
-    """
+    """C{maxPayload} and C{maxLine} limit messages, if not negative, and lines."""
 
     maxPayload: int = 64 << 20
     maxLine: int = _LONGEST_LINE
@@ -91,9 +88,7 @@ class ServerDecoder:
         return self._message(self._head)
 
     def _whole(self) -> Frame | None:
-        """
-        A message that is here to its end: what L{_line} and L{_message} make of it, in one step.
-        """
+        """A complete message in one step, like L{_line} and L{_message}."""
         buffer, position = self._buffer, self._position
         head = None if buffer.startswith(b"H", position) else _PLAIN.match(buffer, position)
         if head is not None:
@@ -191,12 +186,7 @@ def connectLine(options: Mapping[str, Any]) -> bytes:
 
 
 def publishLine(subject: bytes, reply: bytes, headerLength: int, size: int) -> bytes:
-    """
-    The control line of a PUB, or of an HPUB if there are headers; headers, payload and CRLF follow.
-
-    @param size: of headers and payload together.
-    @raise ValueError: if nobody can publish to the subject, or the reply is none.
-    """
+    """PUB or, with headers, HPUB for a total size; C{ValueError} for wrong subjects."""
     if not isValidLiteral(subject):
         raise ValueError(f"not a subject to publish to: {subject!r}")
     if reply and not isValidLiteral(reply):
@@ -208,9 +198,7 @@ def publishLine(subject: bytes, reply: bytes, headerLength: int, size: int) -> b
 
 
 def subscribeLine(pattern: bytes, queue: bytes, sid: bytes) -> bytes:
-    """
-    @raise ValueError: if the pattern is no valid subject, or the queue group cannot be named so.
-    """
+    """SUB; C{ValueError} for an invalid subject or queue group."""
     if not isValidSubject(pattern):
         raise ValueError(f"not a valid subject: {pattern!r}")
     if queue.translate(None, _BLANKS_AND_CONTROLS) != queue:

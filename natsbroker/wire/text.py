@@ -44,10 +44,7 @@ def encoded(text: str) -> bytes:
 
 
 def whole(text: str) -> str:
-    """
-    @param text: JSON.
-    @return: the same without escapes for half of a surrogate pair.
-    """
+    """JSON without escapes for half of a surrogate pair."""
     return _ESCAPE.sub(_wholeEscape, text) if "\\u" in text else text
 
 

@@ -27,10 +27,7 @@ class Timestamp(int):
     offset: int
 
     def __new__(cls, nanoseconds: int, offset: int = 0) -> Timestamp:
-        """
-        @param nanoseconds: since 1970; before that negative.
-        @param offset: seconds east of UTC.
-        """
+        """C{nanoseconds} since 1970, perhaps negative; C{offset} in seconds east of UTC."""
         self = super().__new__(cls, nanoseconds)
         self.offset = offset
         return self
@@ -44,10 +41,7 @@ ZERO_TIME: Final = Timestamp(-62_135_596_800 * _SECOND)
 
 
 def formatTime(time: int) -> str:
-    """
-    @param time: nanoseconds since 1970, or a L{Timestamp}.
-    @return: the time in RFC 3339 without the zeros at the end of its fraction, as Go writes it.
-    """
+    """A L{Timestamp} or nanoseconds since 1970 in RFC 3339 with Go's short fraction."""
     offset = time.offset if isinstance(time, Timestamp) else 0
     seconds, fraction = divmod(int(time), _SECOND)
     seconds += offset
@@ -68,12 +62,7 @@ def _zone(offset: int) -> str:
 
 
 def parseTime(text: str) -> Timestamp:
-    """
-    Read a time in RFC 3339 as Go's parser does, which also takes one-digit hours and a comma in
-    front of the fraction.
-
-    @raise ValueError: if it is no time; the text is Go's.
-    """
+    """Read RFC 3339 as Go does, also C{1:00} hours and commas; C{ValueError} with Go's text."""
     return _TimeParser(text).parse()
 
 
@@ -85,10 +74,7 @@ class _TimeParser:
         self._rest = text
 
     def parse(self) -> Timestamp:
-        """
-        @return: the time.
-        @raise ValueError: at the first part that is wrong.
-        """
+        """The time; C{ValueError} at the first wrong part."""
         year = self._year()
         month = self._number("-", "01", 1, 12, "month")
         self._skip("-")

@@ -1,6 +1,4 @@
-"""
-The headers that ask servers to trace a message, read and written by nats-server's rules (2.15.1).
-"""
+"""The headers that ask for a message's trace, by nats-server's rules (2.15.1)."""
 
 from __future__ import annotations
 
@@ -50,21 +48,14 @@ class TraceRequest:
 
 
 def asksForTrace(body: bytes, headerLength: int, hasDest: bool = False) -> bool:
-    """
-    Whether the headers of a message may ask for a trace.
-
-    @param hasDest: whether the account has a destination for those with C{traceparent}.
-    """
+    """Whether headers may ask for a trace; C{traceparent} only does if C{hasDest}."""
     if body.find(DEST, 0, headerLength) >= 0:
         return True
     return hasDest and _PARENT.search(body, 0, headerLength) is not None
 
 
 def readRequest(block: bytes) -> TraceRequest | None:
-    """
-    @param block: the header block.
-    @return: C{None} if no trace is asked for.
-    """
+    """The request in a header block; C{None} without."""
     if not block.startswith(_BEGIN):
         return None
     pairs = _pairsOf(block)
@@ -80,10 +71,7 @@ def readRequest(block: bytes) -> TraceRequest | None:
 
 
 def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
-    """
-    @param block: of the wire, with its empty line.
-    @return: the block with one such header, at its end.
-    """
+    """A header block with one more header at its end."""
     lines = block.split(_END)[:-2]
     kept = [each for each in lines if each.partition(b":")[0] != name]
     return _END.join([*kept, b"%b: %b" % (name, value), b"", b""])

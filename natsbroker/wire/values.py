@@ -110,11 +110,7 @@ class Message:
         self.trace: Any = None
 
     def check(self, given: str = "publish takes no Message") -> None:
-        """
-        See that the fields are bytes. That is done when something has failed, not for each message.
-
-        @raise TypeError: if one is not.
-        """
+        """Raise C{TypeError} if a field is not bytes; checked only when something has failed."""
         for name in ("subject", "reply", "body"):
             value = getattr(self, name)
             if not isinstance(value, bytes):
@@ -126,10 +122,7 @@ class Message:
 
     @property
     def headers(self) -> bytes:
-        """
-        The header block of the wire, from C{NATS/1.0} to its empty line; empty without headers.
-        L{natsbroker.wire.headers} reads and writes it.
-        """
+        """The block from C{NATS/1.0} to its empty line (L{natsbroker.wire.headers})."""
         return self.body[: self.headerLength]
 
     @property
@@ -137,10 +130,7 @@ class Message:
         return self.body[self.headerLength :] if self.headerLength else self.body
 
     def readdressed(self, subject: bytes, reply: bytes) -> Message:
-        """
-        The same headers and payload from the same origin under other subjects, for the queue groups
-        of another account.
-        """
+        """The same content and origin under other subjects, for other accounts' queue groups."""
         copy = Message(
             subject,
             self.body,
@@ -175,20 +165,14 @@ class Message:
 
 
 class GroupMessage(Message):
-    """
-    A message for one member of each of its C{queues} alone: plain subscriptions have it already.
-    Members of a cluster that speak the classic dialect send each other such copies.
-    """
+    """A message for a member of each of C{queues} alone, in the classic dialect."""
 
     __slots__ = ()
 
 
 @dataclass(eq=False, slots=True, repr=False)
 class Run:
-    """
-    Messages that differ in nothing but their bodies: subject, reply subject, origin and the size of
-    the header block are the same.
-    """
+    """Messages with the same subject, reply, origin and size of the header block."""
 
     subject: bytes
     reply: bytes

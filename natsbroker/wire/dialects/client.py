@@ -55,20 +55,14 @@ def splitBlanks(line: bytes) -> list[bytes]:
 
 
 def parseSize(text: bytes) -> int:
-    """
-    Read a size as nats-server does: only ASCII digits, at most nine of them; -1 for anything else.
-    """
+    """Read a size of one to nine ASCII digits as nats-server does; -1 for anything else."""
     if len(text) > MAX_SIZE_DIGITS or not text.isdigit():
         return -1
     return int(text)
 
 
 def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
-    """
-    A stray CR counts as a space here, as in nats-server.
-
-    @return: subject, queue group (empty for none) and sid; C{None} if the count is wrong.
-    """
+    """Subject, queue group (or empty) and sid; C{None} for a wrong count. CR counts as space."""
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) == 2:
         return arguments[0], b"", arguments[1]
@@ -78,10 +72,7 @@ def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
 
 
 def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
-    """
-    @return: the sid and the count after which the subscription ends, or 0 for at once (also for a
-        count that is no number); C{None} if the count of arguments is wrong.
-    """
+    """The sid and its maximum, 0 for at once or no number; C{None} for a wrong count."""
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) == 1:
         return arguments[0], 0

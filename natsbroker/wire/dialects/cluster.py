@@ -56,12 +56,7 @@ FROM_MEMBER = LineReader(
 
 
 def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
-    """
-    The document has another sid before that of the route; it says nothing.
-
-    @return: the sid, and the count of messages after which the interest ends, or 0 for at once;
-        C{None} if the arguments are wrong.
-    """
+    """The route's sid, behind an unused one, and the maximum, 0 for at once; C{None} if wrong."""
     arguments = splitBlanks(line.replace(b"\r", b" "))
     if len(arguments) > 1 and arguments[1].startswith(_SIDS):
         del arguments[0]
@@ -76,11 +71,7 @@ def isDirected(sid: bytes) -> bool:
 
 
 def sidFor(number: int, member: int, queue: bytes) -> bytes:
-    """
-    @param number: of the interest.
-    @param member: of the members of the group, which one.
-    @param queue: empty for plain interest.
-    """
+    """C{number} is of the interest, C{member} of the group; without C{queue} it is plain."""
     return b"%bRSID:%d:%d" % (b"Q" if queue else b"", number, member)
 
 

@@ -35,10 +35,7 @@ _OPERATIONS = {
 
 
 def _readMessage(op: int, rest: bytes, rules: LineRules) -> Frame:
-    """
-    The head of a client's message with one more member, the queue groups (C{None} where the line
-    names none).
-    """
+    """A client's message head with the queue groups, C{None} where the line names none."""
     arguments = splitBlanks(rest)
     sizes = 2 if op == ops.HMSG else 1
     targets = splitTargets(arguments[1:-sizes])
@@ -68,7 +65,5 @@ def lostLine(pattern: bytes, queue: bytes) -> bytes:
 
 
 def messageFrame(message: Message, queues: Sequence[bytes], headers: bool) -> bytes:
-    """
-    @param headers: whether the peer understands headers; without, they are stripped.
-    """
+    """Strip headers for a peer without them."""
     return frameOf(b"LMSG", message.subject, message, queues, headers)

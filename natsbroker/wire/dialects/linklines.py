@@ -1,6 +1,4 @@
-"""
-What the dialects of links have in common: how they name queue groups, sizes and weights.
-"""
+"""The common part of link dialects: queue groups, sizes and weights."""
 
 from __future__ import annotations
 
@@ -32,9 +30,6 @@ class LinkMessage(NamedTuple):
     origin: bytes = b""
 
     def message(self, origin: Any) -> Message:
-        """
-        @param origin: the account at the peer.
-        """
         subject, reply, headerLength, body, sizeText, headerText, _, queues, _ = self
         via, reply, shown = splitReply(reply)
         return Message(
@@ -53,12 +48,7 @@ def parseWeight(text: bytes) -> int:
 
 
 def splitTargets(middle: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...] | None] | None:
-    """
-    Cut what stands between the subject and the sizes of a message.
-
-    @return: the reply subject, and the queue groups (C{None} where the line names none); C{None} if
-        it makes no sense.
-    """
+    """The reply subject and queue groups, C{None} for none named; C{None} for nonsense."""
     if not middle:
         return b"", None
     if len(middle) == 1:

@@ -42,10 +42,7 @@ OPERATIONS = {
 
 
 class LinkInterest(NamedTuple):
-    """
-    @ivar origin: the cluster of the subscribers' leafnode; empty for none.
-    @ivar weight: the number of members of the group; 0 for plain interest.
-    """
+    """Interest; C{origin} is a leafnode's cluster or empty, C{weight} the group's members or 0."""
 
     account: bytes
     origin: bytes
@@ -55,10 +52,7 @@ class LinkInterest(NamedTuple):
 
 
 class RouteLines(LineReader):
-    """
-    Reads what comes over a route. The frames of messages are those of clients with three more
-    members: the account, the queue groups (C{None} where the line names none), and the origin.
-    """
+    """Reads a route; messages add account, queue groups (or C{None}), and origin."""
 
     __slots__ = ("_account",)
 
@@ -68,10 +62,7 @@ class RouteLines(LineReader):
         operations: Mapping[bytes, tuple[int, bool]] = OPERATIONS,
         first: tuple[bytes, ...] = CONNECTING,
     ) -> None:
-        """
-        @param account: the one that the connection is dedicated to, if it is.
-        @param first: how a line may begin before it is known who the peer is.
-        """
+        """C{account} is a dedicated one; C{first} are lines' beginnings from an unknown peer."""
         messages = {ops.RMSG, ops.HMSG, ops.LMSG} & {op for op, _ in operations.values()}
         super().__init__(
             operations, client.BARE_OPERATIONS, dict.fromkeys(messages, self._readMessage), first
@@ -106,11 +97,7 @@ def routeLines(account: bytes = b"") -> RouteLines:
 
 
 def splitInterest(line: bytes, isLeaf: bool = False, account: bytes = b"") -> LinkInterest | None:
-    """
-    The arguments of RS+, or of LS+; C{None} if they are wrong.
-
-    @param account: the one that the connection is dedicated to; empty for none.
-    """
+    """RS+ or LS+ arguments, perhaps of a dedicated account; C{None} if they are wrong."""
     arguments = splitBlanks(line.replace(b"\r", b" "))
     origin = arguments.pop(0) if isLeaf and arguments else b""
     if account:
@@ -126,12 +113,7 @@ def splitInterest(line: bytes, isLeaf: bool = False, account: bytes = b"") -> Li
 
 
 def splitLost(line: bytes, hasOrigin: bool = False, account: bytes = b"") -> LinkInterest | None:
-    """
-    The arguments of RS-, or of LS-; C{None} if they are wrong.
-
-    @param hasOrigin: whether it is an LS- of a peer that names the origin there.
-    @param account: the one that the connection is dedicated to; empty for none.
-    """
+    """RS- or LS- arguments, perhaps with origin or a dedicated account; C{None} if wrong."""
     arguments = splitBlanks(line.replace(b"\r", b" "))
     origin = arguments.pop(0) if hasOrigin and arguments else b""
     if account:
@@ -144,12 +126,7 @@ def splitLost(line: bytes, hasOrigin: bool = False, account: bytes = b"") -> Lin
 def interestLine(
     account: bytes, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
 ) -> bytes:
-    """
-    An RS+ line, or an LS+ line.
-
-    @param account: empty on a connection that is dedicated to it.
-    @param origin: the cluster of the leafnode that the interest is of; empty for none.
-    """
+    """An RS+ line, or LS+ with a leafnode's cluster; a dedicated account is left empty."""
     names = _named(account, pattern)
     start = b"LS+ %b %b" % (origin, names) if origin else b"RS+ " + names
     return b"%b %b %d\r\n" % (start, queue, weight) if queue else start + b"\r\n"
