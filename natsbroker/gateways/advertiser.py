@@ -78,9 +78,6 @@ class GatewayAdvertiser:
             stop()
 
     def sendAll(self, now: float) -> None:
-        """
-        @param now: seconds since the epoch.
-        """
         if self.isAll:
             return
         self.isAll = True
@@ -113,10 +110,9 @@ class GatewayAdvertiser:
 
     def sendNoInterest(self, subject: bytes, switches: Callable[[int], bool], now: float) -> bool:
         """
-        Refuse a subject that no plain subscription wants, unless it was refused before.
+        Refuse a subject that no plain subscription wants; false if it was refused before.
 
         @param switches: decides by the number of refusals whether all interest is sent instead.
-        @return: whether anything was sent.
         """
         if self.isAll or subject in self.refused:
             return False

@@ -1,8 +1,7 @@
 """
-Advice to gateway interest policies, account by account and for a limited time.
-
-Advice decides whether another cluster receives all our interest in an account or only refusals.
-Either is correct at any time, so advice changes how much is sent in vain, and never what arrives.
+Advice to gateway interest policies, by account and for a limited time: whether another cluster
+receives all our interest or only refusals. Either is correct at any time, so advice changes how
+much is sent in vain, and never what arrives.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ MOST = 1000
 class PolicyAdvice:
     """
     @ivar mode: C{interest-only} to send it all interest; C{optimistic} to send it refusals.
-    @ivar until: when the advice ends, in seconds since the epoch.
-    @ivar most: the refusals after which all interest is sent after all; C{None} for no limit.
+    @ivar until: in seconds since the epoch.
+    @ivar most: the refusals before all interest is sent after all; C{None} for no limit.
     """
 
     account: str
@@ -51,10 +50,6 @@ class PolicyAdvice:
 
 @implementer(IGatewayInterestPolicy)
 class AdvisedPolicy:
-    """
-    @ivar policy: decides where there is no advice.
-    """
-
     def __init__(
         self, policy: IGatewayInterestPolicy, now: Callable[[], float] = time.time
     ) -> None:

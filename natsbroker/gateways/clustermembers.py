@@ -25,9 +25,7 @@ class ClusterMembers:
         )
 
     def linkTo(self, server: bytes, account: str) -> ILinkSubscriber | None:
-        """
-        @param server: the hash of the member's id.
-        """
+        """A link to the member with a hash of its id."""
         cluster = self._cluster
         members = [] if cluster is None else list(cluster.members.values())
         for member in members:

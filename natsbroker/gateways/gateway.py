@@ -1,8 +1,6 @@
 """
-The handshakes of gateway connections, inbound and outbound.
-
-A peer is a gateway only after it has sent the right login. We send nothing to a peer that we
-dialled before its INFO names the gateway that we wanted.
+The handshakes of gateway connections, inbound and outbound. A peer is a gateway only after the
+right login, and gets nothing before its INFO names the gateway that we dialled.
 """
 
 from __future__ import annotations
@@ -25,9 +23,7 @@ _log = Logger(namespace="natsbroker")
 
 
 class InboundGateway(GatewayLink):
-    """
-    A connection that a member of another cluster dialled: messages come in, interest goes out.
-    """
+    """A connection from another cluster: messages come in, interest goes out."""
 
     def __init__(self, gateways: GatewayRegistry, peer: LinkPeer) -> None:
         super().__init__(gateways, peer)

@@ -42,8 +42,8 @@ class _Account(NamedTuple):
 
 class InboundTraffic:
     """
-    Delivers each message once in this cluster, and to one member of each queue group that its
-    sender chose. The sender learns of unwanted messages.
+    Delivers each message once in this cluster, and to one member of each chosen queue group. The
+    sender learns of unwanted messages.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """
-The traffic of a connection that we dialled to another cluster: our messages, and its interest.
-
-What the peer sends about an account that is not known here is kept for when it is.
+The traffic of a connection that we dialled to another cluster: our messages, and its interest,
+which is kept for accounts that are not known yet.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
-Gateway connections: what inbound and outbound ones share, the registry of all of them, and gossip.
-
-A broker has one outbound connection to each known cluster, or is dialling it. A cluster that dials
-us is dialled back, and so is one that gossip names, unless unknown clusters are rejected.
+Gateway connections: their common part, the registry, and gossip. A broker has or dials one outbound
+connection to each known cluster. A cluster that dials us is dialled back, and so is one that gossip
+names, unless unknown clusters are rejected.
 """
 
 from __future__ import annotations
@@ -106,9 +105,9 @@ class GatewayLink(Link):
 
 class GatewayRegistry(LinkRegistry[GatewayLink]):
     """
-    @ivar outbound: the outbound connections that have started, by the name of the cluster.
-    @ivar url: where other clusters can dial us, as C{host:port}.
-    @ivar isLeaving: other clusters are to dial the other members of ours.
+    @ivar outbound: the started outbound connections, by the name of the cluster.
+    @ivar url: our C{host:port} for other clusters.
+    @ivar isLeaving: whether they are to dial our cluster's other members.
     """
 
     def __init__(
@@ -285,9 +284,8 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
 class GatewayGossip:
     """
     The gossip of one broker: a L{natsbroker.routes.members.GatewayGossipListener} for its cluster.
-
-    A cluster that dials us learns of all others, the members of ours learn of each cluster that one
-    of them reaches, and other clusters learn where all our members are.
+    A dialling cluster learns of all others, our members of each cluster that one reaches, and other
+    clusters of all our members.
     """
 
     def __init__(self, gateways: GatewayRegistry) -> None:
@@ -301,9 +299,6 @@ class GatewayGossip:
         return others if gateways.isLeaving and others else own + others
 
     def tellOthers(self, link: GatewayLink, name: str) -> None:
-        """
-        @param name: the name of the peer's cluster, of which it is not told.
-        """
         gateways = self._gateways
         for remote in gateways.remotes.values():
             addresses = remote.addresses
@@ -331,9 +326,7 @@ class GatewayGossip:
             self._gateways.learned(document.gateway, document.gateway_urls)
 
     def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
-        """
-        @param url: where the new member listens for gateways; empty for nowhere.
-        """
+        """Announce the member's gateway address; empty for none."""
         gateways = self._gateways
         if url:
             self._urls[url] += 1

@@ -23,10 +23,7 @@ _SOON = 0.05
 
 
 class Remote:
-    """
-    @ivar settings: C{None} for a cluster known from gossip.
-    @ivar failures: the number of connections in a row that ended before they started.
-    """
+    """A cluster; C{failures} are connections in a row that ended before they started."""
 
     def __init__(self, name: str, settings: RemoteGateway | None) -> None:
         self.name = name
@@ -75,10 +72,7 @@ class Remote:
         return terms.remoteTLS.get(self.name) or terms.tls
 
     def certified(self, target: RemoteURL) -> str:
-        """
-        The name that the certificate of a dialled member must have: its host name, or for an IP
-        address the first host name that is known of its cluster.
-        """
+        """The name for a certificate: the host, or for an IP address its cluster's first."""
         if not isAddress(target.host):
             return target.host
         hosts = (each.host for each in self.targets)
@@ -86,8 +80,5 @@ class Remote:
 
     @property
     def pause(self) -> float:
-        """
-        Seconds before the cluster is dialled again. They stay the same, as in nats-server: behind a
-        balancer without a backend, connections are accepted and closed until one is there.
-        """
+        """Seconds before dialling again, always the same as in nats-server."""
         return _SOON if self.isImplicit and not self.failures else _REDIAL

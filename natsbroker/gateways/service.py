@@ -46,9 +46,7 @@ _SOLICIT = 1.0
 
 
 class GatewayService(LinkService[str]):
-    """
-    @ivar switchAfter: the refusals after which an account is announced as a whole; 0 for never.
-    """
+    """The service; C{switchAfter} refusals announce an account as a whole, 0 for never."""
 
     def __init__(self, dependencies: LinkDependencies, routes: RouteService | None) -> None:
         settings = dependencies.settings

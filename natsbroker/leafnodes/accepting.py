@@ -1,8 +1,7 @@
 """
-A leafnode connection that the peer dialled: its login and the changes of its grant.
-
-Before the login only CONNECT is accepted. The authorizer of clients decides, unless leafnodes have
-users of their own.
+A leafnode connection that the peer dialled: its login and the changes of its grant. Before that
+only CONNECT is accepted. The authorizer of clients decides, unless leafnodes have users of their
+own.
 """
 
 from __future__ import annotations
@@ -197,10 +196,7 @@ class AcceptedLeaf(LeafLink):
             return spokeRules({"allow": ()}, {"allow": ()})
 
     def _informed(self, document: ServerDocument) -> None:
-        """
-        Before its CONNECT the peer may choose the compression; everything else in its INFO is
-        ignored.
-        """
+        """Let the peer choose the compression before CONNECT; the rest of its INFO is ignored."""
         if self._options is None and self._select(document.compression):
             self._isMet = True
             self.decoder.dialect = FROM_LEAF

@@ -31,11 +31,7 @@ _NONE = "N/A"
 @implementer(IObserver)
 @dataclass(frozen=True, eq=False)
 class LeafEvents:
-    """
-    @ivar link: gives the connection with a number.
-    @ivar hasGateways: whether this broker has gateways.
-    @ivar nameOf: gives the name of an account by its key.
-    """
+    """Events of leafnodes; C{link} gives one by number, C{nameOf} an account by key."""
 
     events: ConnectionEvents
     link: Callable[[int], LeafLink | None]

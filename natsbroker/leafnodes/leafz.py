@@ -1,7 +1,4 @@
-"""
-The page C{/leafz}: the leafnode connections, with the parameters and keys of nats-server; and what
-C{/varz} shows of them, without passwords.
-"""
+"""The page C{/leafz} with nats-server's parameters and keys; and its part of C{/varz}."""
 
 from __future__ import annotations
 
@@ -51,9 +48,7 @@ class Leafz:
         return Answer(200, JSON, bodyOf(steps), isLong=True)
 
     def steps(self, isListed: bool, account: str = "") -> Generator[bytes, None, Listing]:
-        """
-        @param account: whose are shown; empty for all.
-        """
+        """Rows of an account's leafnodes; empty for all."""
         # A leafnode that goes while rows are made leaves its account.
         wanted = [(each, each.account) for each in self.leafs if account in ("", each.account)]
         head: Row = {

@@ -1,7 +1,4 @@
-"""
-Leafnode connections over Twisted transports. The TLS handshake comes before INFO or after it: with
-TLS, nothing but INFO is ever read or written in the clear.
-"""
+"""Leafnode connections over Twisted; with TLS, nothing but INFO is ever in the clear."""
 
 from __future__ import annotations
 

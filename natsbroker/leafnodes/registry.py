@@ -43,7 +43,6 @@ _TOKEN_LENGTH = 22
 class LeafPeer(LinkPeer, Protocol):
     """
     @ivar connectionType: C{LEAFNODE}, or C{LEAFNODE_WS} over WebSocket.
-    @ivar isSecured: the transport is encrypted.
     @ivar certificate: the peer's verified certificate; C{None} without one.
     """
 
@@ -129,10 +128,7 @@ class LeafLink(Link):
     def secured(self) -> None: ...
 
     def admit(self, grant: Grant) -> Bus | None:
-        """
-        @return: the account's bus; C{None} if the account is missing or full: then the connection
-            is closed.
-        """
+        """The account's bus; C{None} closes the connection, as the account is missing or full."""
         try:
             bus = self.leafs.accounts.admit(grant, self.kind)
         except errors.ConnectionLimit as limit:
@@ -173,9 +169,7 @@ class LeafLink(Link):
         self.usePayload(self.grant)
 
     def facts(self) -> ConnectionFacts:
-        """
-        What C{/connz} shows of it. The end that dialled shows no name, no user and no version.
-        """
+        """Facts for C{/connz}; the dialling end shows no name, no user and no version."""
         inMessages, inBytes, outMessages, outBytes = self.counts
         return ConnectionFacts(
             cid=self.number,
@@ -242,8 +236,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
     """
     All leafnode connections of one broker; iterating gives those that have started.
 
-    @ivar webSocketAuthorizer: gives the authorizer of leafnodes over WebSocket, where leafnodes
-        have no logins of their own.
+    @ivar webSocketAuthorizer: gives the authorizer over WebSocket if leafnodes have no logins.
     """
 
     def __init__(
@@ -317,9 +310,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return connectOptions(self.identity, self.settings, cluster, remote, url, compression)
 
     def useUrls(self, urls: Iterable[str], webSocketUrls: Iterable[str] = ()) -> None:
-        """
-        @param webSocketUrls: for leafnodes over WebSocket.
-        """
         before = self._urls, self._webSocketUrls
         self._urls, self._webSocketUrls = tuple(urls), tuple(webSocketUrls)
         if before != (self._urls, self._webSocketUrls):
@@ -385,9 +375,7 @@ class LeafRegistry(LinkRegistry[LeafLink]):
                 leaf.reauthorize()
 
     def useCompression(self, wanted: Compression, target: LeafRemote | None = None) -> None:
-        """
-        @param target: of the connection to this remote; C{None} for all accepted connections.
-        """
+        """Use compression for one remote, or with C{None} for accepted connections."""
         for leaf in self.everyone():
             if leaf.target is target:
                 leaf.useCompression(wanted)

@@ -1,8 +1,4 @@
-"""
-A dialled leafnode remote: its addresses, its credentials, and when it is dialled.
-
-Each address has its turn, those of the settings and those that the peer announces.
-"""
+"""A dialled leafnode remote: its addresses in turn, its credentials, and when it is dialled."""
 
 from __future__ import annotations
 
@@ -24,10 +20,7 @@ _PART = re.compile(r"-{3,}[^-\n]*-{3,}\r?\n([\w.=-]+)\r?\n-{3,}[^-\n]*-{3,}")
 
 
 class LeafRemote:
-    """
-    @ivar current: the address that was dialled last.
-    @ivar delay: further seconds before it is dialled after the next loss.
-    """
+    """A remote; C{delay} adds seconds before it is dialled after the next loss."""
 
     def __init__(self, settings: RemoteLeaf, tls: LinkTLS | None, random: Random) -> None:
         self.settings = settings
@@ -64,11 +57,7 @@ class LeafRemote:
         return replace(url, user=login.user, password=login.password)
 
     def credentials(self, nonce: str) -> Mapping[str, str]:
-        """
-        What CONNECT proves. The file of credentials is read each time.
-
-        @raise ValueError: if there is no such file, or it is malformed.
-        """
+        """Credentials for CONNECT, from a file read each time; C{ValueError} if it is wrong."""
         path, seed = self.settings.credentials, self.settings.nkey
         if path:
             jwt, secret = credentialsIn(path)

@@ -96,9 +96,6 @@ class Gate:
 
 
 def _tablesOf(entries: Iterable[bytes]) -> dict[bytes, PatternTable]:
-    """
-    The patterns of the entries for each queue group; of those without one under an empty name.
-    """
     patterns: dict[bytes, list[bytes]] = {}
     for each in entries:
         pattern, _, group = each.partition(b" ")
@@ -139,10 +136,7 @@ class LeafRules:
         return subject.startswith(ACKNOWLEDGEMENTS) and self._mayAsk(subject)
 
     def _mayAsk(self, acknowledgement: bytes) -> bool:
-        """
-        Whether the consumer of an acknowledgement may be asked for messages: nobody else settles
-        them, or has the next one sent with C{+NXT}.
-        """
+        """Whether a consumer may be asked for messages, without settling them or C{+NXT}."""
         tokens = acknowledgement.split(b".")
         # The longer form has a domain and an account first.
         place = 2 if len(tokens) < 11 else 4
@@ -173,9 +167,7 @@ def domainDenials(
 
 
 def hubRules(grant: Grant, refused: Iterable[bytes] = ()) -> LeafRules:
-    """
-    @param refused: the patterns that the spoke denies.
-    """
+    """C{refused} are the patterns that the spoke denies."""
     publish, subscribe = grant.publishing, grant.subscribe
     incoming = Gate() if publish is None else Gate(publish.allow, publish.deny)
     if subscribe is None:

@@ -184,10 +184,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         return tunnel.connect(factory)
 
     def protocolOver(self, below: WebSocketProtocol) -> LeafProtocol | None:
-        """
-        @param below: an accepted connection whose peer has asked for a leafnode.
-        @return: the leafnode's protocol above it; C{None} if leafnodes are not accepted.
-        """
+        """A leafnode's protocol above a WebSocket; C{None} if none are accepted."""
         if not self.block.port:
             return None
         above = LeafFactory(partial(AcceptedLeaf, self.leafs), None).buildProtocol(None)

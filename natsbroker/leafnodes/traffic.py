@@ -110,8 +110,8 @@ class LeafTraffic:
         isIsolated: bool,
     ) -> None:
         """
-        @param loopSubject: the subject that shows that our own interest comes back.
-        @param isIsolated: the peer gets no interest of other leafnodes.
+        @param loopSubject: shows that our own interest comes back.
+        @param isIsolated: whether the peer gets no interest of other leafnodes.
         """
         self._link = link
         self._bus = bus
@@ -237,11 +237,7 @@ class LeafTraffic:
         return not self._bus.matcher.match(mapped).isServed or self._rules.incoming.allows(mapped)
 
     def _traces(self, came: LinkMessage) -> bool:
-        """
-        Publish a message with a trace, if its headers ask for one.
-
-        @return: whether that is all.
-        """
+        """Publish a message with a trace, if its headers ask for one; whether that is all."""
         tracing, asked = self._bus.tracing, came.message(self.target)
         if tracing is None or not tracing.concerns(asked):
             return False

@@ -18,10 +18,7 @@ from natsbroker.websocket.protocol import WebSocketProtocol
 
 
 def overWebSocket(above: Any, below: WebSocketProtocol) -> LeafProtocol:
-    """
-    @param above: the protocol of a leafnode, whose TLS is that of the connection below.
-    @return: the same.
-    """
+    """The protocol, whose TLS is that of the connection below."""
     leaf: LeafProtocol = above
     leaf.connectionType = "LEAFNODE_WS"
     leaf.connection = below.connection
@@ -31,10 +28,6 @@ def overWebSocket(above: Any, below: WebSocketProtocol) -> LeafProtocol:
 
 
 class DialledWebSocket(WebSocketProtocol):
-    """
-    @ivar remote: what was dialled.
-    """
-
     def __init__(
         self,
         context: LinkContext,
@@ -44,7 +37,6 @@ class DialledWebSocket(WebSocketProtocol):
         failed: Callable[[], None],
     ) -> None:
         """
-        @param above: the protocol of the leafnode.
         @param waiting: has the connection while it is no WebSocket yet.
         @param failed: called when the connection ends before it is one.
         """
@@ -99,9 +91,6 @@ class WebSocketDialling(Factory):
         waiting: set[DialledWebSocket],
         failed: Callable[[], None],
     ) -> None:
-        """
-        @param leafs: the factory of the leafnode's protocol.
-        """
         self._context = context
         self._remote = remote
         self._leafs = leafs

@@ -1,6 +1,4 @@
-"""
-What all links of one kind share. A reload replaces values in it.
-"""
+"""The common values of all links of one kind; a reload replaces them."""
 
 from __future__ import annotations
 

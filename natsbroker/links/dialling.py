@@ -1,8 +1,6 @@
 """
-Dialling one peer until it answers.
-
-One attempt at a time; the pauses between them have jitter, so that two servers that dial each other
-do not stay in step.
+Dialling one peer until it answers, one attempt at a time; the pauses have jitter, so that two
+servers that dial each other do not stay in step.
 """
 
 from __future__ import annotations
@@ -77,9 +75,7 @@ class Dialler:
         self._pause = self.terms.pause
 
     def start(self, after: float = 0.0) -> None:
-        """
-        @param after: seconds from now, plus jitter; 0 for at once.
-        """
+        """Dial after some seconds with jitter; 0 for at once."""
         delay = after + self.random.uniform(0.0, self.terms.jitter) if after else 0.0
         self._call = self.reactor.callLater(delay, self._dial)
 

@@ -1,7 +1,4 @@
-"""
-Mapped reply subjects: the names in them, as nats-server hashes them, and the
-delivery of messages to them.
-"""
+"""Mapped reply subjects: their names, hashed as in nats-server, and delivery to them."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ def oldHash(name: str) -> bytes:
 
 
 class ReplyNames:
-    """
-    @ivar prefix: the broker puts it in front of reply subjects.
-    @ivar oldPrefix: the same for clusters from before NATS 2.1.
-    """
+    """Names of mapped replies; C{oldPrefix} is for clusters before NATS 2.1."""
 
     def __init__(self, cluster: str, server: str) -> None:
         self.prefix = b"%b%b.%b." % (NEW, newHash(cluster), newHash(server))
@@ -57,8 +51,8 @@ class ReplyNames:
 
     def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:
         """
-        @return: the hash of the server of our cluster that mapped the subject, empty if that is us
-            or not known, and the original subject; C{None} if the subject is not of our cluster.
+        The hash of the mapping server of our cluster, empty if that is us or not known, and the
+        original subject; C{None} if the subject is not of our cluster.
         """
         prefix, rest = splitMapped(subject)
         if not prefix.startswith(self.answers):
@@ -89,19 +83,13 @@ class GatewayDependencies:
 
 
 class GatewayReplyRouter:
-    """
-    Delivers answers under the subject that the request named. The member that sent the request
-    delivers its answer, or this one if that member is out of reach.
-    """
+    """Delivers answers under the requested subject, if possible by the asking member."""
 
     def __init__(self, dependencies: GatewayDependencies) -> None:
         self._dependencies = dependencies
 
     def take(self, account: str, message: Message, isFromMember: bool) -> bool:
-        """
-        @param isFromMember: a member of our cluster sent the message: it is delivered here.
-        @return: whether the subject is mapped, and so the message taken.
-        """
+        """Whether the subject is mapped, and so the message taken; a member's stays here."""
         if not prefixOf(message.subject):
             return False
         found = self._dependencies.replies.destination(message.subject)

@@ -1,6 +1,4 @@
-"""
-How servers introduce themselves to each other on links of every kind.
-"""
+"""The introduction of servers on links of every kind."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ class LinkIdentity:
     """
     This broker, as other servers see it.
 
-    @ivar ip: where they are to dial us, as a URL; empty for where they see us.
-    @ivar gateway_url: where other clusters are to dial us; empty without a gateway.
+    @ivar ip: our URL to dial; empty for where they see us.
+    @ivar gateway_url: the same for other clusters; empty without a gateway.
     """
 
     server_id: str
@@ -34,9 +32,6 @@ class LinkIdentity:
     gateway_url: str = ""
 
     def head(self, proto: int) -> dict[str, Any]:
-        """
-        @param proto: what an INFO claims to understand.
-        """
         return {
             "server_id": self.server_id,
             "server_name": self.server_name,
@@ -79,12 +74,7 @@ class LinkLogin:
     def admits(
         self, checks: PasswordChecks, user: str, password: str, certificate: Any
     ) -> bool | Deferred[bool]:
-        """
-        Whether the credentials of a peer are right. The time that it takes does not depend on how
-        much of them is right.
-
-        @param certificate: the peer's; C{None} if it has none.
-        """
+        """Whether a peer's credentials are right, compared in constant time."""
         if self.isMapped:
             names = CertificateNames([self.user] if self.user else [])
             return certificate is not None and any(True for _ in names.namesIn(certificate))
@@ -99,8 +89,8 @@ class LinkLogin:
 
 def loginToSay(user: str, password: str, urls: Iterable[RemoteURL]) -> tuple[str, str]:
     """
-    The user and the password for a peer whose URL has none. A hash is no password that could be
-    sent: the first of the URLs that has a password stands in.
+    The user and the password for a peer whose URL has none. As a hash cannot be sent, the first of
+    the URLs with a password stands in.
     """
     if not isHash(password):
         return user, password

@@ -1,8 +1,7 @@
 """
-Interest between two members of a cluster, in both directions.
-
-The peer's interest is in the account's subscriptions until it is withdrawn or the connection ends.
-For an unknown account it is kept until the account exists.
+Interest between two members of a cluster, in both directions. The peer's is in the account's
+subscriptions until it is withdrawn or the connection ends; for an unknown account it is kept until
+that exists.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _log = Logger(namespace="natsbroker")
 
 class LinkPermissions(Protocol):
     """
-    What interest passes over a link.
+    The interest that passes over a link.
 
-    @ivar taken: whose C{mayDeliver} is asked about each message for interest of the peer that is
-        honoured in part; C{None} for nobody's.
+    @ivar taken: whose C{mayDeliver} is asked about each message for partly honoured interest;
+        C{None} for nobody's.
     """
 
     @property
@@ -45,10 +44,7 @@ class LinkPermissions(Protocol):
 
 @dataclass(slots=True)
 class RoutePermissions:
-    """
-    @ivar told: the interest that other members receive; C{None} for all.
-    @ivar taken: the interest of other members that is honoured; C{None} for all.
-    """
+    """Interest that other members receive, and of them that is honoured; C{None} for all."""
 
     told: PermissionSet | None = None
     taken: SubscribePermissions | None = None
@@ -89,10 +85,7 @@ class InterestAdvertiser:
         self._watch()
 
     def _watch(self) -> None:
-        """
-        Have all interest told in shares. What was watched before is watched until then, since
-        interest may end that the peer was told of, and the new watch was not.
-        """
+        """Report all interest in shares; the former watch goes on until then."""
         former = list(self._stops)
 
         def told() -> None:
@@ -124,10 +117,7 @@ class InterestAdvertiser:
             self.lost(pattern, queue, origin)
 
     def permit(self, permissions: LinkPermissions) -> None:
-        """
-        Use other permissions: take back what may not be told any more, and tell the rest again,
-        which the peer takes for a new weight where it knows it.
-        """
+        """Use other permissions: withdraw forbidden interest, and report the rest again."""
         self.permissions = permissions
         self._watch()
 
@@ -155,8 +145,8 @@ _Place = tuple[IMessageBus, Any, Any]
 @dataclass(eq=False)
 class RemoteInterest:
     """
-    @ivar target: gives for an account, and the cluster of a leafnode, what its messages are sent
-        with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
+    @ivar target: gives the L{ILinkSubscriber} of an account, and the cluster of a leafnode; an
+        L{IOutboxLink} may be written to directly.
     """
 
     busOf: Callable[[str], IMessageBus | None]

@@ -198,9 +198,7 @@ class Link(PeerSession):
         self.close(errors.PEER_ERROR)
 
     def judge(self, outcome: bool | Deferred[bool], decided: Callable[[bool], None]) -> None:
-        """
-        Go on when it is known whether the peer's login is right. Nothing more is read until then.
-        """
+        """Go on with the judgement of the peer's login; nothing more is read until then."""
         if isinstance(outcome, bool):
             decided(outcome)
             return
@@ -225,10 +223,7 @@ class Link(PeerSession):
     def parsing(
         self, parse: Callable[[bytes], _Parsed | None], handle: Callable[[_Parsed], None]
     ) -> Handler:
-        """
-        A handler that closes the link for an argument that C{parse} refuses, with C{None} or a
-        C{ValueError}.
-        """
+        """A handler that closes the link if C{parse} gives C{None} or raises C{ValueError}."""
 
         def parsed(argument: bytes) -> None:
             try:
@@ -371,9 +366,7 @@ _WITH_PAYLOAD = frozenset({ops.RMSG, ops.HMSG, ops.LMSG, ops.MSG, ops.PUB})
 
 
 def traceCame(link: str, frame: tuple[Any, ...], longest: int) -> None:
-    """
-    @param longest: the bytes of a payload that are shown; 0 for all.
-    """
+    """Log a frame with at most C{longest} bytes of its payload; 0 for all."""
     name = ops.NAMES.get(frame[0])
     if name is None:
         return

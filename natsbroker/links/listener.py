@@ -29,8 +29,8 @@ class LinkPort:
     ) -> None:
         """
         @param port: 0 for none; negative for one that the kernel chooses.
-        @param what: names the port in the error when it is in use.
-        @param opened: listens there already.
+        @param what: names the port in errors.
+        @param opened: a socket that listens there already.
         """
         self._wanted = port
         self._what = what

@@ -1,6 +1,4 @@
-"""
-Accounts at other servers, as origins of messages. Service imports with details show the server.
-"""
+"""Accounts at other servers, as origins of messages."""
 
 from __future__ import annotations
 
@@ -15,11 +13,7 @@ from natsbroker.wire.values import ClientInfo
 
 @implementer(IPeerOrigin)
 class PeerOrigin:
-    """
-    One account at a peer, which has authenticated its clients and checked their permissions.
-
-    @cvar ORIGIN: the kind of connection that services see.
-    """
+    """One account at a peer, which has authenticated its clients and checked their permissions."""
 
     __slots__ = ("_server", "grant")
 

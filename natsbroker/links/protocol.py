@@ -1,8 +1,6 @@
 """
-Links over Twisted transports, dialled and accepted.
-
-With TLS the session begins when the handshake is done and the peer is who it should be. Plain TCP
-goes through the poller where there is one.
+Links over Twisted transports, dialled and accepted. With TLS the session begins after the handshake
+with the right peer. Plain TCP goes through the poller where there is one.
 """
 
 from __future__ import annotations
@@ -32,9 +30,7 @@ class LinkProtocol(SessionProtocol):
     certificate: Any = None
 
     def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
-        """
-        @param name: the name in the peer's certificate; C{None} on an accepted connection.
-        """
+        """C{name} is in the peer's certificate; C{None} on an accepted connection."""
         super().__init__()
         self._makeLink = makeLink
         self._tls = tls
@@ -96,9 +92,7 @@ class LinkProtocol(SessionProtocol):
         self._vet(tls.settings, lambda: self._secured(link))
 
     def _unsealed(self) -> None:
-        """
-        Hand on what all the records of one read held. It may be compressed, so it is no line yet.
-        """
+        """Hand on all records of one read; they may be compressed, and are no lines yet."""
         if self._inlet is not None:
             self.dataReceived(self._inlet.take())
 
@@ -156,10 +150,6 @@ class LinkProtocol(SessionProtocol):
 
 
 class LinkFactory(Factory):
-    """
-    @ivar tls: for the connections to come.
-    """
-
     noisy = False
     protocol = LinkProtocol
 

@@ -27,9 +27,7 @@ class S2Link:
     __slots__ = ("_decoder", "_isBusy", "_isLater", "_isPaused", "_link", "_stream", "encoder")
 
     def __init__(self, link: Link, stream: Any, level: str, data: bytes) -> None:
-        """
-        @param data: came behind the last line that was not compressed.
-        """
+        """C{data} came behind the last uncompressed line."""
         self.encoder = S2Encoder(level)
         self._decoder = S2Decoder()
         self._link = link

@@ -1,6 +1,6 @@
 """
-The services of connection kinds: a base class for any, and one for links over TCP and TLS that have
-a listener, dialled peers and a registry.
+The services of connection kinds: a base class for any, and one for links over TCP and TLS with a
+listener, dialled peers and a registry.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class ConnectionService:
     """
     A service without connections: every method does nothing. Kinds override what they need.
 
-    @cvar section: the name of the section in C{services} that L{plan} does not let a reload change;
-        empty for none.
+    @cvar section: of C{services}, which a reload cannot change; empty for none.
     """
 
     section: ClassVar[str] = ""
@@ -84,12 +83,7 @@ class ConnectionService:
 
 
 class LinkService(ConnectionService, ABC, Generic[Key]):
-    """
-    The parameter identifies dialled peers.
-
-    @ivar _port: where links are listened for. Each kind makes its own, since only it knows what is
-        to be made of a connection.
-    """
+    """Links' service, by dialled peers' keys; each kind makes its own listener C{_port}."""
 
     links: LinkRegistry[Any]
     _port: LinkPort

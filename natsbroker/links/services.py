@@ -1,7 +1,6 @@
 """
-The connections of a broker with other programs: the services of its connection kinds.
-
-A kind that the settings do not ask for has no service, and its modules are not loaded.
+The services of a broker's connection kinds. A kind that the settings do not ask for has none, and
+its modules are not loaded.
 """
 
 from __future__ import annotations
@@ -120,10 +119,7 @@ class Links:
             service.usePoller(poller)
 
     async def open(self, settings: Settings) -> None:
-        """
-        @param settings: in force, with the ports that the kernel chose.
-        @raise StartError: if an address is in use.
-        """
+        """Open with settings in force and chosen ports; L{StartError} for an address in use."""
         for service in reversed(list(self)):
             await service.open(settings)
         for service in reversed(list(self)):
@@ -150,9 +146,7 @@ class Links:
             await service.close()
 
     def planners(self) -> list[Planner]:
-        """
-        The owners of the kinds' settings. They come after those of accounts and authorization.
-        """
+        """The owners of the kinds' settings, after those of accounts and authorization."""
         return [partial(self._plan, kind) for kind in self.kinds]
 
     def _plan(self, kind: IConnectionKind, new: Settings, changes: Sequence[Change]) -> Step:

@@ -45,9 +45,7 @@ def linkSettings(settings: Settings, block: ListenerSettings | Leafnodes) -> Set
 
 
 def backoffTerms(settings: Settings, block: ListenerSettings, isConfigured: bool) -> DialTerms:
-    """
-    @param isConfigured: whether the settings name the peer: then it is dialled until it answers.
-    """
+    """Terms for a peer; one in the settings is dialled until it answers."""
     default = DialTerms()
     return DialTerms(
         longest=_LONGEST_PAUSE if block.connect_backoff else default.pause,

@@ -1,6 +1,4 @@
-"""
-TLS on links: both ends present a certificate, and the dialling end checks the name in the other's.
-"""
+"""TLS on links: both ends present a certificate, and the dialling end checks the name."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ from natsbroker.connections.tlsrecords import SealedConnection
 
 @dataclass(frozen=True, slots=True)
 class LinkTLS:
-    """
-    @ivar isRequired: for dialled leafnodes: it is used even if the peer does not require it.
-    """
+    """Links' TLS; C{isRequired} of dialled leafnodes uses it even if the peer does not."""
 
     context: SSL.Context
     dialling: SSL.Context
@@ -40,8 +36,7 @@ class LinkTLS:
     def creator(self, name: str | None, owner: Any = None) -> Any:
         """
         @param name: the peer's name; C{None} for accepted connections.
-        @param owner: gets the OpenSSL connection that we dial with as C{connection}; a protocol
-            that was dialled may be inside another one, so it cannot be found.
+        @param owner: gets the dialling OpenSSL connection as C{connection}.
         """
         if name is None:
             return ConnectionCreator(self.context)
@@ -51,10 +46,7 @@ class LinkTLS:
         )
 
     def problem(self, certificate: Any, name: str | None) -> str:
-        """
-        @param certificate: the peer's; C{None} if it has none.
-        @return: why the peer is not the one that it should be; empty if it is.
-        """
+        """The fault of a peer's certificate, which may be C{None}; empty if it is right."""
         if not isPinned(certificate, self.settings.pinned_certs):
             return NOT_PINNED
         if name is None or self.settings.insecure:
@@ -90,10 +82,7 @@ def isAddress(host: str) -> bool:
 
 
 def nameProblem(certificate: Any, name: str) -> str:
-    """
-    @param certificate: a C{cryptography} X.509 certificate; C{None} if there is none.
-    @return: why it is not for the name, or the address, that was dialled; empty if it is.
-    """
+    """The fault of an X.509 certificate or C{None} for a dialled name or address; empty if none."""
     if certificate is None:
         return "the peer has no certificate"
     try:

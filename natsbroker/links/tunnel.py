@@ -1,6 +1,4 @@
-"""
-Connections through an HTTP proxy: it is asked to C{CONNECT} to the peer, and then passes bytes.
-"""
+"""Connections through an HTTP proxy with C{CONNECT}."""
 
 from __future__ import annotations
 

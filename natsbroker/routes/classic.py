@@ -60,16 +60,10 @@ class ClassicMember(PeerOrigin):
 
 
 class ClassicTraffic:
-    """
-    @ivar isVerbose: whether the peer wants to hear that it was understood.
-    """
-
     def __init__(
         self, link: Link, buses: LinkBuses, permissions: RoutePermissions, isOldest: bool
     ) -> None:
-        """
-        @param isOldest: whether the peer closes the connection for what only servers may say.
-        """
+        """C{isOldest} peers close the connection for operations of servers only."""
         self._link = link
         self._buses = buses
         self._permissions = permissions
@@ -137,9 +131,7 @@ class ClassicTraffic:
         self._heard.clear()
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        @param queues: the groups of which the peer is to give it to one member each.
-        """
+        """Send a message; C{queues} are groups of which one member each is to get it."""
         bus, subject = self._bus, message.subject
         if bus is None or self._link.outbox.closed:
             return

@@ -73,10 +73,7 @@ class Routes(Membership):
         return lambda peer: Route(self, peer, target)
 
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
-        """
-        A generated name gives way to a better one; routes to members without it are then routes to
-        another cluster.
-        """
+        """Whether a name holds; a generated one gives way to a better one."""
         terms = self.terms
         if name == terms.name:
             return True

@@ -20,11 +20,7 @@ _MODERN = 2
 
 
 class RouteDialect(Enum):
-    """
-    @cvar CLASSIC: what servers before NATS 2.0 speak.
-    @cvar MODERN: what those since speak.
-    @cvar AUTO: either, by the peer; the modern one where both understand both.
-    """
+    """The dialect of servers before NATS 2.0, the modern one, or the best that both understand."""
 
     CLASSIC = "classic"
     MODERN = "modern"

@@ -45,11 +45,7 @@ def modeFor(route: Route, listener: Route) -> GossipMode:
 
 
 def reachable(document: ServerDocument, host: str) -> ServerDocument:
-    """
-    The INFO of a member, with an address to dial.
-
-    @param host: the address of its connection; empty if there is none.
-    """
+    """A member's INFO with an address to dial: its own, or its connection's if that has one."""
     if document.ip or not host or not document.port:
         return document
     return document.changed(ip=f"nats-route://{joined(host, document.port)}/")
@@ -57,8 +53,7 @@ def reachable(document: ServerDocument, host: str) -> ServerDocument:
 
 def targetFrom(document: ServerDocument, user: str, password: str, name: str) -> RouteTarget:
     """
-    @param user: for members that require credentials.
-    @param name: the name in its certificate, if it is dialled by an address.
+    @param name: of the certificate, if it is dialled by an address.
     @raise ValueError: if the announcement has no valid URL.
     """
     parts = urlsplit(document.ip)
@@ -156,10 +151,7 @@ class ClusterGossip:
         cluster.dial(target, 0.0)
 
     def _certified(self) -> str:
-        """
-        The name in the certificates of members that are dialled by their addresses: the first one
-        in the settings.
-        """
+        """The first name in the settings, for certificates of members dialled by addresses."""
         return next(
             (each.host for each in self._cluster.terms.targets if not isAddress(each.host)), ""
         )

@@ -45,9 +45,7 @@ _OURS = "natsbroker"
 
 
 def poolIndex(size: int, account: str) -> int:
-    """
-    Which connection of a pool an account's interest and messages take: its 32-bit FNV-1a hash.
-    """
+    """The connection of a pool for an account: its 32-bit FNV-1a hash."""
     if size <= 1:
         return 0
     return partitionOf(account.encode("utf-8", "surrogateescape"), size)
@@ -92,9 +90,7 @@ class Member:
         return self.urls, self.leafUrls, self.webSocketUrls
 
     def useAddresses(self, document: ServerDocument | None) -> None:
-        """
-        @param document: an INFO of the member; C{None} where it can be reached no more.
-        """
+        """Use addresses in a member's INFO; C{None} where it can be reached no more."""
         if document is None:
             self.urls = self.leafUrls = self.webSocketUrls = ()
             return
@@ -103,9 +99,6 @@ class Member:
         self.webSocketUrls = document.ws_connect_urls
 
     def placeFor(self, route: Route, index: int) -> int | None:
-        """
-        @param index: the place that the peer named, if it dialled.
-        """
         if not self.isPooled:
             return 0
         if not route.isDialled:
@@ -137,10 +130,7 @@ class Member:
 
 
 class GatewayGossipListener(Protocol):
-    """
-    Receives the members of the cluster and their gossip about other clusters: see
-    L{natsbroker.gateways.registry.GatewayGossip}.
-    """
+    """A gossip listener for the cluster: L{natsbroker.gateways.registry.GatewayGossip}."""
 
     def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None: ...
 
@@ -229,17 +219,14 @@ class Membership(LinkRegistry[Route]):
         ]
 
     def learn(self, member: Member, document: ServerDocument | None) -> None:
-        """
-        @param document: see L{Member.useAddresses}.
-        """
         member.useAddresses(document)
         self._hasUrls = self._hasUrls or bool(member.urls)
         self._hasWebSocketUrls = self._hasWebSocketUrls or bool(member.webSocketUrls)
 
     def connectUrls(self) -> tuple[str, ...]:
         """
-        The addresses for clients in the whole cluster, those of this broker first. Before another
-        member has sent its own there are none, as with nats-server: clients know this broker.
+        The client addresses of the cluster, this broker's first; none before another member has
+        sent its own, as with nats-server.
         """
         others = (each.urls for each in self.members.values())
         return self._advertised(self._hasUrls, self.urls, others)

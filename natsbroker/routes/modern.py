@@ -47,10 +47,7 @@ _SOME_LEAF = b" "
 
 @implementer(IOutboxLink)
 class RouteAccount(PeerOrigin):
-    """
-    @ivar cluster: of the leafnode at the peer; empty for none.
-    @ivar prefix: the account's name and a space; empty where the wire omits it.
-    """
+    """An account at a peer; C{prefix} is its name and a space or empty."""
 
     __slots__ = ("_name", "cluster", "outbox", "prefix", "takesOrigin", "tracePeer")
 
@@ -66,10 +63,7 @@ class RouteAccount(PeerOrigin):
         takesOrigin: bool = True,
         tracePeer: TracePeer | None = None,
     ) -> None:
-        """
-        @param name: the account on the wire; empty where it is omitted.
-        @param takesOrigin: whether messages of leafnodes name their cluster to the peer.
-        """
+        """C{name} is empty where the wire omits it; C{takesOrigin} names leafnodes' clusters."""
         super().__init__(account, server)
         self._name = name
         self.cluster = cluster
@@ -216,9 +210,7 @@ class ModernTraffic:
             self.interest.lost(self._knownAs(interest, isLeaf))
 
     def _knownAs(self, interest: route.LinkInterest, isLeaf: bool) -> route.LinkInterest:
-        """
-        A peer that does not name the origin in the end is taken not to name it in the beginning.
-        """
+        """Drop the origin of interest that a peer does not name at its end."""
         return (
             interest._replace(origin=_SOME_LEAF) if isLeaf and not self._namesOrigin else interest
         )
@@ -254,10 +246,7 @@ class ModernTraffic:
         return known
 
     def _target(self, name: bytes, origin: bytes) -> RouteAccount:
-        """
-        What stands for an account, or for leafnodes of one cluster in it: always the same, since
-        accounts tell peers apart by it.
-        """
+        """The same object for an account, or a leafnode cluster in it, each time."""
         target = self._targets.get((name, origin))
         if target is None:
             target = self._targets[name, origin] = RouteAccount(

@@ -16,8 +16,8 @@ from natsbroker.wire.serverinfo import ServerDocument
 @dataclass(eq=False)
 class RoutePool:
     """
-    @ivar dial: dials after a number of seconds, unless the peer is being dialled; also at an
-        address that was found to be this broker's, since it need not stay so.
+    @ivar dial: dials after some seconds, unless that is under way; also at an address that was this
+        broker's, since it need not stay so.
     """
 
     cluster: Membership

@@ -1,8 +1,6 @@
 """
 One connection to another member of the cluster: the handshake, and the choice of the dialect.
-
-A peer must send the right credentials and the right cluster name, in that order. Refusals have the
-texts of nats-server.
+Credentials and cluster name must be right, in that order. Refusals have nats-server's texts.
 """
 
 from __future__ import annotations
@@ -50,11 +48,7 @@ class IRouteOwner(ILinkOwner):
     def document(
         account: str, index: int, mode: GossipMode, compression: str = ""
     ) -> dict[str, Any]:
-        """
-        The INFO of this broker on a route.
-
-        @param compression: while it is negotiated: this broker's mode, or that of the route.
-        """
+        """The INFO on a route; C{compression} is the broker's mode, or the route's."""
 
     def connectOptions(target: RouteTarget) -> dict[str, Any]: ...
 
@@ -145,10 +139,7 @@ class Route(Link):
             self.close(errors.AUTHORIZATION)
 
     def greet(self) -> None:
-        """
-        The dialling end sends CONNECT. Its INFO may have to wait for the peer's, which has the size
-        of the pool and the compression.
-        """
+        """Send CONNECT when dialling; INFO may wait for the peer's pool size and compression."""
         target = self.target
         if target is not None:
             self.outbox.write(connectLine(self._cluster.connectOptions(target)))
@@ -246,10 +237,7 @@ class Route(Link):
             self._cluster.informed(self, document)
 
     def _met(self, document: ServerDocument) -> None:
-        """
-        Agree on compression by the peer's first INFO. With S2, both sides send another INFO in
-        it, and the one before counts for nothing else.
-        """
+        """Agree on compression by the peer's first INFO, which counts for nothing else with S2."""
         if not self._select(document.compression):
             return
         if not self.compression.isOn:

@@ -1,8 +1,6 @@
 """
-The page C{/routez}: the connections to other members of the cluster, with the parameters, refusals
-and keys of nats-server's page.
-
-A row is bounded, however much a peer is subscribed to.
+The page C{/routez}, with the parameters, refusals and keys of nats-server's page. A row is bounded,
+however much a peer is subscribed to.
 """
 
 from __future__ import annotations
@@ -95,10 +93,7 @@ def _rows(
 
 
 def _interest(route: Route, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
-    """
-    What a peer is subscribed to, each with how much it counts. A route that is dedicated to an
-    account does not name it.
-    """
+    """A peer's interest with its counts; a dedicated route does not name its account."""
     for each, delivered in () if route.traffic is None else route.traffic.interest.counted():
         size = 2 * len(each.pattern) + len(each.queue) + _EACH
         if not isDetailed:

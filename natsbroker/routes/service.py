@@ -115,9 +115,7 @@ class RouteService(LinkService[tuple[str, int, str]]):
             self._warnOfUnverified("routes")
 
     def useLeafPlace(self, place: str) -> None:
-        """
-        @param place: of the listener for leafnodes, as C{host:port}; empty for none.
-        """
+        """Use the leafnodes' C{host:port}; empty for none."""
         cluster = self.cluster
         if cluster.leafPlace != place:
             cluster.leafPlace = place

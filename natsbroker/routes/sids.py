@@ -74,10 +74,7 @@ class LocalSids:
 
 @dataclass(eq=False, slots=True)
 class RemoteSid:
-    """
-    @ivar sid: what the peer calls the interest.
-    @ivar maximum: the number of messages after which it ends; 0 for never.
-    """
+    """A peer's sid, which ends after C{maximum} messages; 0 for never."""
 
     sid: bytes
     pattern: bytes
@@ -117,10 +114,7 @@ class RemoteSids:
         return len(self._places.get((pattern, queue), ()))
 
     def choose(self, pattern: bytes, queue: bytes) -> RemoteSid:
-        """
-        The one whose turn it is among those for a pattern: for a queue group each in turn, else the
-        oldest.
-        """
+        """The one whose turn it is in a queue group, else the oldest of a pattern."""
         place = self._places[pattern, queue]
         sid = next(iter(place))
         if queue:
