@@ -31,10 +31,7 @@ def isChannel(name: bytes) -> bool:
 
 
 class RequestSubjects:
-    """
-    @ivar unsubscribe: requests to end a subscription for good.
-    @ivar subClose: requests to close a subscription; a durable one can be resumed.
-    """
+    """Subjects of requests; C{unsubscribe} ends for good, C{subClose} keeps a durable one."""
 
     def __init__(self, clusterId: str, discoverPrefix: str = "_STAN.discover") -> None:
         """Raise C{ValueError} for a cluster id or a prefix that cannot stand in a subject."""

@@ -18,10 +18,6 @@ _FEW = 4096
 
 
 class PatternOwner(Protocol):
-    """
-    @ivar subjects: distinct patterns.
-    """
-
     @property
     def subjects(self) -> tuple[str, ...]: ...
 
@@ -36,12 +32,7 @@ class CollisionIndex:
         self._count = self._changes = 0
 
     def update(self, owners: Mapping[str, PatternOwner]) -> Steps[None]:
-        """
-        Replace all patterns.
-
-        @param owners: all owners by name. One that has not changed is the same object as before, if
-            the change is to cost little.
-        """
+        """Replace all owners by name; unchanged ones, the same objects, cost little."""
         known = self._owners
         changed = [name for name in known if name not in owners]
         changed += [name for name, each in owners.items() if known.get(name) is not each]

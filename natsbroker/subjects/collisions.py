@@ -76,10 +76,7 @@ def _grouped(patterns: Iterable[tuple[int, bytes]]) -> Steps[PatternGroups]:
 
 
 def compared(one: Shape, other: Shape) -> list[int] | None:
-    """
-    The positions at which overlapping patterns of these shapes have the same token; C{None} if none
-    overlap.
-    """
+    """The positions at which overlapping patterns have the same token; C{None} if none overlap."""
     if one[2] and other[2]:
         length = min(one[0], other[0]) - 1
     elif one[2] or other[2]:
@@ -96,10 +93,7 @@ def compared(one: Shape, other: Shape) -> list[int] | None:
 
 
 def _covered(narrow: Shape, wide: Shape) -> list[int] | None:
-    """
-    The positions at which a valid pattern of one shape has the same token as one of the other that
-    it lies within; C{None} if none does.
-    """
+    """Positions of equal tokens in a valid pattern within another; C{None} if none is."""
     if wide[2]:
         if narrow[0] < wide[0]:
             return None
@@ -219,12 +213,7 @@ def firstInside(patterns: Sequence[tuple[int, bytes]]) -> Steps[int | None]:
 
 
 def firstMeeting(mine: Sequence[bytes], theirs: Iterable[bytes]) -> Steps[int | None]:
-    """
-    Find the first pattern that overlaps with one of another list.
-
-    @return: its place.
-    @raise TooManyShapes: if the patterns of a list have too many wildcard shapes.
-    """
+    """The place of the first pattern that overlaps with another list, or L{TooManyShapes}."""
     groups = list((yield from _grouped(enumerate(theirs))))
     least: list[int] = []
     for shape, alike in (yield from _grouped(enumerate(mine))):

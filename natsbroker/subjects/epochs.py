@@ -20,10 +20,7 @@ class Epochs:
     __slots__ = ("_heads", "_literals", "_mask", "_wild")
 
     def __init__(self, counters: int = 4096) -> None:
-        """
-        @param counters: the length of each row, a power of two. It costs eight bytes for each
-            counter; shorter rows share more.
-        """
+        """C{counters}, a power of two, take eight bytes each; fewer ones share more."""
         if counters < 1 or counters & (counters - 1):
             raise ValueError(f"not a power of two: {counters}")
         self._mask = counters - 1
@@ -32,10 +29,7 @@ class Epochs:
         self._wild = 0
 
     def changed(self, pattern: bytes) -> None:
-        """
-        Give every subject that the pattern matches a new epoch: for each pattern that gains or
-        loses an entry.
-        """
+        """Give matching subjects a new epoch, when a pattern gains or loses an entry."""
         if not hasWildcard(pattern):
             self._literals[hash(pattern) & self._mask] += 1
             return
@@ -46,10 +40,7 @@ class Epochs:
             self._heads[hash(head) & self._mask] += 1
 
     def epochOf(self, subject: bytes) -> int:
-        """
-        @return: a number that is greater than any that this gave for the subject before the last
-            change of a pattern that matches it.
-        """
+        """A greater number than any given for the subject before a matching pattern changed."""
         mask = self._mask
         head = subject.partition(b".")[0]
         return self._wild + self._heads[hash(head) & mask] + self._literals[hash(subject) & mask]

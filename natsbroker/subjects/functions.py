@@ -1,6 +1,6 @@
 """
-The functions that a transform's destination may call; L{natsbroker.subjects.transforms} says what
-each does. A call is checked when it is compiled; what it compiles to never raises.
+The functions of transforms' destinations (L{natsbroker.subjects.transforms}). A call is checked
+when it is compiled; the result never raises.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ _BAD_ARGUMENT = "function argument is invalid or in the wrong format"
 
 
 class InvalidMapping(ValueError):
-    """
-    @ivar reason: what is wrong, in nats-server's words.
-    """
+    """C{reason} is in nats-server's words."""
 
     def __init__(self, reason: str, token: bytes = b"") -> None:
         self.reason = reason
@@ -48,11 +46,7 @@ def _shown(token: bytes) -> str:
 
 
 def partitionOf(key: bytes, partitions: int) -> int:
-    """
-    @param key: what is hashed, with 32-bit FNV-1a.
-    @param partitions: with 0, all is in partition 0.
-    @return: the number of the partition, from 0.
-    """
+    """The partition, from 0, by 32-bit FNV-1a; 0 without partitions."""
     digest = 0x811C9DC5
     for byte in key:
         digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
@@ -79,9 +73,7 @@ def _cutInTwo(piece: bytes, place: int) -> bytes:
 
 
 def _slices(piece: bytes, first: int, size: int) -> bytes:
-    """
-    @param first: the length of the first slice; 0 for one of the common size.
-    """
+    """C{first} is the length of the first slice; 0 for one of the common size."""
     if not 0 < size < len(piece):
         return piece
     cuts = range(first, len(piece), size)
@@ -101,12 +93,7 @@ _CUTS: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 class Wildcards:
-    """
-    The places of a source's C{*}, as the calls of one destination use them.
-
-    @ivar isLiteral: whether the source has no wildcard at all, not even C{>}.
-    @ivar used: the numbers, from 1, of those that were asked for.
-    """
+    """The places of a source's C{*}; C{isLiteral} if it has no wildcard at all."""
 
     __slots__ = ("isLiteral", "places", "used")
 
@@ -117,10 +104,7 @@ class Wildcards:
         self.used: set[int] = set()
 
     def placeOf(self, text: bytes, token: bytes) -> int:
-        """
-        @param text: the number of a C{*}, from 1.
-        @return: which token of a subject it is.
-        """
+        """The token for the number of a C{*}, from 1."""
         number = _number(text, token)
         if not 1 <= number <= len(self.places):
             where = token if self.isLiteral else b"%b: [%d]" % (token, number)
@@ -211,10 +195,7 @@ def isCall(token: bytes) -> bool:
 
 
 def wildcardNumber(token: bytes) -> int | None:
-    """
-    @return: the number, from 1, of the source's C{*} that a destination token stands for; C{None}
-        if it stands for none.
-    """
+    """The number, from 1, of the source's C{*} in a destination token, or C{None}."""
     found = _WILDCARD_CALL.fullmatch(token)
     number = found[1] if found is not None else token[1:] if token[:1] == b"$" else b""
     number = number.strip(b" ")

@@ -29,9 +29,8 @@ _REFUSED_BYTES = bytes(range(0x21)) + b"\x7f"
 
 def isValidSubject(subject: bytes) -> bool:
     """
-    Whether a client may subscribe to it. Refused are the empty subject, empty tokens (C{foo.},
-    C{.foo}, C{foo..bar}), a C{>} token that is not the last (C{foo.>.bar}), and any space or
-    control byte.
+    Whether a client may subscribe to it: not to empty subjects or tokens (C{foo.}, C{.foo},
+    C{foo..bar}), a C{>} that is not last (C{foo.>.bar}), or any space or control byte.
     """
     if not subject or subject[0] == _STOP or subject[-1] == _STOP or subject.find(b"..") >= 0:
         return False

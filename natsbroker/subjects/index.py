@@ -68,19 +68,16 @@ def _each(there: Any) -> Sequence[Any]:
 
 class SubjectIndex(Generic[Entry]):
     """
-    An index from patterns to entries, which are compared by identity. An entry may be inserted
-    under any number of patterns; inserting it again under the same pattern changes nothing.
-
-    Not thread-safe; a result of L{match} is the caller's own list.
+    An index from patterns to entries, which are compared by identity and inserted once under each
+    pattern. Not thread-safe; a result of L{match} is the caller's own list.
     """
 
     __slots__ = ("_count", "_found", "_shapes")
 
     def __init__(self, maxShapes: int = DEFAULT_MAX_SHAPES) -> None:
         """
-        @param maxShapes: how many distinct wildcard shapes may be in use at a time. The lengths in
-            bytes of the longest pattern of each are capped as well: to sixty-four times this
-            number, together.
+        @param maxShapes: distinct wildcard shapes at a time; the longest patterns of all together
+            have at most sixty-four times as many bytes.
         """
         # A single entry stands for itself, several are in a _Few or a _Many.
         self._found: dict[bytes, Any] = {}
@@ -90,8 +87,8 @@ class SubjectIndex(Generic[Entry]):
     def insert(self, pattern: bytes, entry: Entry) -> None:
         """
         @raise InvalidPattern: if the pattern is not a valid subject.
-        @raise TooManyShapes: if the pattern's wildcard shape is new, or it is the longest of its
-            shape, and the cap is reached.
+        @raise TooManyShapes: if its wildcard shape is new, or it is the longest of it, and the cap
+            is reached.
         """
         there = self._found.get(pattern, _MISSING)
         if there is _MISSING:
@@ -139,9 +136,8 @@ class SubjectIndex(Generic[Entry]):
 
     def match(self, subject: bytes) -> list[Entry]:
         """
-        @param subject: its tokens are taken literally (see L{natsbroker.subjects.grammar.matches}).
-        @return: every entry that it reaches, in any order; an entry stands there once for each
-            pattern that it was reached by.
+        Entries that a literal subject reaches (L{natsbroker.subjects.grammar.matches}), in any
+        order, once for each pattern.
         """
         lookup = self._found.get
         found: list[Entry] = []
@@ -178,10 +174,7 @@ class SubjectIndex(Generic[Entry]):
         return any(join(recipe(picked)) in found for recipe in self._recipesFor(picked))
 
     def _recipesFor(self, picked: list[bytes]) -> tuple[Recipe, ...]:
-        """
-        The recipes that can apply to the tokens of a subject: none if one is empty. The wildcards
-        that recipes need are appended to the tokens.
-        """
+        """The recipes for a subject without empty tokens, to which their wildcards are appended."""
         recipes = self._shapes.recipes.get(len(picked))
         if recipes is None:
             recipes = self._shapes.recipesFor(len(picked))
@@ -191,10 +184,7 @@ class SubjectIndex(Generic[Entry]):
         return recipes
 
     def _matchOddity(self, picked: list[bytes]) -> list[Entry]:
-        """
-        Match a subject that is very long, or that holds wildcard tokens: several shapes may then
-        lead to one pattern, which counts once.
-        """
+        """Match a subject that is very long or has wildcard tokens; each pattern counts once."""
         if b"" in picked:
             return []
         texts = {b".".join(picked), *self._shapes.textsFor(picked)}

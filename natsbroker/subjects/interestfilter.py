@@ -10,18 +10,15 @@ from natsbroker.subjects.subscription import Subscription
 
 
 def clusterOf(subscriber: Any) -> bytes:
-    """
-    The cluster of the leafnode that a subscriber or the origin of a message is; empty for none.
-    """
+    """The leafnode cluster of a subscriber or an origin; empty for none."""
     cluster: bytes = getattr(subscriber, "cluster", b"")
     return cluster
 
 
 def clusterIn(account: str, origin: Any) -> bytes:
     """
-    The cluster that receivers in an account are not to be of, if a message has that origin. Empty
-    if it came in another account: members of the cluster do not send each other what is imported
-    here.
+    The cluster that receivers in an account are not to be of; empty if the message came in another
+    account, as its members do not send each other imports.
     """
     cluster = clusterOf(origin)
     return cluster if cluster and origin.grant.account == account else b""
@@ -47,10 +44,7 @@ class InterestFilter:
     loopSubject: bytes = b""
 
     def originOf(self, subscription: Subscription) -> bytes | None:
-        """
-        The cluster under whose name a subscription is reported; empty for none. C{None} if the
-        subscription is not selected.
-        """
+        """The cluster to report a subscription under, or empty; C{None} if unselected."""
         subscriber = subscription.subscriber
         loopSubject = self.loopSubject
         if subscription.kind not in self.kinds:

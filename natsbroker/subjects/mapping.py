@@ -32,8 +32,8 @@ _REMEMBERED = 4096
 class Destination:
     """
     @ivar subject: as L{natsbroker.subjects.transforms} describes.
-    @ivar weight: how many of a hundred messages it gets.
-    @ivar cluster: the cluster whose brokers it is for; empty for all that have none of their own.
+    @ivar weight: in percent.
+    @ivar cluster: whose brokers it is for; empty for all that have none of their own.
     """
 
     subject: bytes
@@ -59,10 +59,7 @@ class Mapping:
         self._shares = {cluster: self._sharesOf(members) for cluster, members in byCluster.items()}
 
     def sharesFor(self, cluster: bytes = b"") -> tuple[_Share, ...]:
-        """
-        The destinations that count in a cluster, each with the sum of the weights up to and with
-        its own.
-        """
+        """The destinations of a cluster, each with the sum of the weights up to its own."""
         return self._shares.get(cluster, self._shares[b""])
 
     def choose(self, randrange: RandRange, cluster: bytes = b"") -> SubjectTransform | None:
@@ -88,20 +85,14 @@ class Mapping:
 
 
 class MappingTable:
-    """
-    The mappings of one account. Of mappings with the same source, the last counts, in the place of
-    the first. Not thread-safe.
-    """
+    """The mappings of one account; the last of a source counts, in the first's place."""
 
     __slots__ = ("_cache", "_cluster", "_index", "_randrange", "mappings")
 
     def __init__(
         self, mappings: Iterable[Mapping], randrange: RandRange, cluster: bytes = b""
     ) -> None:
-        """
-        @param randrange: as C{random.Random().randrange}.
-        @raise TooManyShapes: if the sources have too many wildcard shapes.
-        """
+        """C{randrange} is C{random.Random().randrange}; may raise L{TooManyShapes}."""
         bySource: dict[bytes, Mapping] = {}
         for mapping in mappings:
             bySource[mapping.source] = mapping
@@ -114,10 +105,7 @@ class MappingTable:
         self._cache = MatchCache(self._plan, lambda subject: 0, _REMEMBERED)
 
     def map(self, subject: bytes) -> bytes:
-        """
-        @return: where a message goes: the subject itself if no mapping matches, L{NOWHERE} if it is
-            lost.
-        """
+        """The mapped subject: itself without a mapping, L{NOWHERE} if the message is lost."""
         if not self.mappings:
             return subject
         plan = self._cache.get(subject)
@@ -133,10 +121,7 @@ class MappingTable:
         return plan if isinstance(plan, bytes) else None
 
     def _plan(self, subject: bytes) -> bytes | Mapping:
-        """
-        Where messages on the subject go, if that is always the same, else the mapping that decides
-        for each.
-        """
+        """The constant destination of a subject, or the mapping that decides for each message."""
         found = self._index.match(subject)
         if subject == b">" or subject.endswith(b".>") or b".>." in subject:
             # To nats-server a > that is published is more than a * of a mapping stands for.

@@ -1,7 +1,7 @@
 """
-The matches of a subject router, sorted for delivery and cached. Cached matches are never stale: a
-change of subscriptions is announced to L{Matcher.changed} with its pattern; other subjects mostly
-stay cached; memory is bounded.
+The matches of a subject router, sorted for delivery and cached in bounded memory. A change of
+subscriptions is announced to L{Matcher.changed} with its pattern, so that cached matches are never
+stale; other subjects mostly stay cached.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ _CONTROL_BYTES = bytes([*range(0x20), 0x7F])
 
 def isDeliverable(subject: bytes) -> bool:
     """
-    Whether a message with this subject is delivered at all: not with an empty token (as in
-    nats-server), and not with a control byte (see the grammar). Wildcards are literal tokens.
+    Whether a message is delivered at all: not with an empty token (as in nats-server), and not with
+    a control byte. Wildcards are literal tokens.
     """
     return not (
         subject.startswith(b".")
@@ -122,8 +122,8 @@ def isDeliverable(subject: bytes) -> bool:
 
 def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
     """
-    Sort the entries of a router into plain subscriptions, groups and links. What a link may have is
-    decided by the subject alone, so it is looked at here, once for all messages.
+    Sort entries into plain subscriptions, groups and links; the subject alone decides what a link
+    may have, once for all messages.
     """
     plain: list[Subscription] = []
     links: list[Subscription] = []
@@ -153,11 +153,7 @@ def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
 
 
 def hasEnded(entry: Subscription) -> bool:
-    """
-    Whether a subscription gets no more messages, since it or its connection is closed, and need not
-    be among the matches. Closed ones of links stay: some stand for what only the readable path
-    does.
-    """
+    """Whether a subscription has ended and may be left out, as a link's may not."""
     if isinstance(entry, Shadow) and not entry.closed:
         entry = entry.original
     if entry.closed:
@@ -190,10 +186,7 @@ class Matcher:
     LIMIT = 16384
 
     def __init__(self, router: MatchSource, limit: int = LIMIT) -> None:
-        """
-        @param limit: the greatest weight of the cache: one for each subject and one for every
-            eighth of its subscriptions; 0 for no cache.
-        """
+        """C{limit} is the cache's weight: one for a subject and for eight of its subscriptions."""
         self.needsSlowPath = False
         self.tracesParents = False
         self.mapSubject: Callable[[bytes], bytes | None] | None = None
@@ -220,9 +213,8 @@ class Matcher:
 
     def takeCost(self) -> int:
         """
-        The work of asking the router since the last call, in the units of
-        L{natsbroker.pure.backlog}. A router that is slow where there are many shapes of
-        wildcards has an attribute C{shapes}, their number.
+        The router's work since the last call, in units of L{natsbroker.pure.backlog}. A router that
+        is slow with many wildcard shapes has their number in C{shapes}.
         """
         cost, self._cost = self._cost, 0
         return cost

@@ -62,21 +62,14 @@ class ResponsePermission:
 
 
 class _Scope(NamedTuple):
-    """
-    An entry of a list of subscribe permissions.
-
-    @ivar queue: a queue name or pattern; empty for an entry that does not name a queue.
-    """
+    """A subscribe permission; C{queue} is a name, a pattern, or empty."""
 
     pattern: bytes
     queue: bytes
 
 
 def queueMatches(queue: bytes, wanted: bytes) -> bool:
-    """
-    Whether a queue name falls under the queue, or pattern of queues, of a permission entry. The
-    same text always does, also where the text looks like a pattern: a queue may be named C{*}.
-    """
+    """Whether a queue falls under a permission's: the same text, or a matching pattern."""
     return queue == wanted or (hasWildcard(wanted) and isSubset(queue, wanted))
 
 
@@ -88,9 +81,6 @@ def _indexOf(scopes: Iterable[_Scope]) -> SubjectIndex[_Scope]:
 
 
 def _parseScope(entry: bytes) -> _Scope:
-    """
-    @param entry: C{subject} or C{subject queue}.
-    """
     pattern, _, queue = entry.strip().partition(b" ")
     queue = queue.strip()
     if not isValidSubject(pattern) or (queue and not isValidSubject(queue)):
@@ -144,28 +134,17 @@ class _Permissions:
 
 
 class PermissionSet(_Permissions):
-    """
-    The subjects that may be published to.
-
-    @ivar allow: C{None} allows everything, an empty set nothing.
-    @ivar deny: patterns that are refused whatever C{allow} says.
-    """
+    """Subjects to publish, but not C{deny}; C{allow} is C{None} for all."""
 
     __slots__ = ("_answers",)
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
-        """
-        @raise InvalidPattern: if a pattern is not a valid subject.
-        @raise TooManyShapes: if the patterns have too many wildcard shapes.
-        """
+        """Raise L{InvalidPattern}, or L{TooManyShapes} for too many wildcard shapes."""
         super().__init__(allow, deny, lambda pattern: _Scope(pattern, b""))
         self._answers: dict[bytes, bool] = {}
 
     def allows(self, subject: bytes) -> bool:
-        """
-        @param subject: of a message. Wildcard tokens are taken literally, as they are when such a
-            message is delivered: allow C{req.>} covers a publish to C{req.*}.
-        """
+        """Whether a message's literal subject is allowed: C{req.>} covers C{req.*}."""
         answer = self._answers.get(subject)
         if answer is None:
             answer = self._judge(subject)
@@ -209,10 +188,7 @@ class SubscribePermissions(_Permissions):
         self._answers: dict[tuple[bytes, bytes], bool] = {}
 
     def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        """
-        Judge a subscription when it is made. If there are very many denied entries, L{FILTERED} may
-        be the answer where no filter is needed.
-        """
+        """Judge a new subscription, needlessly as L{FILTERED} with very many denied entries."""
         if not self._mayAsk(pattern, queue) or not self.mayDeliver(pattern, queue):
             return DENIED
         if not self._denied or not hasWildcard(pattern):
@@ -226,10 +202,7 @@ class SubscribePermissions(_Permissions):
         return ALLOWED
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
-        """
-        Whether a message may be delivered to a subscription that stands. To be asked for each
-        message that a L{FILTERED} subscription matches; for others the answer is always yes.
-        """
+        """Whether a L{FILTERED} subscription may have a message; for others always."""
         key = (subject, queue)
         answer = self._answers.get(key)
         if answer is None:
@@ -243,10 +216,7 @@ class SubscribePermissions(_Permissions):
         return answer
 
     def _mayAsk(self, pattern: bytes, queue: bytes) -> bool:
-        """
-        Whether the allowed entries cover a subscription. If any that covers its pattern names
-        queues, a queue subscription must be in one of them.
-        """
+        """Whether entries cover a subscription, and if they name queues, its queue."""
         if self._allowIndex is None:
             return True
         covering = [s for s in self._allowIndex.match(pattern) if isSubset(pattern, s.pattern)]

@@ -56,8 +56,8 @@ def intersection(one: bytes, other: bytes) -> bytes | None:
 
 class Renaming:
     """
-    If their name has no wildcard, then ours is one subject whatever stands in it, and any subject
-    of ours that is renamed back becomes theirs.
+    If their name has no wildcard, ours is one subject whatever stands in it, and any subject of
+    ours that is renamed back becomes theirs.
 
     @ivar keeps: whether both call every subject the same.
     """
@@ -94,15 +94,11 @@ class Renaming:
         self.ours = unnumbered(b".".join(ours))
 
     def toOurs(self, subject: bytes) -> bytes:
-        """
-        @param subject: one that their pattern matches, or a pattern within it.
-        """
+        """Our name for a subject or pattern that their pattern covers."""
         return subject if self.keeps else _cooked(self._forth, self._forthTail, subject)
 
     def toTheirs(self, subject: bytes) -> bytes:
-        """
-        @param subject: one that our pattern matches, or a pattern within it.
-        """
+        """Their name for a subject or pattern that our pattern covers."""
         return subject if self.keeps else _cooked(self._back, self._backTail, subject)
 
     def __repr__(self) -> str:

@@ -1,8 +1,6 @@
 """
-Searching many subjects in byte order for those that a pattern matches, without looking at all.
-
-The search goes from one subject to the next place where a match can be: what begins with tokens
-that no match has is passed over as a whole.
+Searches in byte order for subjects that a pattern matches, without looking at all. The search goes
+from one subject to the next place where a match can be.
 """
 
 from __future__ import annotations
@@ -28,10 +26,7 @@ _ALIKE = 8
 def searchesFor(
     filters: Sequence[bytes],
 ) -> Iterator[tuple[bytes, Callable[[bytes], bool] | None]]:
-    """
-    The patterns to search for instead of some filters, and what selects from the subjects that are
-    found. One search takes the place of those of many filters that look at the same subjects.
-    """
+    """Patterns to search for instead of filters, with a test; similar filters share a search."""
     alike: dict[bytes, list[bytes]] = {}
     for each in filters:
         if hasWildcard(each):
@@ -62,10 +57,7 @@ class PatternSearch:
         ]
 
     def _literalAt(self, place: int) -> bytes:
-        """
-        The literal tokens from a place up to a wildcard or the end, with the full stops beside
-        them.
-        """
+        """The literal tokens from a place up to a wildcard or the end, with full stops."""
         tokens = self._tokens
         stop = place
         while stop < len(tokens) and tokens[stop] != b"*":
@@ -84,11 +76,7 @@ class PatternSearch:
         return [each for each in subjects if self._test(each)]
 
     def following(self, subject: bytes) -> bytes:
-        """
-        Where to go on behind a subject: no match is behind it and before that.
-
-        @return: empty if there is no match behind it.
-        """
+        """The next place behind a subject where a match can be; empty if there is none."""
         given, star = subject.split(b"."), -1
         for place, token in enumerate(self._tokens):
             if place == len(given):

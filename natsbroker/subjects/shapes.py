@@ -84,10 +84,7 @@ class ShapeTable:
     _longest: int = field(default=0, init=False)
 
     def admit(self, pattern: bytes) -> None:
-        """
-        @raise TooManyShapes: if the pattern's shape is new, or it is longer than all of its shape
-            so far, and there is no room.
-        """
+        """Raise L{TooManyShapes} for a new shape, or the longest pattern of one, without room."""
         shape = _shapeOf(pattern)
         if shape is None:
             return
@@ -129,10 +126,7 @@ class ShapeTable:
         self.generation += 1
 
     def recipesFor(self, length: int) -> tuple[Recipe, ...]:
-        """
-        The recipes of the shapes that can match a subject of that many tokens, remembered until the
-        shapes in use change.
-        """
+        """The recipes of shapes for so many tokens, remembered until the shapes change."""
         # All subjects longer than every shape can be matched by the same ones.
         length = min(length, self._longest + 1)
         recipes = self.recipes.get(length)

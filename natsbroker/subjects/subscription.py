@@ -60,10 +60,7 @@ class Subscription:
 
 
 class ServiceSubscription(Subscription):
-    """
-    A subscription that takes requests: nothing reaches it that nobody with a permission published
-    (see L{natsbroker.interfaces.IMessageBus.serve}).
-    """
+    """A subscription to requests; see L{natsbroker.interfaces.IMessageBus.serve}."""
 
     __slots__ = ()
 
@@ -93,11 +90,7 @@ class Shadow(Subscription):
 
 
 def closeAll(subscriptions: Iterable[Subscription]) -> list[Subscription]:
-    """
-    Close subscriptions without their owner's knowledge.
-
-    @return: those that were open.
-    """
+    """Close subscriptions without their owner's knowledge, and give those that were open."""
     closed = [each for each in subscriptions if not each.closed]
     for each in closed:
         each.closed = True

@@ -34,10 +34,6 @@ _SHAPES = 1 << 20
 
 
 class SubjectTransform:
-    """
-    @ivar isRandom: whether one subject may become several.
-    """
-
     __slots__ = ("_parts", "_tail", "destination", "isRandom", "source")
 
     def __init__(self, source: bytes, destination: bytes, strict: bool = False) -> None:
@@ -64,9 +60,8 @@ class SubjectTransform:
 
     def apply(self, subject: bytes, randrange: RandRange) -> bytes | None:
         """
-        @return: what a subject becomes; C{None} if the source does not match it. It is empty if
-            what it would become is no valid subject, as when a token is split that holds nothing
-            but separators: such a message goes nowhere.
+        The transformed subject; C{None} if the source does not match it, empty for an invalid
+        result, as when a token of nothing but separators is split: such a message goes nowhere.
         """
         return self.rewrite(subject, randrange) if matches(self.source, subject) else None
 
@@ -81,17 +76,11 @@ class SubjectTransform:
 
 
 class TransformList:
-    """
-    Transforms of which the first one that matches a subject, and makes a valid one of it, counts.
-    Each is compiled when it is first used.
-    """
+    """Transforms, compiled when used, of which the first that makes a valid subject counts."""
 
     __slots__ = ("_compiled", "_index", "_pairs")
 
     def __init__(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
-        """
-        @param pairs: sources and destinations of which transforms can be made.
-        """
         self._pairs = tuple(pairs)
         self._compiled: dict[int, SubjectTransform] = {}
         self._index: SubjectIndex[int] = SubjectIndex(_SHAPES)

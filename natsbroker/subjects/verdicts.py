@@ -49,10 +49,7 @@ def _indexed(patterns: tuple[bytes, ...]) -> list[Callable[[bytes], bool]]:
 
 
 def subjectTest(pattern: bytes) -> Callable[[bytes], bool]:
-    """
-    What tells as L{matches} does whether a pattern matches a literal subject, without splitting it
-    where the pattern has no wildcard but a last C{>}.
-    """
+    """A test like L{matches}, without splitting for literals and a last C{>}."""
     prefix = pattern[:-1]
     isPrefix = pattern.endswith(b".>") and not hasWildcard(prefix[:-1])
     return partial(_beginsWith, prefix) if isPrefix else partial(matches, pattern)
