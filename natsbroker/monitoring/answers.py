@@ -1,6 +1,6 @@
 """
-The answer of a page: a status, and a body that is made in small pieces, so that a page of any
-length does not delay clients. A list ends at L{LARGEST} bytes, and says that it is truncated.
+The answer of a page: a status, and a body in small pieces, so that long pages do not delay clients.
+A list ends at L{LARGEST} bytes, and says that it is truncated.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Steps = Generator[Pause, None, Any]
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    @ivar body: its pieces, some of them L{PAUSE}, or Deferreds after which the next piece is there.
-    @ivar isLong: whether the body may be long; only a few of those are made at the same time.
-    @ivar policy: the Content-Security-Policy: what a browser may do with the body.
+    @ivar body: its pieces, some of them L{PAUSE}, or Deferreds for the next piece.
+    @ivar isLong: whether it may be long; only a few of those are made at the same time.
+    @ivar policy: the Content-Security-Policy.
     """
 
     status: int
@@ -71,7 +71,7 @@ class Listing:
     A document that ends with a list which may be long.
 
     @ivar head: the members before the list; not empty.
-    @ivar countKey: the member of C{head} that receives the number of rows; empty for none.
+    @ivar countKey: the member of C{head} for the number of rows; empty for none.
     """
 
     head: dict[str, Any]
@@ -81,10 +81,7 @@ class Listing:
     isShownEmpty: bool = True
 
     def body(self, largest: int = LARGEST) -> Iterator[bytes]:
-        """
-        The document as indented JSON. A list that does not fit ends early; C{limit} is then the
-        number of its rows, and C{truncated} is true.
-        """
+        """Indented JSON; for a list that ends early C{limit} counts its rows, with C{truncated}."""
         rows: list[str] = []
         room = largest - _HEAD
         for row in self.rows:
@@ -125,11 +122,7 @@ def complete(steps: Generator[Any, None, Any]) -> Any:
 
 
 def waited(awaitable: Coroutine[Any, Any, T]) -> Generator[Pause, None, T]:
-    """
-    A step that waits.
-
-    @return: what the coroutine returns.
-    """
+    """Wait for a coroutine's result."""
     results: list[T] = []
     waiting = ensureDeferred(awaitable)
     waiting.addCallback(results.append)
@@ -149,11 +142,7 @@ def bodyOf(steps: Steps) -> Iterator[Any]:
 
 
 def collected(pieces: Iterable[Any], made: list[bytes]) -> Iterator[Deferred[Any] | None]:
-    """
-    The pieces of a body for a Cooperator, which waits for Deferreds.
-
-    @param made: receives the others.
-    """
+    """Move pieces into C{made} for a Cooperator, which waits for the Deferreds."""
     for piece in pieces:
         if isinstance(piece, Deferred):
             yield piece
@@ -186,12 +175,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 def indented(document: Any, level: int = 0) -> Iterator[str]:
-    """
-    A document with two spaces of indentation, in pieces not much longer than its longest string:
-    a long document can be made a little at a time.
-
-    @param document: dictionaries with text keys, lists, tuples, text, numbers, booleans, C{None}.
-    """
+    """A document of JSON's types with two spaces of indentation, in small pieces."""
     newline = "\n" + "  " * level
     for piece in _pieces(_INDENTED, document):
         yield piece.replace("\n", newline) if level else piece

@@ -1,6 +1,6 @@
 """
-Times, durations and numbers as nats-server's pages write them: instants as RFC 3339 in UTC without
-trailing zeros, durations as Go prints them, uptimes in whole seconds.
+Times, durations and numbers of nats-server's pages: instants as RFC 3339 in UTC without trailing
+zeros, durations as Go prints them, uptimes in whole seconds.
 """
 
 from __future__ import annotations

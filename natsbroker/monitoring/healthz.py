@@ -1,6 +1,6 @@
 """
-The page C{/healthz}, with the parameters and refusals of nats-server, and the checks of the broker
-itself. A check looks at state that is known already; one that raises is a problem too.
+The page C{/healthz}, with the parameters and refusals of nats-server, and the broker's own checks
+of known state; one that raises is a problem too.
 """
 
 from __future__ import annotations
@@ -146,11 +146,7 @@ def _check(
 
 
 def listeningCheck(closed: Callable[[], list[str]]) -> HealthCheck:
-    """
-    Fails while clients cannot connect: in lame duck mode, for instance.
-
-    @param closed: gives the addresses that do not accept connections.
-    """
+    """Fails while clients cannot connect; C{closed} gives the addresses without a listener."""
     return _check(lambda: ", ".join(closed()), "not ready for connections: {}", status=500)
 
 
@@ -163,17 +159,12 @@ def storeCheck(trouble: Callable[[], str]) -> HealthCheck:
 
 
 def storeChecks(store: Callable[[], Any]) -> Iterable[HealthCheck]:
-    """
-    @param store: gives the streaming service, or C{None}.
-    """
     yield storeCheck(lambda: getattr(store(), "trouble", ""))
     yield lossCheck(lambda: getattr(store(), "losses", ()))
 
 
 def riskCheck(risks: Callable[[], Iterable[tuple[str, str]]]) -> HealthCheck:
-    """
-    @param risks: gives keys of the settings in force and what a start warns of.
-    """
+    """C{risks} gives keys of the settings in force and a start's warnings."""
 
     def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
         if wanted.strict or wanted.warnings:

@@ -1,8 +1,7 @@
 """
-The live page: a document, style sheets and scripts in the package, which ask for the other pages.
-
-Names of clients and subjects come from strangers. The page inserts them as text; its policy leaves
-scripts nothing but its own files, and no place to send anything to.
+The live page: a document, style sheets and scripts in the package, which ask for other pages. Names
+of clients and subjects come from strangers: they are inserted as text, and the policy leaves
+scripts only its own files and no place to send anything to.
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ def livePage(query: Query) -> Answer:
 
 
 def liveFile(path: str) -> Answer | None:
-    """
-    @param path: as C{/live/NAME}.
-    @return: C{None} for a file that the page does not have.
-    """
+    """The file at C{/live/NAME}; C{None} for an unknown one."""
     name = path.removeprefix("/live/")
     return _answer(name) if name != path and name in _names() else None
 

@@ -1,7 +1,4 @@
-"""
-The page C{/metrics} for Prometheus, with prometheus-client, which the extra C{metrics} installs. A
-broker loads it with the first scrape.
-"""
+"""The page C{/metrics}; the first scrape loads prometheus-client (extra C{metrics})."""
 
 from __future__ import annotations
 
@@ -45,14 +42,8 @@ Contribution = Callable[[], Generator[Pause, None, list[MetricSeries]]]
 
 
 class Metrics:
-    """
-    @ivar contributions: the metrics of each part of the broker, made in small steps.
-    """
-
     def __init__(self, load: Callable[[], ModuleType | None] | None = None) -> None:
-        """
-        @param load: gives prometheus-client, or C{None} where it is not installed.
-        """
+        """C{load} gives prometheus-client, or C{None} where it is not installed."""
         self._load = load or loadClient
         self.contributions: list[Contribution] = []
 

@@ -14,15 +14,9 @@ from natsbroker.monitoring.queries import BadQuery, Query
 
 
 class MonitoringModel:
-    """
-    @ivar pages: by path, as C{/varz}; more may be added.
-    @ivar requests: how often each page was asked for.
-    """
+    """C{pages} by path, as C{/varz}, may be added to; C{requests} counts their uses."""
 
     def __init__(self, settings: Callable[[], Monitoring], clock: Any, version: str) -> None:
-        """
-        @param settings: gives those in force.
-        """
         self.clock = clock
         self.host = settings().http_host
         self.requests: dict[str, int] = {}
@@ -41,11 +35,7 @@ class MonitoringModel:
         return self._settings().monitor_origins
 
     def answer(self, path: str, query: Query) -> Answer | None:
-        """
-        @param path: with the base path, as in the URL. Slashes may be doubled, as nats-server takes
-            them, after a redirection.
-        @return: C{None} for an unknown page.
-        """
+        """The answer at a path, perhaps with doubled slashes, or C{None}."""
         base, given, path = self.basePath, path, re.sub("/{2,}", "/", path)
         name = path[len(base) :] if path.startswith(base) else ""
         name = "/" if path == base else self.aliases.get(name, name)

@@ -1,7 +1,6 @@
 """
-The parameters of a request, parsed as nats-server parses them: the same spellings of numbers and
-booleans, the same texts of refusals (seen with nats-server 2.15). Client text that a refusal
-repeats is cut and printable.
+The parameters of a request, with nats-server's spellings of numbers and booleans and texts of
+refusals (2.15). Client text in a refusal is cut and printable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
-The monitoring pages over HTTP, GET and HEAD, without JSONP. On a loopback address the Host
-header must be a loopback name: otherwise a web page could rebind its own name to the address. Pages
-of other origins may read them only where C{monitor_origins} names these.
+The monitoring pages over HTTP, GET and HEAD, without JSONP. On a loopback address the Host header
+must be a loopback name: otherwise a web page could rebind its own name to it. Pages of other
+origins may read them only where C{monitor_origins} names these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """
-The parts of rows that several pages share: a peer, its traffic, its subscriptions.
-
-Keys, their order and their absence are those of nats-server's pages.
+The common parts of rows: a peer, its traffic, its subscriptions, with nats-server's keys and order.
 """
 
 from __future__ import annotations
@@ -24,9 +22,7 @@ _STEP = 256
 
 
 def peerMembers(facts: Any) -> Row:
-    """
-    @param facts: L{natsbroker.connections.facts.ConnectionFacts}, or a link, which has these too.
-    """
+    """Members of L{natsbroker.connections.facts.ConnectionFacts}, or a link with the same."""
     return {
         "ip": facts.host,
         "port": facts.port,
@@ -36,10 +32,7 @@ def peerMembers(facts: Any) -> Row:
 
 
 def durations(facts: Any, until: float) -> Row:
-    """
-    @param facts: as in L{peerMembers}.
-    @param until: seconds since the epoch.
-    """
+    """Durations until a time in seconds since the epoch."""
     return {
         "rtt": roundTrip(facts.roundTrip),
         "uptime": uptime(until - facts.started),
@@ -59,9 +52,6 @@ def trafficMembers(traffic: tuple[int, int, int, int], subscriptions: int) -> Ro
 
 
 def askedFor(query: Query) -> tuple[bool, bool]:
-    """
-    The parameter C{subs}: whether subjects are listed, and whether subscriptions are in detail.
-    """
     isDetailed = text(query, "subs").lower() == "detail"
     return not isDetailed and flag(query, "subs"), isDetailed
 
@@ -89,10 +79,7 @@ def subscriptionRow(
 def subscriptionMembers(
     sized: Iterable[tuple[int, Any]], total: int, isDetailed: bool = False
 ) -> Generator[None, None, Row]:
-    """
-    The list of a connection's subscriptions, made in steps. It is bounded in bytes;
-    C{truncated} says that it is not complete.
-    """
+    """A connection's subscriptions in steps, bounded in bytes as C{truncated} says."""
     listed: list[Any] = []
     room = _LISTED
     for place, (size, each) in enumerate(sized):

@@ -1,7 +1,4 @@
-"""
-The service that listens for the monitoring pages, from before the first client connects until after
-the last one has left.
-"""
+"""The pages' service, from before the first client connects until the last has left."""
 
 from __future__ import annotations
 
@@ -34,9 +31,7 @@ class MonitoringService(Service):
         creator: ConnectionCreator | None,
         opened: socket | None = None,
     ) -> None:
-        """
-        @param opened: listens at the settings' address already.
-        """
+        """C{opened} listens at the settings' address already."""
         monitoring = settings.monitoring
         if problem := monitoring.portProblem(creator is not None):
             raise StartError(f"Can't start monitoring: {problem}")

@@ -18,14 +18,9 @@ SLICE = 0.002
 
 
 class Slices:
-    """
-    @ivar isWanted: asked before each piece: answers for nobody end.
-    """
+    """Makes answers in slices, and ends those that C{isWanted} refuses before a piece."""
 
     def __init__(self, clock: Any) -> None:
-        """
-        @param clock: the reactor.
-        """
         self.isWanted: Callable[[], bool] = lambda: True
         self._cooperator = Cooperator(
             terminationPredicateFactory=lambda: _sliceEnd(clock.seconds),
@@ -39,11 +34,7 @@ class Slices:
         return slices
 
     async def made(self, pieces: Iterable[Any]) -> list[bytes]:
-        """
-        @param pieces: of a body, some of them Deferreds.
-        @return: the others.
-        @raise CancelledError: if the answer is not wanted any more.
-        """
+        """The pieces that are no Deferreds; C{CancelledError} for an unwanted answer."""
         made: list[bytes] = []
         task = self._cooperator.cooperate(self._wanted(collected(pieces, made)))
         try:

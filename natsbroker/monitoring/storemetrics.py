@@ -28,9 +28,7 @@ _DAMAGE = {
 def storeSeries(
     stores: Mapping[str, Callable[[], Any]],
 ) -> Generator[Pause, None, list[MetricSeries]]:
-    """
-    @param stores: what a store is for, and what gives it, or C{None} while it is not open.
-    """
+    """C{stores} are by purpose, and give C{None} while they are not open."""
     opened = {name: find() for name, find in stores.items()}
     yield PAUSE
     figures = {

@@ -1,6 +1,4 @@
-"""
-The page C{/accountz}, with the keys of nats-server's that concern accounts of a configuration file.
-"""
+"""The page C{/accountz}, with nats-server's keys for accounts of a configuration file."""
 
 from __future__ import annotations
 
@@ -51,10 +49,7 @@ _OWN_ACCOUNT = (
 
 
 def exchangesOf(account: AccountSettings | None, name: str, system: str) -> dict[str, Any]:
-    """
-    @param account: its settings; C{None} for an account that they do not mention.
-    @param system: the name of the system account, whose services every account has; empty for none.
-    """
+    """An account's exchanges by any settings; every account has the system account's services."""
     mappings: dict[str, Any] = {}
     exports, imports = _systemExchanges(name, system) if system else ([], [])
     if account is not None:
@@ -145,11 +140,6 @@ _STEP = 256
 
 
 class Accountz:
-    """
-    @ivar countLeafnodes: gives the number of leafnodes in the account of a name.
-    @ivar hasJetStream: whether the account of a name has JetStream.
-    """
-
     def __init__(self, state: BrokerState) -> None:
         self.countLeafnodes: Callable[[str], int] = lambda name: 0
         self.hasJetStream: Callable[[str], bool] = lambda name: False
@@ -166,16 +156,11 @@ class Accountz:
         return any(each.name == name for each in self._state.accounts)
 
     def detail(self, name: str) -> Generator[bytes, None, dict[str, Any]]:
-        """
-        @param name: of an account.
-        """
         account = next(each for each in self._state.accounts if each.name == name)
         return self._detail(account)
 
     def steps(self, account: Account | None = None) -> Generator[bytes, None, dict[str, Any]]:
-        """
-        @param account: the one in detail; C{None} for the names of all.
-        """
+        """Details of an account, or with C{None} the names of all."""
         state = self._state
         head = {"server_id": state.context.info.server_id, "now": instant(state.seconds())}
         if state.systemAccount:

@@ -1,6 +1,6 @@
 """
-The page C{/accstatz}: how many connections the accounts have, and their traffic, with nats-server's
-parameters and keys. Routes and gateways do not count by account: their figures are zero.
+The page C{/accstatz}: connections and traffic of accounts, with nats-server's parameters and keys.
+Routes and gateways do not count by account: their figures are zero.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ Traffic = tuple[int, int, int, int]
 
 
 class Accstatz:
-    """
-    @ivar countLeafnodes: gives the number of leafnodes in the account of a name.
-    @ivar leafTraffic: gives their messages in, bytes in, messages out and bytes out.
-    """
+    """The page; C{leafTraffic} gives messages in, bytes in, messages out and bytes out."""
 
     def __init__(self, state: BrokerState) -> None:
         self.countLeafnodes: Callable[[str], int] = lambda name: 0
@@ -37,9 +34,6 @@ class Accstatz:
         return Answer(200, JSON, bodyOf(self.steps(flag(query, "unused"))))
 
     def steps(self, isComplete: bool) -> Generator[Pause, None, dict[str, Any]]:
-        """
-        @param isComplete: whether accounts without connections are shown.
-        """
         rows = yield from self.rows(None, isComplete)
         state = self._state
         return {
@@ -51,9 +45,6 @@ class Accstatz:
     def rows(
         self, names: Collection[str] | None, isComplete: bool
     ) -> Generator[Pause, None, list[dict[str, Any]]]:
-        """
-        @param names: the accounts that are wanted; C{None} for all.
-        """
         connections = self._state.context.connections
         open_: dict[str, int] = {}
         traffic = {name: list(sums) for name, sums in connections.accountTraffic.items()}

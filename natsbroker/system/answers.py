@@ -1,7 +1,4 @@
-"""
-The answers to requests in the system account. What a page shows here is what it shows over HTTP.
-Long answers are made a little at a time, too.
-"""
+"""The answers to requests in the system account, as those of pages over HTTP."""
 
 from __future__ import annotations
 
@@ -71,25 +68,17 @@ class SystemAnswers:
         self._random = random
 
     def whileWanted(self, isWanted: Callable[[], bool]) -> SystemAnswers:
-        """
-        @param isWanted: asked while an answer is made. When it returns false, that fails with
-            C{CancelledError}.
-        """
+        """Answers that fail with C{CancelledError} when C{isWanted} gives false meanwhile."""
         answers = copy(self)
         answers._slices = self._slices.whileWanted(isWanted)
         return answers
 
     def ofServer(self, kind: str, body: bytes) -> Deferred[Any]:
-        """
-        @param kind: the last token of the subject, such as C{VARZ}.
-        @return: fires with the answer; with C{None} if other servers are meant.
-        """
+        """Fires with the answer to a kind as C{VARZ}; with C{None} if other servers are meant."""
         return ensureDeferred(self._decoded(self._answer(kind, body)))
 
     def ofAccount(self, kind: str, account: str, body: bytes) -> Deferred[Any]:
-        """
-        @param account: its name, or C{PING} for all.
-        """
+        """Answers about an account, or C{PING} for all."""
         return ensureDeferred(self._decoded(self._answerOf(kind, account, body)))
 
     async def _decoded(self, answering: Coroutine[Any, Any, Any]) -> Any:
@@ -141,10 +130,7 @@ class SystemAnswers:
         return await self._answered("data", bodyOf(steps))
 
     async def _figures(self, kind: str, name: str, body: bytes) -> Any:
-        """
-        Accounts without connections are shown where the request asks for them; about one account
-        alone there is no answer then.
-        """
+        """Figures; accounts without connections are shown on request, and one alone never."""
         asked = decodeRequest("ACCSTATZ", body)
         wanted: Any = [name]
         if name == "PING":
@@ -161,10 +147,7 @@ class SystemAnswers:
         return compact(connectionCounts(server, eventId(self._random), now, rows[0])).encode()
 
     def ofSubscribers(self, body: bytes) -> Deferred[Any]:
-        """
-        @return: fires with the number of subscriptions that a request asks for, in digits; with
-            C{None} if that cannot be read, or the account has no connection here.
-        """
+        """Fires with a number in digits; C{None} without a connection here."""
         return ensureDeferred(self._subscribers(body))
 
     async def _subscribers(self, body: bytes) -> bytes | None:
@@ -179,17 +162,11 @@ class SystemAnswers:
         return b"%d" % await self.countSubscribers(name, asked.get("subject", ""), queue)
 
     async def countSubscribers(self, account: str, subject: str, queue: bytes) -> int:
-        """
-        @param queue: only those of this queue group; empty for all.
-        """
         count: int = await self._slices.result(self._model.subsz.count(account, subject, queue))
         return count
 
     def ofAction(self, kind: str, body: bytes) -> bytes | None:
-        """
-        @param kind: C{KICK}, C{LDM} or C{RELOAD}.
-        @return: C{None} where the request names nobody, as nats-server.
-        """
+        """Do C{KICK}, C{LDM} or C{RELOAD}; C{None} for unnamed ones, as nats-server."""
         if kind == "RELOAD":
             problems = self._actions.reload()
             return self._refused(_FAILED, "; ".join(problems)) if problems else self._done()

@@ -47,10 +47,7 @@ _DELAY = 0.05
 @implementer(IObserver)
 @dataclass(eq=False)
 class ConnectionCounts:
-    """
-    @ivar bus: gives the system account's bus; C{None} while there is none.
-    @ivar model: gives the pages, which are made when somebody listens.
-    """
+    """Publishes counts on the system account's bus, if there is one."""
 
     bus: Callable[[], IMessageBus | None]
     describe: Describe
@@ -97,10 +94,7 @@ class ConnectionCounts:
 
 
 def connectionCounts(server: Any, number: str, now: str, row: dict[str, Any]) -> dict[str, Any]:
-    """
-    @param row: of an account in C{/accstatz}.
-    @return: the event about the connections of an account.
-    """
+    """The event about an account's connections, from its C{/accstatz} row."""
     return {
         "type": "io.nats.server.advisory.v1.account_connections",
         "id": number,

@@ -1,6 +1,4 @@
-"""
-The metrics of the broker as a whole: its process, its connections, accounts, links and plugins.
-"""
+"""The metrics of the whole broker: process, connections, accounts, links and plugins."""
 
 from __future__ import annotations
 

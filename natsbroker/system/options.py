@@ -1,6 +1,6 @@
 """
-The options of requests to the system account: JSON with nats-server's keys, and the parameters of
-pages that they stand for. Values of a wrong type are refused with nats-server's texts.
+The options of requests to the system account: JSON with nats-server's keys, and parameters of
+pages. Values of a wrong type are refused with nats-server's texts.
 """
 
 from __future__ import annotations
@@ -38,10 +38,6 @@ _STATES = {0: "open", 1: "closed", 2: "all"}
 
 @dataclass(frozen=True)
 class PageOption:
-    """
-    @ivar name: of the page's parameter.
-    """
-
     name: str
     shape: Shape
 
@@ -116,16 +112,9 @@ _GO_NAMES = {"ACCSTATZ": "AccountStatz"}
 
 @dataclass(frozen=True)
 class ServerFilter:
-    """
-    @ivar values: the options of the request that concern servers.
-    """
-
     values: Mapping[str, Any]
 
     def admits(self, server: Mapping[str, Any], tags: Any, domain: str) -> bool:
-        """
-        @param server: what this server says about itself.
-        """
         isExact = self.values.get("exact_match", False)
         for key, name in (("server_name", "name"), ("cluster", "cluster"), ("host", "host")):
             wanted, known = self.values.get(key, ""), server.get(name, "")
@@ -139,12 +128,7 @@ class ServerFilter:
 
 @dataclass(frozen=True)
 class SystemRequest:
-    """
-    A request to the system account.
-
-    @ivar options: with the keys of the wire.
-    @ivar query: the same as parameters of the page.
-    """
+    """A request with options by their wire keys, and the page's parameters for them."""
 
     options: Mapping[str, Any]
     servers: ServerFilter
@@ -152,10 +136,7 @@ class SystemRequest:
 
 
 def decodeRequest(kind: str, body: bytes) -> SystemRequest:
-    """
-    @param kind: the last token of the subject.
-    @raise natsbroker.wire.gojson.JsonError: if a value has the wrong type.
-    """
+    """Read a kind's request; L{natsbroker.wire.gojson.JsonError} for a wrong type."""
     known = OPTIONS.get(kind) or _OTHERS.get(kind, {})
     fields = [Field(key, shape) for key, shape in _FILTER.items()]
     fields += [Field(key, option.shape) for key, option in known.items()]

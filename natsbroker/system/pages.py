@@ -1,6 +1,6 @@
 """
-The table of a broker's monitoring pages. They read figures that the broker keeps anyway. A service
-adds a page, a health check or a member through attributes of L{ServerPages}.
+The table of a broker's monitoring pages. They read existing figures. A service adds a page, a
+health check or a member through attributes of L{ServerPages}.
 """
 
 from __future__ import annotations

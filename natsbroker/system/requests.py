@@ -191,10 +191,7 @@ class SubscriberCounts:
 
 
 def _requestor(message: Message) -> str:
-    """
-    The account that imports the subject, for which the broker wrote it into the request; empty for
-    a user of the system account.
-    """
+    """The account in the request of an importer; empty for a user of the system account."""
     try:
         headers = Headers.fromBlock(message.body[: message.headerLength])
         info = json.loads(headers.get(HEADER.decode()) or "{}")

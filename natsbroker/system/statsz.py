@@ -1,7 +1,4 @@
-"""
-The short status of a server, which C{$SYS.REQ.SERVER.PING} asks for and servers publish at
-intervals, with nats-server's keys.
-"""
+"""A server's status, for C{$SYS.REQ.SERVER.PING} and at intervals, as nats-server's."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ _STEP = 256
 class Statsz:
     """
     @ivar countServers: gives the number of servers that are known, this one included.
-    @ivar routes: gives the routes that belong to a member.
     @ivar gateways: gives the outbound gateways by name, and all inbound ones.
     """
 
@@ -111,9 +107,6 @@ class Statsz:
 
 
 def _passed(counts: tuple[int, int, int, int]) -> dict[str, Any]:
-    """
-    @param counts: messages in, bytes in, messages out, bytes out.
-    """
     return {"sent": _counted(*counts[2:]), "received": _counted(*counts[:2])}
 
 

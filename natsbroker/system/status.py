@@ -54,9 +54,6 @@ class StatusReports(Service):
         model: Callable[[], ServerPages],
         reactor: Any,
     ) -> None:
-        """
-        @param model: gives the pages, which are made when somebody listens.
-        """
         self._bus = bus
         self._serverId = serverId
         self._describe = describe

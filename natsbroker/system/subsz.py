@@ -42,8 +42,7 @@ _ATTEMPTS = 3
 class SubscriptionQuery:
     """
     @ivar test: only those that a message to this subject reaches; empty for all.
-    @ivar clients: only those of connections, not of the broker's own services. This parameter is
-        ours.
+    @ivar clients: our own parameter: only those of connections, not of services.
     """
 
     subs: bool = False
@@ -162,10 +161,7 @@ def _matching(account: Account, subject: bytes) -> list[Any]:
 
 
 def _row(subscription: Any, account: str) -> Row:
-    """
-    @param subscription: as the account's router stores it. Services inside the broker have tags of
-        any type instead of sids.
-    """
+    """A row; services in the broker have tags of any type instead of sids."""
     tag = subscription.tag
     return subscriptionRow(
         subscription.pattern,
@@ -185,10 +181,7 @@ def _cid(subscription: Any) -> int:
 
 
 def sublistFigures(accounts: Iterable[Account]) -> Generator[bytes, None, dict[str, Any]]:
-    """
-    The members of nats-server's C{sublist_stats}, summed over some accounts. The fan-out is that of
-    the remembered matches.
-    """
+    """Sums of nats-server's C{sublist_stats}; the fan-out is that of remembered matches."""
     subscriptions = removals = cached = hits = lookups = most = receivers = 0
     for account in accounts:
         matcher = account.matcher

@@ -1,7 +1,4 @@
-"""
-The page C{/varz}, in the order and units of nats-server's. The figures of its semaphore in front of
-the disk are left out: nothing here corresponds to them.
-"""
+"""The page C{/varz}, in nats-server's order and units, without its disk semaphore."""
 
 from __future__ import annotations
 
@@ -29,10 +26,7 @@ Document = dict[str, Any]
 
 
 class Varz:
-    """
-    @ivar contributions: by key, the functions of other services that give its value.
-    @ivar statistics: the link statistics under C{routes}, C{gateways} and C{leafs}.
-    """
+    """The page; C{contributions} of other services are functions by key."""
 
     def __init__(self, state: BrokerState, requests: Mapping[str, int]) -> None:
         self.contributions: dict[str, Callable[[], Any]] = {}
@@ -145,9 +139,7 @@ class Varz:
         }
 
     def troubles(self) -> Document:
-        """
-        @return: how many connections of each kind were slow consumers, and how many were stale.
-        """
+        """The numbers of slow consumers and of stale connections, by kind."""
         connections = self._state.context.connections
         slow = {"clients": sum(connections.slow.values())}
         stale = {"clients": connections.ended.get(_STALE, 0)}

@@ -1,6 +1,4 @@
-"""
-One row of a view in full: a view of its own, with a row for each member that the page has of it.
-"""
+"""One row of a view in full: a view with a row for each member that the page has."""
 
 from __future__ import annotations
 
@@ -19,9 +17,6 @@ COLUMNS = (
 
 
 def detailView(view: View, row: Row) -> View:
-    """
-    @param row: of a table of C{view}.
-    """
     columns = zip(view.columns, row.values, strict=True)
     values = {each.path: value for each, value in columns if not each.isRate}
     named = {name: values[path] for name, path in view.detailNames.items()}
@@ -45,10 +40,7 @@ def detailView(view: View, row: Row) -> View:
 
 
 def membersOf(item: Item, prefix: str = "") -> Iterator[Item]:
-    """
-    The members of C{item} by their dotted paths. Each element of a list is one of them, so that a
-    thousand subscriptions are a thousand rows.
-    """
+    """The members of an item by dotted paths; each element of a list is one."""
     for name, value in item.items():
         if name == INTERNAL:
             continue

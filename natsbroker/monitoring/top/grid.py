@@ -1,7 +1,4 @@
-"""
-A table for Textual that renders only the lines that are seen. Textual's own measures each cell,
-which takes a second for the rows of a busy server.
-"""
+"""A table for Textual that renders only visible lines; Textual's own takes a second."""
 
 from __future__ import annotations
 
@@ -24,10 +21,10 @@ _GAP = 2
 
 class Grid(ScrollView):
     """
-    The first line has the titles, and stays where it is. One row is marked: the first, until keys
-    or a click mark another. That one stays marked where other rows pass it.
+    A table with fixed titles in the first line and one marked row: the first, or one by key or
+    click, which stays marked where others pass it.
 
-    @ivar mark: the name of the row that was marked; empty for the first.
+    @ivar mark: the name of the marked row; empty for the first.
     """
 
     can_focus = True
@@ -72,9 +69,8 @@ class Grid(ScrollView):
         names: Sequence[str],
     ) -> None:
         """
-        @param rows: the texts of each, one for a title.
         @param isRight: whether a column is aligned to the right.
-        @param names: of the rows: each has one of its own.
+        @param names: of the rows, all different.
         """
         self._titles, self._rows, self._isRight, self._names = titles, rows, isRight, names
         if not self.mark:

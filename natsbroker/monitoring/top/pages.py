@@ -30,11 +30,7 @@ class MissingPage(PageError):
 
 
 def serverURL(text: str) -> str:
-    """
-    @param text: a host and a port may do.
-    @return: the URL that the paths of the pages are put behind.
-    @raise ValueError: if it is none.
-    """
+    """The URL in front of pages' paths, also of host and port; C{ValueError} if it is none."""
     url = text if "//" in text else f"http://{text}"
     try:
         parts = urlsplit(url)
@@ -49,11 +45,7 @@ def serverURL(text: str) -> str:
 
 
 def readPage(server: str, path: str, query: Mapping[str, object]) -> Any:
-    """
-    @param server: see L{serverURL}.
-    @return: the JSON document of the page.
-    @raise PageError: if there is none.
-    """
+    """The JSON of a page at L{serverURL}'s server; L{PageError} if there is none."""
     url = f"{server}{path}?{urlencode(query)}"
     try:
         with urlopen(url, timeout=TIMEOUT) as answer:

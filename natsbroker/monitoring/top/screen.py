@@ -1,8 +1,4 @@
-"""
-The screen of C{natsbroker top}, with Textual.
-
-Pages are read in a thread of their own: a server that does not answer does not stop the keys.
-"""
+"""The screen of C{natsbroker top} with Textual; a thread reads pages, so keys never wait."""
 
 from __future__ import annotations
 
@@ -41,10 +37,6 @@ _ARROWS = {True: "▼", False: "▲"}
 
 
 class TopApp(App[None]):
-    """
-    @ivar readings: how often pages were read.
-    """
-
     CSS = """
     #server { height: 2; padding: 0 1; background: $panel; }
     #rows { height: 1fr; }

@@ -1,8 +1,6 @@
 """
-Tables of what monitoring pages say, with the changes per second between two readings.
-
-A server is another program, and may be another version: what is missing in a page, or has another
-type, is an empty cell.
+Tables of monitoring pages, with the changes per second between two readings. A value that is
+missing or has another type, as in another version, is an empty cell.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ class Unit(Enum):
 class Column:
     """
     @ivar path: the dotted path of the value in an item.
-    @ivar isRate: whether the change of the value per second is shown.
-    @ivar sort: the word of C{/connz?sort=}, for a page that has only the first rows of many.
+    @ivar isRate: whether its change per second is shown.
+    @ivar sort: the word of C{/connz?sort=}, for a page with the first rows only.
     """
 
     title: str
@@ -138,9 +136,7 @@ class Table:
 
 
 def tableFrom(view: View, page: Item, time: float, before: Table | None = None) -> Table:
-    """
-    @param before: the reading that rates are counted from.
-    """
+    """C{before} is the reading that rates are counted from."""
     server = str(memberAt(page, "server_id") or "")
     seconds = 0.0
     if before is not None and before.server == server:
@@ -177,7 +173,7 @@ def chosenRows(
     table: Table, view: View, sort: int, isDescending: bool, wanted: str = "", internal: bool = True
 ) -> list[Row]:
     """
-    @param sort: the column to sort by; rows without a value there come last.
+    @param sort: a column; rows without a value there come last.
     @param wanted: a text that a cell of a row must have, in any case.
     @param internal: whether the rows of the server's own things are wanted.
     """
@@ -221,9 +217,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|\u00b5s|ns|[ydhms])")
 
 
 def secondsIn(text: str) -> float | None:
-    """
-    @param text: a duration, or an uptime with days and years, as C{1d2h3m4s}.
-    """
+    """Seconds of a duration, or an uptime with days and years, as C{1d2h3m4s}."""
     parts = _PART.findall(text)
     if "".join(number + unit for number, unit in parts) != text or not parts:
         return None

@@ -80,9 +80,7 @@ def _leafnodes(page: Item) -> Iterator[Item]:
 
 
 def _subjects(page: Item) -> Iterator[Item]:
-    """
-    The subscriptions of a page by account, subject and queue group, with their messages added up.
-    """
+    """Subscriptions by account, subject and queue group, with the sums of their messages."""
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for each in itemsAt(page, "subscriptions_list"):
         subject = str(each.get("subject"))
