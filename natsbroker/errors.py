@@ -1,7 +1,4 @@
-"""
-Errors on the wire, in one table, and exceptions. The text of each wire error is nats-server's, with
-the reason that monitoring shows.
-"""
+"""Wire errors in one table with nats-server's texts and reasons, and exceptions."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ _LETTERS = {
 
 def escaped(text: str) -> str:
     """
-    Escape a name as nats-server writes it between quotes: control characters, quotes, backslashes,
-    and bytes that are not UTF-8 (which C{surrogateescape} made characters).
+    Escape a name as nats-server does between quotes: control characters, quotes, backslashes, and
+    bytes that are not UTF-8 (C{surrogateescape}).
     """
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
@@ -62,7 +59,7 @@ def logText(text: str | bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class WireError:
     """
-    @ivar text: the text in C{-ERR '...'}; empty where nats-server closes in silence.
+    @ivar text: in C{-ERR '...'}; empty where nats-server closes in silence.
     @ivar reason: as C{/connz?state=closed} shows it; empty where the connection stays open.
     """
 
@@ -74,10 +71,7 @@ class WireError:
         return bool(self.reason)
 
     def line(self, *arguments: str) -> bytes:
-        """
-        @param arguments: values for the C{%s} in the text, if it has any; see L{escaped}.
-        @return: the C{-ERR} line with its CRLF; empty for a silent error.
-        """
+        """The C{-ERR} line with the L{escaped} values of C{%s}; empty for a silent error."""
         if not self.text:
             return b""
         return b"-ERR '" + self.told(*arguments).encode("utf-8", "surrogateescape") + b"'\r\n"
@@ -237,10 +231,6 @@ class ConnectionLimit(BrokerError):
 
 
 class ProtocolViolation(BrokerError):
-    """
-    @ivar error: for the peer, and whether the connection is closed.
-    """
-
     def __init__(self, error: WireError, *arguments: str) -> None:
         super().__init__(error.text or error.reason)
         self.error = error
@@ -271,11 +261,7 @@ class NoResponders(BrokerError):
 
 
 class RequestTimeout(BrokerError, TimeoutError):
-    """
-    A request was not answered in time.
-
-    @ivar timeout: in seconds.
-    """
+    """A request was not answered in C{timeout} seconds."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(f"no answer within {timeout:g}s")

@@ -76,10 +76,7 @@ def main(
     stderr: TextIO,
     program: str = _OURS,
 ) -> int:
-    """
-    @param program: the name under which it was started; that of nats-streaming-server asks for NATS
-        Streaming.
-    """
+    """C{program} is the name it was started by, as nats-streaming-server's for NATS Streaming."""
     if arguments and arguments[0] == "spark":
         from natsbroker.spark import cli
 
@@ -216,10 +213,8 @@ class _Command:
 
 def _openEarly(settings: Settings, passed: Mapping[str, socket]) -> Mapping[str, socket]:
     """
-    Listen for clients before everything else is loaded, unless a store is read first: that can take
-    longer than a client waits for INFO, and a refused connection sends it to another server.
-
-    @param passed: sockets that listen already.
+    Listen for clients first, unless a store is read, which can take longer than a client waits for
+    INFO; a refused connection sends it to another server.
     """
     from natsbroker.connections.opensocket import openSocket
 

@@ -198,10 +198,7 @@ class TwistdBroker(Broker):
         )
 
     def failAfterReactor(self) -> None:
-        """
-        End the process with code 1 when the reactor has stopped: twistd knows only 0 and a signal.
-        It has removed its pid file by then.
-        """
+        """End with code 1 after the reactor, of which twistd knows only 0 and signals."""
         if self.twistd:
             atexit.register(_exitAsFailed)
 

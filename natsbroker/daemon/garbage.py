@@ -39,9 +39,6 @@ class FullPasses:
     """The passes over all objects of a process."""
 
     def __init__(self, reactor: Any, worked: Callable[[], float] = time.thread_time) -> None:
-        """
-        @param worked: seconds of work of the reactor's thread so far.
-        """
         self._worked = worked
         self._seen = self._next = 0.0
         self._thresholds = gc.get_threshold()

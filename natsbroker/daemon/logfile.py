@@ -1,6 +1,6 @@
 """
-The destination of log lines: a syslog daemon, standard error, or a file that is rotated by its
-size and can be opened again after another program moved it.
+The destination of log lines: syslog, standard error, or a file that is rotated by its size and can
+be opened again after another program moved it.
 """
 
 from __future__ import annotations
@@ -150,10 +150,7 @@ class LogOutput:
 
 
 def isJournal(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """
-    Whether systemd's journal reads a stream: it takes the priority of a line from C{<N>} before it.
-    C{JOURNAL_STREAM} names the stream, which may have been redirected since.
-    """
+    """Whether a stream is still C{JOURNAL_STREAM}, which takes a priority as C{<N>}."""
     named = environment.get("JOURNAL_STREAM")
     if not named:
         return False

@@ -46,10 +46,7 @@ _LEVELS = {
 @implementer(ILogObserver)
 @dataclass(eq=False)
 class LineLog:
-    """
-    @ivar write: takes the label of a line and the line.
-    @ivar pid: by default looked up for each line: twistd forks after the log has begun.
-    """
+    """C{pid} is looked up for each line, as twistd forks after the log has begun."""
 
     write: Callable[[str, str], object]
     settings: Logging
@@ -133,9 +130,7 @@ class _Repeated:
         self._kinds: dict[object, tuple[float, int, int]] = {}
 
     def leftOut(self, event: LogEvent) -> int | None:
-        """
-        @return: how many like this were left out before it; C{None} if it is to be left out.
-        """
+        """The number left out before an event; C{None} if it is left out too."""
         failure: Any = event.get("log_failure")
         if not isinstance(failure, Failure):
             return 0

@@ -1,8 +1,4 @@
-"""
-The other broker processes of this machine: which ones run, and signals to them.
-
-C{--signal} needs nothing else of a broker, so this module loads without Twisted.
-"""
+"""Other broker processes of this machine, and signals to them, without Twisted."""
 
 from __future__ import annotations
 
@@ -56,9 +52,7 @@ def sendSignal(
     running: Callable[[], Iterable[int]] = runningBrokers,
     kill: Callable[[int, int], object] = os.kill,
 ) -> None:
-    """
-    @param process: an id; with C{*} at its end every id that begins so; empty for the only one.
-    """
+    """C{process} is an id; with C{*} at its end a prefix; empty for the only one."""
     isPattern = process.endswith("*")
     prefix = process.rstrip("*")
     if prefix and not isPattern:

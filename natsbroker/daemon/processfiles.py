@@ -1,6 +1,4 @@
-"""
-The files of a broker's process: pid file, ports file, and the configuration file for a reload.
-"""
+"""A broker's pid file, ports file, and configuration file for a reload."""
 
 from __future__ import annotations
 
@@ -78,9 +76,7 @@ class ProcessFiles(Service):
                 file.remove()
 
     def reload(self) -> list[str]:
-        """
-        @return: what prevents it, which is logged.
-        """
+        """Give what prevents it, which is logged."""
         try:
             if self._read is None:
                 raise BrokerError(

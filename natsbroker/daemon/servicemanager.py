@@ -1,6 +1,6 @@
 """
-Notifications for systemd, which a unit with C{Type=notify} expects: the broker is ready, reads its
-configuration again, or stops. Nothing is sent without C{NOTIFY_SOCKET}.
+Notifications for systemd's C{Type=notify}: the broker is ready, reads its configuration again, or
+stops. Nothing is sent without C{NOTIFY_SOCKET}.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ServiceManager(Service):
         monotonic: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """
-        @param reload: reads the configuration again; gives the problems that prevent it.
+        @param reload: gives the problems that prevent it.
         @param environment: C{NOTIFY_SOCKET} is a path, or an abstract name after C{@}.
-        @param monotonic: the monotonic clock of the system, in nanoseconds.
+        @param monotonic: in nanoseconds.
         """
         self._broker = broker
         self._reload = reload

@@ -1,6 +1,6 @@
 """
-C{natsbroker streaming import}: a data directory of nats-streaming-server becomes a store of ours.
-C{natsbroker streaming acknowledge}: somebody knows of what a store has lost.
+C{natsbroker streaming import}: a data directory of nats-streaming-server becomes a store.
+C{natsbroker streaming acknowledge}: somebody knows of a store's losses.
 """
 
 from __future__ import annotations
@@ -98,9 +98,7 @@ def main(
     stderr: TextIO,
     reactor: Any = None,
 ) -> int:
-    """
-    @param reactor: by default the global one; it is run and stopped.
-    """
+    """C{reactor} is by default the global one; it is run and stopped."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         stdout.write(_HELP)
         return DONE if arguments else USAGE

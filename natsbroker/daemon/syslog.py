@@ -1,8 +1,6 @@
 """
-The log to a syslog daemon, in the format of Go's C{log/syslog}, which nats-server uses.
-
-A thread sends the lines, because a daemon behind TCP may stop reading, and the broker must not wait
-for it.
+The log to a syslog daemon, in the format of Go's C{log/syslog}, as in nats-server. A thread sends
+the lines, because a daemon behind TCP may stop reading.
 """
 
 from __future__ import annotations
@@ -44,12 +42,6 @@ class SyslogError(BrokerError):
 
 
 class SyslogOutput:
-    """
-    One syslog daemon.
-
-    @ivar url: from the settings.
-    """
-
     def __init__(self, url: str, now: Callable[[], float] = time.time) -> None:
         """Raise L{SyslogError} if it cannot be reached."""
         self.url = url

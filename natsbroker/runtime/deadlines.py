@@ -1,7 +1,4 @@
-"""
-Any number of timed calls on one timer of the reactor. No call is early by the given clock, and an
-exception of one is logged. Setting and cancelling is cheap.
-"""
+"""Cheap timed calls on one timer of the reactor, never early, whose exceptions are logged."""
 
 from __future__ import annotations
 
@@ -47,9 +44,7 @@ class Deadline:
 
 class Deadlines:
     def __init__(self, reactor: IReactorTime, monotonic: Callable[[], float]) -> None:
-        """
-        @param monotonic: seconds, of a clock that nobody sets.
-        """
+        """C{monotonic} gives seconds of a clock that is never set."""
         self.now = monotonic
         self.reactor = reactor
         self._timer: IDelayedCall | None = None

@@ -31,10 +31,7 @@ class StartError(BrokerError):
 
 
 def failureReason(failure: Failure) -> str:
-    """
-    Say why a start failed. The text of an unforeseen error may quote a secret of the settings: it
-    is logged for debugging only.
-    """
+    """The reason for a failed start; unforeseen texts, perhaps with secrets, go to debugging."""
     if failure.check(*_FORESEEN):
         text: str = failure.getErrorMessage()
         return text
@@ -43,10 +40,7 @@ def failureReason(failure: Failure) -> str:
 
 
 def raisedAt(failure: Failure) -> str:
-    """
-    Name an exception and its place, for a log that must not have its text. The place is in the
-    module of a plugin's author if one is on the way.
-    """
+    """An exception and its place, if possible in a plugin's module, without its text."""
     kind = type(failure.value).__name__
     if not failure.frames:
         return kind

@@ -30,9 +30,7 @@ _TWISTED = str(Path(twisted.__file__).parent / "plugins")
 
 
 class InstalledPlugins:
-    """
-    @ivar broken: the modules that cannot be imported, and why.
-    """
+    """C{broken} are the modules that cannot be imported, with the reason."""
 
     def __init__(
         self,

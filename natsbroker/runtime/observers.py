@@ -17,10 +17,7 @@ _log = Logger(namespace="natsbroker")
 
 @dataclass(slots=True)
 class PluginCalls:
-    """
-    @ivar failures: the calls that raised, or gave something of no use.
-    @ivar seconds: until all of them had answered, the waiting of Deferreds included.
-    """
+    """C{failures} raised or gave nonsense; C{seconds} until all had answered."""
 
     number: int = 0
     failures: int = 0
@@ -28,10 +25,6 @@ class PluginCalls:
 
 
 class Observers:
-    """
-    @ivar calls: of all observers.
-    """
-
     def __init__(self, observers: Iterable[IObserver] = ()) -> None:
         self.calls = PluginCalls()
         self._observers: list[IObserver] = []

@@ -28,8 +28,7 @@ class PeerEnding(Enum):
 class _PeerRequest:
     """
     @ivar take: receives an answer; tells whether it is enough.
-    @ivar silent: the number of servers that have not answered; negative for answers that came while
-        they were asked.
+    @ivar silent: the servers without answer; negative for answers that came while they were asked.
     """
 
     inbox: ISubscription
@@ -68,18 +67,14 @@ class PeerRequests:
         self._pending: set[_PeerRequest] = set()
 
     def hear(self, take: Callable[[Message], object]) -> tuple[bytes, ISubscription]:
-        """
-        Make an inbox. It is a subject of its own: a pattern would count as a shape of wildcards.
-        """
+        """Make an inbox of its own, as a pattern would count as a shape of wildcards."""
         subject = b"$SYS._INBOX." + secrets.token_urlsafe(12).encode("ascii")
         return subject, self._bus.subscribe(subject, self._responder, take)
 
     def ask(
         self, subject: bytes, body: bytes, take: Callable[[Message], bool]
     ) -> Deferred[PeerEnding]:
-        """
-        @param take: receives an answer; tells whether it is enough.
-        """
+        """C{take} receives answers, and tells whether one is enough."""
         request = _PeerRequest(take, Deferred(lambda _: self._forget(request)))
         self._pending.add(request)
         reply, request.inbox = self.hear(partial(self._answered, request))

@@ -9,9 +9,7 @@ from natsbroker.wire.durations import secondsFrom
 
 
 class PluginOptionError(ValueError):
-    """
-    @ivar option: the name of the option that is wrong; C{natsbroker check} shows where it is.
-    """
+    """C{option} is wrong; C{natsbroker check} shows where it is."""
 
     def __init__(self, option: str, text: str) -> None:
         super().__init__(text)
@@ -25,9 +23,7 @@ def refuseOthers(section: Mapping[str, Any], *known: str) -> None:
 
 
 class PluginOptions:
-    """
-    Options that are taken one by one. An error names its option; one that nobody took is unknown.
-    """
+    """Options that are taken one by one; errors name them, and those left are unknown."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = dict(options)

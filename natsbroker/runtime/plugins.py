@@ -52,10 +52,7 @@ class PluginError(BrokerError):
 
 @dataclass(frozen=True)
 class Plugins:
-    """
-    @ivar builtIn: those that need no installation, by interface. An installed plugin does not hide
-        one of these.
-    """
+    """C{builtIn} need no installation, and no installed plugin hides them."""
 
     find: Find = field(default_factory=InstalledPlugins)
     builtIn: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = field(default_factory=dict)
@@ -108,9 +105,7 @@ class Plugins:
         settings: Settings,
         given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
     ) -> IGatewayInterestPolicy:
-        """
-        @param given: wins over C{gateway { interest }}; the default is the first built-in policy.
-        """
+        """C{given} wins over C{gateway { interest }}; the first built-in policy is the default."""
         if given is not None and not IGatewayPolicyPlugin.providedBy(given):
             require(IGatewayInterestPolicy, given)
             return given
@@ -156,9 +151,7 @@ class Plugins:
         given: Sequence[IBrokerService],
         kinds: Container[str] = (),
     ) -> list[tuple[str, IService]]:
-        """
-        @param given: each with an empty section unless the settings have one of its name.
-        """
+        """Given services have an empty section unless the settings have one of their name."""
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
         for each in given:
             require(IBrokerService, each, "makeService")
@@ -180,10 +173,7 @@ class Plugins:
         return [(name, make(name)) for name in makers]
 
     def problems(self, settings: Settings) -> Iterator[tuple[str, PluginError]]:
-        """
-        @return: the key of each plugin that is named and is not there, and of each option that a
-            plugin says is wrong; and the error.
-        """
+        """Missing plugins and wrong options: the key and the error."""
         for interface, name, section, key, block in self._named(settings):
             try:
                 plugin = self.named(interface, name, settings.at(key))
@@ -201,10 +191,7 @@ class Plugins:
     def _named(
         self, settings: Settings
     ) -> Iterator[tuple[InterfaceClass, str, Mapping[str, Any], str, str]]:
-        """
-        @return: what the settings name: interface, name, section, the key that has the name, and
-            the path of the section.
-        """
+        """Named plugins: interface, name, section, the key of the name, and the section's path."""
         logins, router = settings.authorization, settings.router
         chosen = [
             (IAuthorizerPlugin, logins.plugin, logins.options, "authorization"),
@@ -246,10 +233,7 @@ def optionProblem(
     key: str,
     keyOf: Callable[[str], str],
 ) -> Iterator[tuple[str, PluginError]]:
-    """
-    @param key: of the plugin's name, for a problem that no option has.
-    @param keyOf: gives the key of an option.
-    """
+    """C{key} is of the name, C{keyOf} gives an option's."""
     if not IOptionsCheck.providedBy(plugin):
         return
     checked: Any = plugin

@@ -13,9 +13,7 @@ _SAMPLE = 1.0
 
 
 def residentMemory(path: str = "/proc/self/statm") -> int:
-    """
-    The resident memory in bytes. Without C{/proc} it is the highest that the process ever had.
-    """
+    """The resident memory in bytes; the highest ever without C{/proc}."""
     try:
         with open(path, "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -31,11 +29,7 @@ def availableCores() -> int:
 
 
 class ProcessUsage:
-    """
-    The usage of the process, sampled when it is read.
-
-    psutil has the same figures; three short functions do not justify a dependency.
-    """
+    """The usage of the process, sampled when it is read, without psutil."""
 
     def __init__(
         self,
@@ -53,10 +47,7 @@ class ProcessUsage:
         self._percent = 0.0
 
     def percent(self) -> float:
-        """
-        Processor time in percent of one core, to a tenth: the average since the last call. A call
-        within a second of the last one repeats its value.
-        """
+        """Processor time in percent of a core since the last call, at least a second ago."""
         now = self._seconds()
         passed = now - self._since
         if passed >= _SAMPLE:

@@ -9,9 +9,7 @@ from twisted.python.failure import Failure
 
 
 class Readiness:
-    """
-    @ivar outcome: C{True} if it has started, the failure if it cannot, C{None} while that is open.
-    """
+    """C{outcome} is C{True} after a start, a failure, or C{None} while that is open."""
 
     def __init__(self, unheard: Callable[[Failure], object] = lambda failure: None) -> None:
         self.outcome: Failure | bool | None = None

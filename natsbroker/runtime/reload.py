@@ -1,6 +1,6 @@
 """
-New settings without a restart. Every owner of settings plans its step before any step is taken; if
-one cannot, all reasons are given and nothing changes. Of JetStream, what needs a restart waits.
+New settings without a restart. Every owner of settings plans before any step is taken; if one
+cannot, all reasons are given and nothing changes. JetStream's restarts wait.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ def nothing() -> None:
 
 def heldBack(old: Settings, new: Settings) -> tuple[Settings, list[Change]]:
     """
-    JetStream does not begin, end or move to another store while the broker runs. Such changes wait
-    for a restart, and keep nothing else in the file from being taken.
-
-    @return: the settings to put into force, and the changes that wait.
+    The settings to put into force, and the changes that wait for a restart: JetStream does not
+    begin, end or move to another store meanwhile.
     """
     before, after = old.jetstream, new.jetstream
     if before.enabled != after.enabled:

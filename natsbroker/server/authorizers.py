@@ -1,7 +1,4 @@
-"""
-The selection of a broker's authorizer: a given one, that of operator mode, or that of the
-configured users (with an auth callout service, if the settings name one).
-"""
+"""The choice of a broker's authorizer: a given one, operator mode's, or configured users'."""
 
 from __future__ import annotations
 
@@ -25,10 +22,7 @@ if TYPE_CHECKING:
 
 
 class AuthorizerSelection:
-    """
-    @ivar chosen: the given authorizer, or that of operator mode; C{None} where the configured users
-        decide.
-    """
+    """A choice; C{chosen} is a given or operator mode's authorizer, or C{None} for users."""
 
     def __init__(
         self,
@@ -36,9 +30,7 @@ class AuthorizerSelection:
         callouts: Callable[[], Callouts],
         operators: OperatorService | None,
     ) -> None:
-        """
-        @param callouts: called only if the settings name an auth callout service.
-        """
+        """C{callouts} is called only if the settings name an auth callout service."""
         self._checks = checks
         self._callouts = callouts
         self._operators = operators
@@ -54,7 +46,8 @@ class AuthorizerSelection:
 
     def made(self, settings: Settings) -> IAuthorizer | None:
         """
-        @return: an authorizer for the users of the settings; C{None} where others decide.
+        An authorizer for the users of the settings; C{None} where others decide.
+
         @raise ValueError: if the settings leave open who may connect.
         """
         return None if self.chosen is not None else self._configured(settings)

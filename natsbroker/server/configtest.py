@@ -1,6 +1,6 @@
 """
-The checks of C{-t} beyond the text of the configuration file, with the errors of a start. A file
-that names no certificates, folders or plugins loads nothing, because C{-t} has to be quick.
+The checks of C{-t} beyond the file's text, with the errors of a start. Without certificates,
+folders or plugins nothing is loaded, because C{-t} has to be quick.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def referenceProblems(
     settings: Settings, isWrong: Callable[[str], bool] = lambda key: False
 ) -> Iterator[tuple[str, Exception]]:
     """
-    @param isWrong: says which keys have errors already, so that nothing can be made of them.
-    @return: the key of each problem, and the error of a start, whose text has the place in the
-        file where it is known.
+    The key and the error of each problem, whose text has the place in the file if known.
+
+    @param isWrong: tells the keys that have errors already.
     """
     if settings.operator.isOn:
         yield from _attempted("operator", _readOperators, settings)
@@ -95,13 +95,6 @@ def folderProblem(path: str) -> str:
 
 @dataclass(frozen=True)
 class _StoreBlock:
-    """
-    A block that names a store.
-
-    @ivar nameKey: the key with the name.
-    @ivar keyOf: gives the key of an option.
-    """
-
     nameKey: str
     name: str
     section: Mapping[str, Any]

@@ -20,11 +20,7 @@ KEY_SIZE = 32
 
 
 class ServerKeys:
-    """
-    The keys of a broker, new at each start. Their secret halves never leave the process.
-
-    @ivar curve: seals and opens messages between the broker and one service.
-    """
+    """Keys of a broker, new at each start and secret; C{curve} encrypts messages with a service."""
 
     def __init__(self, random: Callable[[int], bytes] = os.urandom) -> None:
         self.signer = Signer(Role.SERVER, random(KEY_SIZE))
@@ -44,10 +40,7 @@ def serverDescriber(
     now: Callable[[], float],
     settings: Callable[[], Settings] = Settings,
 ) -> Describe:
-    """
-    @param settings: those in force.
-    @return: makes nats-server's C{ServerInfo} of a message; each call has the next number.
-    """
+    """Makes nats-server's C{ServerInfo} of a message; each call has the next number."""
     numbers = count(1)
 
     def describe() -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """
-What an operator reads about a configuration: everything that is wrong with it, each with its place.
-
-C{-t} stops at the first problem, as nats-server does. Here a wrong key counts as left out, and the
-rest is checked all the same.
+All problems of a configuration, each with its place. C{-t} stops at the first, as nats-server does.
+Here a wrong key counts as left out, and the rest is checked all the same.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class ConfigurationProblem:
     """
     @ivar line: 1 for the first; 0 when the problem belongs to no line.
     @ivar level: C{error} for what prevents a start, or will fail later; C{warning} for the rest.
-    @ivar key: the dotted path of the key; empty for an error of the syntax.
+    @ivar key: a dotted path; empty for an error of the syntax.
     """
 
     file: str
@@ -217,10 +215,6 @@ def _credentialProblem(path: str) -> str:
 
 
 class _PortUse(NamedTuple):
-    """
-    @ivar keys: the keys that may name the port.
-    """
-
     who: str
     keys: tuple[str, ...]
     host: str

@@ -1,6 +1,4 @@
-"""
-What an operator reads about a stopped store: its streams, channels, and what is damaged.
-"""
+"""A report about a stopped store: its streams, channels, and damage."""
 
 from __future__ import annotations
 
@@ -22,11 +20,7 @@ _KINDS = {"jetstream": "stream", "stan": "channel"}
 
 @dataclass(frozen=True)
 class LogReport:
-    """
-    @ivar kind: C{stream}, C{channel}, or C{log} for one of another service.
-    @ivar owner: the account of a stream, the cluster id of a channel.
-    @ivar damaged: ranges of damaged sequences, first and last.
-    """
+    """A log; C{kind} is C{stream}, C{channel} or C{log}, C{owner} an account or cluster id."""
 
     kind: str
     owner: str
@@ -70,9 +64,7 @@ class StoreReport:
 
 
 def storeReport(directory: Path, encryption: Encryption | None = None) -> StoreReport:
-    """
-    @raise natsbroker.interfaces.records.StoreError: if the store is in use, or cannot be read.
-    """
+    """Raise L{natsbroker.interfaces.records.StoreError} for an open or unreadable store."""
     checked = checkDirectory(directory, encryption)
     logs = sorted(checked.logs.values(), key=lambda each: each.row.name)
     problems = [*checked.problems, *_streamProblems(checked)]

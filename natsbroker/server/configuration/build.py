@@ -1,6 +1,6 @@
 """
-From a tree to frozen settings, or to all errors in it, with nats-server's checks that need several
-keys of a file. L{natsbroker.server.configuration.checks} has those that need the command line too.
+From a tree to frozen settings, or to all errors, with nats-server's checks of several keys.
+L{natsbroker.server.configuration.checks} has those that need the command line too.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ Override = Callable[[Settings], Settings]
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """
-    @ivar errors: empty, except from L{inspectFile}.
-    """
+    """Settings and, from L{inspectFile}, errors."""
 
     settings: Settings
     warnings: tuple[ConfigError, ...] = ()
@@ -64,7 +62,7 @@ def inspectFile(
     read: Callable[[str], str] = readText,
 ) -> Built:
     """
-    @return: settings too if there are errors: a key with an error has its default then.
+    @return: settings with defaults for keys with errors.
     @raise ConfigErrors: if the text is not in the configuration language.
     """
     from natsbroker.config.language.parser import parseFile
@@ -152,10 +150,7 @@ def _place(error: ConfigError) -> tuple[str, int, int]:
 
 
 def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Settings:
-    """
-    @return: settings without the defaults that depend on others: an authorization timeout that is
-        not given is 0, and the host of the pages is empty.
-    """
+    """Settings without the defaults that depend on others."""
     defaults = Settings()
     host, port = listenAddress(root, findings)
     authorization, accounts = AuthorizationReader(findings).read(root)
@@ -246,9 +241,7 @@ def _checkTogether(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 def _rareBlocks(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> dict[str, Any]:
-    """
-    The blocks that few configurations have. What reads one loads with it: others start sooner.
-    """
+    """Rare blocks; their readers load with them, so that other brokers start sooner."""
     found: dict[str, Any] = {}
     if "streaming" in root:
         from natsbroker.streaming.reading import streamingFrom

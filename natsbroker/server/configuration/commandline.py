@@ -35,10 +35,7 @@ class Action(Enum):
 
 
 class CommandLineError(ConfigError):
-    """
-    A flag is unknown or has a wrong value: print the message on standard error, the usage on
-    standard output, and exit with L{exitCode}.
-    """
+    """A wrong flag or value: print it, and the usage, and exit with L{exitCode}."""
 
     exitCode = 0
 
@@ -71,7 +68,7 @@ def invocationFrom(
     isStreaming: bool = False,
 ) -> Invocation:
     """
-    @param isStreaming: whether NATS Streaming is served without a word of it.
+    @param isStreaming: whether NATS Streaming is served by default.
     @raise CommandLineError: for wrong flags.
     @raise ConfigError: for every other error: exit with 1.
     """

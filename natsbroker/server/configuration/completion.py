@@ -1,7 +1,4 @@
-"""
-C{natsbroker completion SHELL}: a script with which bash, zsh or fish completes the command line,
-made of the table of flags.
-"""
+"""C{natsbroker completion SHELL}: completion for bash, zsh or fish, made of the table of flags."""
 
 from __future__ import annotations
 
@@ -28,9 +25,7 @@ Commands = Mapping[str, Sequence[str]]
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO, jobs: Sequence[str] = ()) -> int:
-    """
-    @param jobs: the words that can stand behind C{natsbroker spark}.
-    """
+    """C{jobs} are the words that can stand behind C{natsbroker spark}."""
     if arguments and arguments[0] in ("-h", "--help", "help"):
         stdout.write(_USAGE)
         return 0

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 def overriding(
     given: Mapping[str, FlagValue], read: Callable[[str], str], isStreaming: bool = False
 ) -> Callable[[Settings], Settings]:
-    """
-    @param isStreaming: whether NATS Streaming is served without a word of it.
-    """
+    """C{isStreaming} serves NATS Streaming by default."""
 
     def override(settings: Settings) -> Settings:
         for name, value in given.items():
@@ -146,9 +144,6 @@ _CHANGES: dict[str, Change] = {
 def _withTLS(
     settings: Settings, given: Mapping[str, FlagValue], read: Callable[[str], str]
 ) -> Settings:
-    """
-    The rest of the file's C{tls} block stays: a flag must not weaken its ciphers and versions.
-    """
     if given.get("tls") is False:
         return replace(settings, tls=None)
     if not any(name.startswith("tls") for name in given):

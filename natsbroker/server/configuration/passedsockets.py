@@ -33,7 +33,6 @@ def passedSockets(
     environment: Mapping[str, str], pid: int, first: int = _FIRST
 ) -> dict[str, socket.socket]:
     """
-    @param first: the number of the first descriptor.
     @return: by name; empty if none are passed, or the variables are for another process.
     @raise ConfigError: if the variables make no sense, or a descriptor is no listening TCP socket.
     """
@@ -82,10 +81,7 @@ def _listening(number: int, name: str) -> socket.socket:
 def listeningAt(
     sockets: Mapping[str, socket.socket], override: Callable[[Settings], Settings]
 ) -> Callable[[Settings], Settings]:
-    """
-    @param override: applies the flags of the command line, which come first.
-    @return: also puts the addresses of the passed sockets in place of those of the configuration.
-    """
+    """Use the addresses of passed sockets after the flags of the command line."""
     addresses = {name: addressOf(each) for name, each in sockets.items()}
 
     def withAddresses(settings: Settings) -> Settings:
