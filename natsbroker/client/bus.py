@@ -1,7 +1,4 @@
-"""
-A message bus on another NATS server, for services that use an L{IMessageBus} of the broker
-otherwise.
-"""
+"""A message bus on another NATS server, as a broker's own L{IMessageBus}."""
 
 from __future__ import annotations
 
@@ -164,9 +161,7 @@ class RemoteBus(Service):
         return client.close().addCallback(lambda _: None)
 
     def whenPrepared(self) -> Deferred[None]:
-        """
-        It is prepared by the first connection, and fails if that takes longer than L{PATIENCE}.
-        """
+        """Prepared by the first connection; fails after L{PATIENCE}."""
         return self._readiness.wait()
 
     @property
@@ -233,10 +228,7 @@ class RemoteBus(Service):
     def publish(
         self, message: Message, later: Callable[[Generator[None, None, int]], None] | None = None
     ) -> int:
-        """
-        @param later: not called: the server serves the receivers.
-        @return: 1 for a message that was sent, whatever its receivers; 0 for any other.
-        """
+        """Give 1 for a message that was sent, whatever its receivers; C{later} is not called."""
         if message.origin is None and isRequest(message.subject):
             return 0
         client = self._open(message.subject, len(message.body))

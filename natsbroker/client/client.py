@@ -36,11 +36,7 @@ Callback = Callable[[Message], object]
 
 
 class ClientSubscription:
-    """
-    One subscription, as L{Client.subscribe} returns it.
-
-    @ivar queue: the queue group; empty for a plain subscription.
-    """
+    """One subscription, as L{Client.subscribe} returns it; C{queue} may be empty."""
 
     def __init__(
         self, client: Client, sid: bytes, pattern: bytes, queue: bytes, callback: Callback
@@ -72,11 +68,7 @@ class ClientSubscription:
 
 
 class Client:
-    """
-    A connection to a server; L{natsbroker.client.connecting} makes it.
-
-    @ivar protocol: the connection's protocol, to be connected to a transport.
-    """
+    """A connection to a server, made by L{natsbroker.client.connecting}, with its protocol."""
 
     def __init__(
         self,
@@ -99,11 +91,7 @@ class Client:
 
     @property
     def connecting(self) -> Deferred[Client]:
-        """
-        Fires once with this client when the server has admitted it, or fails with the reason.
-
-        @raise ClientError: if that was decided already.
-        """
+        """Fires once with this client or the reason; L{ClientError} if decided already."""
         if self._connecting is None:
             raise ClientError("the connection was made, or failed, already")
         return self._connecting
@@ -241,11 +229,7 @@ class Client:
         return self.flush().addCallback(lambda _: self.close())
 
     def close(self) -> Deferred[ClientError]:
-        """
-        Send the waiting bytes, then end the connection.
-
-        @return: fires with the reason when it has ended; never fails.
-        """
+        """Send waiting bytes and end the connection; fires with the reason, and never fails."""
         waiting = self.whenClosed()
         self.protocol.close(ConnectionEnded("closed"))
         return waiting

@@ -1,7 +1,6 @@
 """
-Connecting a client: over an endpoint, or inside the broker's own process.
-
-No TLS is begun that would accept any server's certificate.
+Connecting a client: over an endpoint, or inside the broker's own process. No TLS is begun that
+would accept any server's certificate.
 """
 
 from __future__ import annotations
@@ -95,11 +94,7 @@ def connectInProcess(
     timeout: float = 5.0,
     onError: Callable[[str], object] | None = None,
 ) -> Deferred[Client]:
-    """
-    Connect to a broker in this process, without a socket. It authorizes the client like any other.
-
-    @param broker: a L{natsbroker.broker.Broker}.
-    """
+    """Connect to a L{natsbroker.broker.Broker} in this process, which authorizes as always."""
     clock: IReactorTime = broker.reactor
     client = Client(clock, ConnectionTerms(options, None, True), onError)
     outcome = _limited(clock, client, timeout)

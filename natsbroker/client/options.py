@@ -1,6 +1,6 @@
 """
-The options of a client, and the fields of CONNECT: the options that are named here and nothing
-else. Other clients have sent private keys that way (nats.js, advisory CVE-2020-26149).
+The options of a client, and the fields of CONNECT: those named here and nothing else. Other clients
+have sent private keys that way (nats.js, advisory CVE-2020-26149).
 """
 
 from __future__ import annotations

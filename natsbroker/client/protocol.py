@@ -1,7 +1,7 @@
 """
-The client's side of one connection: INFO, TLS if one side wants it, CONNECT and PING; PONG means
-that the client is admitted. Nothing that came before TLS began counts afterwards, and nothing is
-sent in it before the server's certificate was checked.
+The client's side of one connection: INFO, TLS if one side wants it, CONNECT and PING; PONG admits
+it. Nothing before TLS counts afterwards, and nothing is sent in it before the server's certificate
+was checked.
 """
 
 from __future__ import annotations
@@ -102,11 +102,7 @@ class ServerConnection(TwistedProtocol):
         self.transport.write(b"".join(pieces))
 
     def ping(self) -> None:
-        """
-        Call L{ConnectionListener.ponged} when the server has handled everything before.
-
-        @raise ConnectionEnded: if there is no connection.
-        """
+        """Call L{ConnectionListener.ponged} when all is handled; L{ConnectionEnded} without."""
         self._sendPing(True)
 
     def _sendPing(self, isOwners: bool) -> None:
@@ -174,9 +170,7 @@ class ServerConnection(TwistedProtocol):
             self._logIn(False)
 
     def handshakeCompleted(self) -> None:
-        """
-        The TLS connection has compared the name in the server's certificate, if there was one.
-        """
+        """Go on: TLS has compared the name in the server's certificate, if there was one."""
         transport: Any = self.transport
         certificate = transport.getPeerCertificate()
         try:

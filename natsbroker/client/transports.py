@@ -1,7 +1,4 @@
-"""
-Transports without sockets: one base for all of them, and a pipe between two protocols in one
-process.
-"""
+"""Transports without sockets: a base, and a pipe between protocols in one process."""
 
 from __future__ import annotations
 

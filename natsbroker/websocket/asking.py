@@ -1,7 +1,4 @@
-"""
-The HTTP request that a leafnode remote begins a WebSocket with, and the answer of its peer; without
-a transport.
-"""
+"""A leafnode remote's HTTP request for a WebSocket and the answer, without a transport."""
 
 from __future__ import annotations
 
@@ -29,11 +26,7 @@ class HandshakeError(ValueError):
 
 
 class ClientHandshake:
-    """
-    @ivar request: what is sent.
-    @ivar upgrade: C{None} until the peer has agreed.
-    @ivar rest: what came behind its answer.
-    """
+    """C{upgrade} is C{None} until the peer has agreed; C{rest} came behind its answer."""
 
     def __init__(
         self,
@@ -43,10 +36,7 @@ class ClientHandshake:
         masks: bool,
         randomBytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """
-        @param host: with the port, as C{host:port}.
-        @param path: before that of leafnodes; may be empty.
-        """
+        """C{host} is as C{host:port}; C{path} may be empty."""
         self.upgrade: Upgrade | None = None
         self.rest = b""
         self._compresses = compresses

@@ -1,6 +1,4 @@
-"""
-The close codes of RFC 6455 for the reasons for which sessions end, as nats-server chooses them.
-"""
+"""The close codes of RFC 6455 for sessions' ends, as nats-server chooses them."""
 
 from __future__ import annotations
 
@@ -35,7 +33,5 @@ _CODES = {error.reason: code for code, found in _ERRORS.items() for error in fou
 
 
 def closeCode(reason: str) -> int:
-    """
-    @param reason: the closed reason, as monitoring shows it.
-    """
+    """The code for a closed reason of monitoring."""
     return _CODES.get(reason, INTERNAL)

@@ -1,7 +1,4 @@
-"""
-The context of clients that come over WebSocket: that of all clients, with the limits, logins and
-address of the C{websocket} block.
-"""
+"""The context of WebSocket clients: all clients', with limits and logins of C{websocket}."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ class AuthorizerSource:
 
     def __init__(self, everyone: ClientContext, make: Callable[[], IAuthorizer | None]) -> None:
         """
-        @param make: makes it, or gives C{None} for the authorizer of all clients. It is called
-            again whenever that is another one.
+        @param make: makes the authorizer, or gives C{None} for that of all clients; called again
+            when that changes.
         """
         self._everyone = everyone
         self._make = make

@@ -1,6 +1,6 @@
 """
-The extension C{permessage-deflate} of RFC 7692 without context takeover, as nats-server speaks it:
-each message is compressed by itself, and no longer than the limit once it is decompressed.
+The extension C{permessage-deflate} of RFC 7692 without context takeover, as in nats-server: each
+message is compressed by itself, and limited once it is decompressed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,7 @@ def deflated(data: bytes) -> bytes:
 
 
 class Inflation(Extension):
-    """
-    Decompresses what comes.
-
-    @ivar limit: gives how many bytes one message may have. A message that has more ends the
-        connection, and is never decompressed further than that.
-    """
+    """Decompresses messages up to C{limit} bytes; a longer one ends the connection."""
 
     name = NAME
 

@@ -35,11 +35,7 @@ _WIDTHS = {_TWO: 2, _EIGHT: 8}
 
 
 class FramingError(Exception):
-    """
-    What came is no WebSocket.
-
-    @ivar code: of the close frame that says so.
-    """
+    """Input that is no WebSocket, with the close frame's code for it."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -48,10 +44,7 @@ class FramingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ControlFrame:
-    """
-    @ivar payload: of a PING or PONG.
-    @ivar code: of a close frame; C{None} for one without.
-    """
+    """A control frame: a PING's or PONG's C{payload}, or a close frame's C{code}, if any."""
 
     opcode: Opcode
     payload: bytes = b""
@@ -60,10 +53,7 @@ class ControlFrame:
 
 class FrameReader:
     def __init__(self, isMasked: bool, inflation: Inflation | None = None) -> None:
-        """
-        @param isMasked: whether the peer masks its frames; others are refused.
-        @param inflation: C{None} where compression was not agreed on.
-        """
+        """C{isMasked} is required of frames or refused; C{inflation} is for agreed compression."""
         self.isMasked = isMasked
         self._frames = FrameProtocol(not isMasked, [] if inflation is None else [inflation])
         self._input = bytearray()
@@ -82,10 +72,7 @@ class FrameReader:
         self._input += data
 
     def next(self) -> bytes | ControlFrame | None:
-        """
-        @return: payload, or a control frame; C{None} when more has to come first.
-        @raise FramingError: if the connection has to end.
-        """
+        """Payload, or a control frame; C{None} for more input, L{FramingError} at the end."""
         while self._input:
             plain = self._plain()
             if plain:
@@ -123,9 +110,7 @@ class FrameReader:
         return piece
 
     def _header(self) -> int:
-        """
-        @return: how long the header of the next frame is; 0 while it has not come.
-        """
+        """The length of the next frame's header; 0 while it has not come."""
         data = self._input
         if len(data) < 2:
             return 0
@@ -172,10 +157,7 @@ class FrameWriter:
         longest: int = 0,
         isWhole: bool = False,
     ) -> None:
-        """
-        @param longest: how long frames are, in bytes; 0 for any length.
-        @param isWhole: the peer does not understand compressed messages in several frames.
-        """
+        """Frames have C{longest} bytes or, with 0, any; C{isWhole} for peers without fragments."""
         self._isMasked = isMasked
         self._isCompressed = isCompressed
         self._longest = longest
@@ -215,9 +197,7 @@ class FrameWriter:
         return b"".join(self._frame(_FIN | opcode, payload))
 
     def close(self, code: int | None, reason: bytes = b"") -> bytes:
-        """
-        @param reason: UTF-8; shortened where it is too long.
-        """
+        """A close frame; C{reason} is UTF-8 and is shortened."""
         if code is None:
             return self.control(Opcode.CLOSE)
         if len(reason) > _MOST_CONTROL - 2:
@@ -246,9 +226,7 @@ def _pieces(data: bytes, longest: int) -> list[bytes]:
 
 
 def masked(data: bytes, key: bytes) -> bytes:
-    """
-    @param key: four bytes. The same key takes the mask off again.
-    """
+    """Data under a mask of four bytes, which the same key takes off again."""
     if hot.maskBytes is not None:
         done: bytes = hot.maskBytes(data, int.from_bytes(key, "little"))
         return done

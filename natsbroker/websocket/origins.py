@@ -44,9 +44,7 @@ def _place(authority: str, scheme: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class OriginCheck:
-    """
-    @ivar allowed: empty for any.
-    """
+    """C{allowed} is empty for any."""
 
     isSame: bool = False
     allowed: frozenset[Origin] = frozenset()

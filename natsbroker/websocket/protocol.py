@@ -46,7 +46,6 @@ _UNLIMITED = 64 << 20
 @implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
 class WebSocketProtocol(StreamProtocol):
     """
-    @ivar certificate: the peer's, once TLS is there.
     @ivar address: of the peer, as far as a proxy says who that is.
     """
 
@@ -54,9 +53,8 @@ class WebSocketProtocol(StreamProtocol):
         self, context: LinkContext, tls: LinkTLS | None, timeout: float, name: str | None = None
     ) -> None:
         """
-        @param tls: C{None} without TLS.
         @param timeout: seconds for the HTTP handshake.
-        @param name: the name in the peer's certificate; C{None} on an accepted connection.
+        @param name: of the peer's certificate; C{None} on an accepted connection.
         """
         super().__init__()
         self._context = context
@@ -166,12 +164,7 @@ class WebSocketProtocol(StreamProtocol):
         _log.error("{peer} - {problem}", peer=str(self), problem=logText(problem))
 
     def _carry(self, above: Any, upgrade: Upgrade, rest: bytes) -> None:
-        """
-        Speak frames from here on.
-
-        @param above: the protocol of a client or a leafnode.
-        @param rest: the first input.
-        """
+        """Speak frames from here on, for a client's or leafnode's protocol and its first input."""
 
         def limit() -> int:
             decoder = above.owner.decoder
@@ -254,9 +247,6 @@ class WebSocketProtocol(StreamProtocol):
 
 class AcceptedWebSocket(WebSocketProtocol):
     def __init__(self, service: Any, context: LinkContext, tls: LinkTLS | None) -> None:
-        """
-        @param service: the L{natsbroker.websocket.service.WebSocketService}.
-        """
         super().__init__(context, tls, service.block.handshake_timeout)
         self._service = service
         self._handshake = ServerHandshake(

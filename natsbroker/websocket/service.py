@@ -55,9 +55,7 @@ def termsFrom(block: Websocket) -> HandshakeTerms:
 
 
 def tlsFrom(block: Websocket) -> LinkTLS | None:
-    """
-    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
-    """
+    """Raise L{natsbroker.connections.tlscontext.TLSSettingsError} for wrong files or names."""
     if block.tls is None:
         return None
     context = contextFrom(block.tls)
@@ -83,10 +81,6 @@ def mapsCertificates(tls: TLSSettings | None) -> bool:
 
 
 class WebSocketFactory(Factory):
-    """
-    @ivar tls: for the connections to come.
-    """
-
     noisy = False
 
     def __init__(self, service: WebSocketService, tls: LinkTLS | None) -> None:
@@ -100,10 +94,7 @@ class WebSocketFactory(Factory):
 
 
 class WebSocketService(ConnectionService):
-    """
-    @ivar handshakes: the connections that are no WebSockets yet.
-    @ivar isProxied: whether proxies may say in front who their clients are.
-    """
+    """C{handshakes} are no WebSockets yet; C{isProxied} expects proxies' headers."""
 
     def __init__(self, dependencies: LinkDependencies, host: IBrokerHost, links: ILinks) -> None:
         """Raise C{ValueError} if the settings make no sense, or a certificate is no good."""
@@ -136,7 +127,8 @@ class WebSocketService(ConnectionService):
 
     def _authorizerFor(self, settings: Settings) -> IAuthorizer | None:
         """
-        @return: C{None} where clients over WebSocket log in as all others do.
+        An authorizer for WebSocket; C{None} for that of all clients.
+
         @raise ValueError: if the settings leave open who may connect.
         """
         block = self.block

@@ -35,10 +35,6 @@ _IN_A_TURN = 1 << 18
 
 @implementer(ITransport)
 class WebSocketTransport:
-    """
-    @ivar transport: what carries the frames, TLS included.
-    """
-
     def __init__(
         self,
         reactor: Any,
@@ -48,8 +44,8 @@ class WebSocketTransport:
         writer: FrameWriter,
     ) -> None:
         """
-        @param below: the protocol of the connection, whose C{write} sends bytes.
-        @param stream: what that protocol uses of its transport, or in the transport's place.
+        @param below: the protocol whose C{write} sends bytes.
+        @param stream: its transport, or what stands in its place.
         """
         self.transport = stream
         self._reactor = reactor
@@ -66,10 +62,7 @@ class WebSocketTransport:
         self._isMore = self._isInputOver = self._isOver = False
 
     def carry(self, above: Any, session: Callable[[], PeerSession | None]) -> None:
-        """
-        @param above: the protocol of a client or of a leafnode.
-        @param session: gives its session.
-        """
+        """Carry a client's or leafnode's protocol; C{session} gives its session."""
         self._above = above
         self._session = session
         above.makeConnection(self)

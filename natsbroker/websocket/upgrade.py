@@ -43,10 +43,7 @@ def acceptKey(key: bytes) -> str:
 
 @dataclass(frozen=True)
 class HandshakeTerms:
-    """
-    @ivar headers: that go into each answer that accepts, as they stand in the settings.
-    @ivar cookies: by the name of a cookie, the member of CONNECT that it stands for.
-    """
+    """C{headers} go into each accepting answer; C{cookies} give the members of CONNECT."""
 
     origins: OriginCheck = field(default_factory=OriginCheck)
     compression: bool = False
@@ -83,7 +80,7 @@ class HandshakeRefused(Exception):
 class ServerHandshake:
     """
     @ivar upgrade: C{None} until a request was accepted.
-    @ivar rest: what came behind the request that was accepted.
+    @ivar rest: the input behind it.
     @ivar isOver: whether the connection ends when the answer is sent.
     """
 
@@ -94,10 +91,6 @@ class ServerHandshake:
         date: Callable[[], str],
         report: Callable[[str], None],
     ) -> None:
-        """
-        @param date: gives the time as HTTP has it.
-        @param report: called with the reason of each refusal.
-        """
         self.upgrade: Upgrade | None = None
         self.rest = b""
         self.isOver = False
@@ -109,9 +102,7 @@ class ServerHandshake:
         self._request: h11.Request | None = None
 
     def received(self, data: bytes) -> bytes:
-        """
-        @return: what is to be sent; perhaps nothing.
-        """
+        """The bytes to send, perhaps none."""
         answer = b""
         try:
             self._http.receive_data(data)
@@ -260,10 +251,7 @@ def _hasBody(request: h11.Request) -> bool:
 
 
 def _check(request: h11.Request) -> None:
-    """
-    @raise h11.RemoteProtocolError: for a first line or headers that h11 takes and Go's library does
-        not, or for too many headers.
-    """
+    """Raise C{h11.RemoteProtocolError} for lines that h11 takes and Go's library does not."""
     if not request.http_version.startswith(b"1."):
         raise h11.RemoteProtocolError(_VERSION, HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
     if request.method != b"OPTIONS" and not urlsplit(request.target).path.startswith(b"/"):
@@ -320,10 +308,7 @@ class _Headers:
 
 
 def offersDeflate(values: list[str]) -> tuple[bool, bool]:
-    """
-    @param values: those of C{Sec-WebSocket-Extensions}.
-    @return: whether compression is among them, and whether without context takeover on both sides.
-    """
+    """Whether C{Sec-WebSocket-Extensions} offer compression, and without context takeover."""
     for extension in (part for value in values for part in value.split(",")):
         name, *parameters = (each.strip(" \t").lower() for each in extension.split(";"))
         if name == NAME:
