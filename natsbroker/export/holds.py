@@ -1,6 +1,6 @@
 """
-Holds on logs that end by themselves unless they are renewed, also after a restart. The time of its
-end is stored before a hold is in force, so a job that dies does not fill the disk for ever.
+Holds on logs that end by themselves unless they are renewed, also after a restart. The end is
+stored before a hold is in force, so a job that dies does not fill the disk for ever.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ class HoldTable:
     def __init__(
         self, catalogue: ILogDirectory, reactor: IReactorTime, now: Callable[[], int]
     ) -> None:
-        """
-        @param now: the wall clock, in nanoseconds.
-        """
         self._catalogue = catalogue
         self._states = catalogue.states()
         self._reactor = reactor

@@ -9,10 +9,7 @@ from natsbroker.interfaces import IStateStore, IStreamLog
 
 
 class ILogDirectory(Interface):
-    """
-    The logs of one service under the names that its clients use. Valid while the service serves
-    them.
-    """
+    """The logs of a service under its clients' names, while it serves them."""
 
     kind = Attribute("The kind of the logs, as one token of a subject: C{CHANNEL} or C{STREAM}.")
 
@@ -32,8 +29,8 @@ class ILogDirectory(Interface):
 
     def readSubjects(name: str) -> tuple[bytes, ...]:
         """
-        Subjects of other requests for the messages of a log. A user who may publish to none of them
-        may not read the log by frames either; without any, the subject of the request decides.
+        Subjects of other requests for a log's messages. A user who may publish to none of them may
+        not read it by frames; without any, the subject of the request decides.
         """
 
     def states() -> IStateStore:

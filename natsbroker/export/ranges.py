@@ -1,7 +1,6 @@
 """
-Answers about a range of a log: its records as columnar frames, or fingerprints of its blocks.
-
-An answer is bounded, is made in steps of a few milliseconds, and tells where the next one begins.
+Bounded answers about a range of a log, in steps of milliseconds: records as columnar frames, or
+fingerprints of blocks, and where the next one begins.
 """
 
 from __future__ import annotations
@@ -57,9 +56,6 @@ _COLUMNS = (SUBJECTS, HEADERS, PAYLOADS)
 
 
 def page(log: IStreamLog, start: int, stop: int, size: int) -> Deferred[Columns]:
-    """
-    @param stop: the end of the range; not beyond the log's end.
-    """
     stop = min(stop, start + ROWS)
     if IExportableLog.providedBy(log):
         exporting: Deferred[Columns] = log.exportRange(start, stop, size)
@@ -71,10 +67,7 @@ def page(log: IStreamLog, start: int, stop: int, size: int) -> Deferred[Columns]
 def _read(
     log: IStreamLog, start: int, stop: int, size: int
 ) -> Generator[Deferred[Any], Any, Columns]:
-    """
-    Columns of a log that has no export of its own. Damaged records are passed over as deleted ones
-    are; observers of the store learn of them.
-    """
+    """Columns of a log without an export; damaged records are passed over as deleted ones."""
     records: list[Record] = yield log.read(start, ROWS, size)
     kept = [each for each in records if each.sequence < stop]
     isWhole = not records or len(kept) < len(records)
@@ -159,10 +152,7 @@ class ExportAnswer:
 
 
 class DigestAnswer:
-    """
-    Fingerprints, as L{natsbroker.interfaces.records.RangeDigest} defines them for any store, of
-    blocks that begin and end at multiples of their size.
-    """
+    """Fingerprints of aligned blocks (L{natsbroker.interfaces.records.RangeDigest})."""
 
     FIELDS = ("start", "stop", "block")
 

@@ -1,6 +1,6 @@
 """
-Requests under C{$NB.API.>}. The subject names what is asked for, so the publisher's permission
-decides whether it may ask; the answer goes only where the publisher may listen.
+Requests under C{$NB.API.>}. The publisher's permission for the subject decides whether it may ask;
+the answer goes only where the publisher may listen.
 """
 
 from __future__ import annotations
@@ -133,9 +133,8 @@ class ApiRequest:
     @property
     def isAnswerable(self) -> bool:
         """
-        Whether there is a reply subject on which the publisher may listen. A client that has lost
-        its grant gets nothing more. No client can name a reply subject of an import: that one leads
-        to where a user of another account listens.
+        Whether there is a reply subject on which the publisher may listen, with a grant; never one
+        of an import, which leads to another account's user.
         """
         if not isValidLiteral(self._reply):
             return False
@@ -148,10 +147,7 @@ class ApiRequest:
         return self._bus.hasInterest(self._reply, isRequest=False)
 
     def mayPublishAny(self, subjects: Sequence[bytes]) -> bool:
-        """
-        Whether the publisher may publish to one of the subjects, or there is none. Of the users of
-        a peer that is not known.
-        """
+        """Whether the publisher may publish to one of the subjects, if there are any."""
         if not subjects:
             return True
         if IPeerOrigin.providedBy(self.origin) and self.origin.isPeer:

@@ -182,10 +182,7 @@ class ExportService:
         await self._answer(DigestAnswer(*given, asked.headerPrefix), asked.request.origin)
 
     async def _answer(self, answer: ExportAnswer | DigestAnswer, origin: object) -> None:
-        """
-        Take the steps of an answer, each in a slice. One step at a time reads, so that what is read
-        for others does not fill memory.
-        """
+        """Take the steps of an answer in slices; one at a time reads, to save memory."""
         counts = self._counts
         if counts.total() >= MOST or counts[origin] >= MOST_EACH:
             raise Refusal(Reason.TOO_MANY)
@@ -293,9 +290,7 @@ def _names(catalogue: ILogDirectory, fields: RequestFields, request: ApiRequest)
 def exportServiceFor(
     host: IBrokerHost, bus: IMessageBus, maxPayload: Callable[[], int] | None = None
 ) -> ExportService:
-    """
-    @param maxPayload: of the server that C{bus} leads to; by default this broker's.
-    """
+    """C{maxPayload} is that of the bus's server; by default this broker's."""
     reactor, turns = host.reactor, host.turns.of(bus.account)
     largest = maxPayload or (lambda: int(host.settings.max_payload))
     return ExportService(bus, reactor, turns, wallClockOf(reactor), largest)

@@ -19,9 +19,7 @@ _MOST = 10_000
 
 
 class AnswerCache:
-    """
-    Answers as they came, by the fingerprint of their certificate: what reads one checks it again.
-    """
+    """Answers by their certificate's fingerprint, checked again by readers."""
 
     def __init__(self, settings: OCSPCache) -> None:
         self._settings = settings

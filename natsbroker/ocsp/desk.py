@@ -1,8 +1,6 @@
 """
-OCSP for one broker: staples for its certificates, and checks of its peers'.
-
-Each C{tls} block of the settings is given its terms, so that all that makes a context of one, at a
-start and at a reload, has them.
+OCSP for one broker: staples for its certificates, and checks of its peers'. Each C{tls} block gets
+its terms, so that every context made of one has them.
 """
 
 from __future__ import annotations
@@ -41,10 +39,6 @@ _MEMBER = OCSPPeer(verify=True)
 
 
 class OCSPDesk:
-    """
-    @ivar isOpen: whether connections are accepted.
-    """
-
     def __init__(
         self,
         reactor: Any,
@@ -53,8 +47,8 @@ class OCSPDesk:
         agent: Callable[[], IAgent] | None = None,
     ) -> None:
         """
-        @param revoked: called when a certificate of ours that must be good no longer is.
-        @param agent: makes what requests go through.
+        @param revoked: called when our certificate is no longer as good as it must be.
+        @param agent: makes the agent of requests.
         """
         self.isOpen = False
         self._reactor = reactor
@@ -158,10 +152,7 @@ class OCSPDesk:
 
 @dataclass(eq=False)
 class OCSPTerms:
-    """
-    @ivar kind: of the connections: C{client}, C{route}, C{gateway} or C{leaf}.
-    @ivar folder: where responses about certificates of ours are kept; C{None} for nowhere.
-    """
+    """OCSP for C{client}, C{route}, C{gateway} or C{leaf}; C{folder} keeps our responses."""
 
     desk: OCSPDesk
     settings: OCSP
@@ -170,11 +161,7 @@ class OCSPTerms:
     _isStapled: bool = field(default=False, init=False)
 
     def attend(self, context: SSL.Context, tls: TLSSettings) -> None:
-        """
-        Have a context for answering show a response with its certificate, if it is to.
-
-        @raise ValueError: if the issuer of the certificate is not known.
-        """
+        """Staple a response where due; C{ValueError} if the certificate's issuer is unknown."""
         if self.kind == "leaf" or not tls.certs:
             return
         path = tls.certs[0][0]
@@ -211,10 +198,7 @@ class OCSPTerms:
         return tls.ocsp_peer is not None and tls.ocsp_peer.verify
 
     def vet(self, connection: Any, tls: TLSSettings) -> Deferred[str]:
-        """
-        @param connection: the OpenSSL connection after its handshake.
-        @return: why the peer is refused; empty if it is not.
-        """
+        """The reason to refuse a peer after its handshake; empty if there is none."""
         chain = connection.get_verified_chain(as_cryptography=True) or []
         if self.kind not in ("route", "gateway"):
             return self.desk.peers.check(chain, tls.ocsp_peer or OCSPPeer())

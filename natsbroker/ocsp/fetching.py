@@ -26,9 +26,7 @@ _HEADERS = {"Content-Type": "application/ocsp-request", "Accept": "application/o
 
 class Responders:
     def __init__(self, clock: IReactorTime, agent: Callable[[], IAgent]) -> None:
-        """
-        @param agent: makes what requests go through, when the first one is due.
-        """
+        """C{agent} makes the agent when the first request is due."""
         self._clock = clock
         self._makeAgent = agent
         self._agent: IAgent | None = None

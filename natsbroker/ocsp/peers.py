@@ -48,9 +48,10 @@ class PeerChecks:
         self, chain: Sequence[x509.Certificate], options: OCSPPeer, urls: Sequence[str] = ()
     ) -> Deferred[str]:
         """
+        The reason to refuse a peer; empty if there is none.
+
         @param chain: the verified certificates, the peer's first and its root last.
-        @param urls: responders to ask instead of those that the certificates name.
-        @return: why the peer is refused; empty if it is not.
+        @param urls: responders to ask instead of the certificates'.
         """
         return ensureDeferred(self._check(chain, options, tuple(urls)))
 

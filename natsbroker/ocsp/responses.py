@@ -1,8 +1,6 @@
 """
-Requests and responses of OCSP (RFC 6960), without a transport.
-
-A response counts if the issuer of the certificate has signed it, or a delegate that the issuer has
-certified for that, and if it is of this time.
+Requests and responses of OCSP (RFC 6960), without a transport. A response counts if the
+certificate's issuer or its delegate has signed it, and if it is of this time.
 """
 
 from __future__ import annotations
@@ -39,11 +37,7 @@ _STATUSES = {
 
 @dataclass(frozen=True, slots=True)
 class OCSPAnswer:
-    """
-    @ivar data: the response as it came.
-    @ivar since: seconds since the epoch, as C{until}.
-    @ivar until: C{None} if the authority does not say.
-    """
+    """A response; times in seconds since the epoch, C{until} is C{None} if not given."""
 
     status: Status
     data: bytes
@@ -51,10 +45,7 @@ class OCSPAnswer:
     until: float | None
 
     def isCurrent(self, now: float, skew: float, lasting: float) -> bool:
-        """
-        @param skew: seconds by which clocks may differ.
-        @param lasting: seconds that it counts if the authority does not say.
-        """
+        """Whether it is current by clocks C{skew} seconds apart; C{lasting} is the default."""
         until = self.since + lasting if self.until is None else self.until
         return self.since <= now + skew and now - skew <= until
 

@@ -23,9 +23,7 @@ _PATIENCE = 30.0
 
 
 class Staple:
-    """
-    @ivar isStrict: whether the broker must not show a certificate that is not good.
-    """
+    """C{isStrict} if the broker must not show a certificate that is not good."""
 
     def __init__(
         self,
@@ -67,9 +65,7 @@ class Staple:
         return answer.data if answer is not None and isValid else b""
 
     async def prepare(self) -> None:
-        """
-        @raise OCSPError: if there is no response, or the certificate must be good and is not.
-        """
+        """Raise L{OCSPError} without a response, or if the certificate must be good and is not."""
         self._load()
         if not self.current:
             try:

@@ -78,10 +78,6 @@ class WorkBudget(Protocol):
 
 @dataclass(eq=False, slots=True)
 class WorkQueue:
-    """
-    @ivar schedule: called with a callable to have it called soon, but not at once.
-    """
-
     batch: WorkBudget
     schedule: Callable[[Callable[[], None]], object]
     _isScheduled: bool = field(default=False, init=False)
@@ -98,10 +94,7 @@ class WorkQueue:
             self.schedule(self._serve)
 
     def exhaust(self, steps: Iterator[object]) -> None:
-        """
-        Use up an iterator, a share now and the rest later. A step that raises is passed over: its
-        exception is the reactor's, or the caller's.
-        """
+        """Use up an iterator, partly later. A step that raises is passed over: others handle it."""
         batch = self.batch
         batch.enter()
         try:

@@ -18,16 +18,10 @@ from natsbroker.wire.values import Message
 
 class OutboxOwner(Protocol):
     def outboxOverflowed(self) -> None:
-        """
-        More waits than the limit allows. Called once, when the batch ends; the outbox takes
-        nothing more.
-        """
+        """More waits than the limit: called once at the batch's end; nothing more is taken."""
 
     def outboxFailed(self) -> None:
-        """
-        Sending raised: the connection cannot go on. Called once, when the batch ends; the outbox
-        takes nothing more.
-        """
+        """Sending raised: called once at the batch's end; nothing more is taken."""
 
 
 @dataclass(eq=False, slots=True)
@@ -104,10 +98,7 @@ class FlushBatch:
             self._schedule(self._scheduledFlush)
 
     def flush(self) -> None:
-        """
-        Send what was collected, then make the calls that were asked for. An outbox that raises is
-        closed; it keeps nothing else from being done.
-        """
+        """Send what was collected, then make the calls; an outbox that raises is closed alone."""
         isNested, self._isFlushing = self._isFlushing, True
         try:
             while self._dirty or self._ended:
@@ -234,10 +225,7 @@ class Outbox:
         self.batch.atEnd(failed)
 
     def whenRelieved(self, call: Callable[[], None]) -> None:
-        """
-        Have something called once, when less than L{FlushBatch.LOW} bytes wait or nothing ever
-        will.
-        """
+        """Call once, when less than L{FlushBatch.LOW} bytes wait or nothing ever will."""
         self._waiters.append(call)
 
     def close(self) -> None:
@@ -278,10 +266,7 @@ class Outbox:
         return self._sent - self._held()
 
     def pause(self, held: Callable[[], int] | None = None) -> None:
-        """
-        @param held: called for how many bytes the transport, which is full, has not sent yet, which
-            do not become more; C{None} for one that does not tell.
-        """
+        """C{held} counts a full transport's unsent bytes, which do not grow, if it tells."""
         self._paused = True
         if held is not None and not self.closed:
             self._held = held
@@ -313,10 +298,7 @@ _CLOSED = _ClosedOwner()
 
 
 def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:
-    """
-    @param headers: whether the client understands headers; without, they are stripped and the size
-        is that of the payload (PROTOCOL part 2, row 28).
-    """
+    """Without C{headers}, the size is the payload's (PROTOCOL part 2, row 28)."""
     if not message.headerLength:
         middle = b"%b %b" % (message.reply, message.sizeText) if message.reply else message.sizeText
         return b"MSG %b %b %b\r\n%b\r\n" % (message.shownSubject, sid, middle, message.body)

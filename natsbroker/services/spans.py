@@ -40,10 +40,7 @@ class PublishSpans:
     """Makes a span for each traced message of one account."""
 
     def __init__(self, account: str, server: str, tracer: Any) -> None:
-        """
-        @param server: the name of the broker.
-        @param tracer: an C{opentelemetry.trace.Tracer}.
-        """
+        """C{tracer} is an C{opentelemetry.trace.Tracer}."""
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -95,9 +92,7 @@ class SpanService(Service):
     name = "opentelemetry"
 
     def __init__(self, host: Any, accounts: list[str], tracer: Any, provider: Any) -> None:
-        """
-        @param provider: is shut down with the service; C{None} if it is an embedder's.
-        """
+        """C{provider} is shut down with the service; C{None} if it is an embedder's."""
         self._host = host
         self._provider = provider
         self._remove: list[Callable[[], None]] = []
@@ -168,8 +163,8 @@ def _checkAccount(host: IBrokerHost, name: str) -> None:
 
 def _providerFor(exporter: str) -> Any:
     """
-    @param exporter: the name of an entry point. What it sends to is in the environment variables of
-        the SDK, such as C{OTEL_EXPORTER_OTLP_ENDPOINT} and C{OTEL_SERVICE_NAME}.
+    @param exporter: an entry point, configured by the SDK's environment variables, such as
+        C{OTEL_EXPORTER_OTLP_ENDPOINT} and C{OTEL_SERVICE_NAME}.
     """
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

@@ -34,10 +34,7 @@ _MESSAGE = 128
 
 
 def prefixOf(subject: bytes, depth: int) -> bytes:
-    """
-    The prefix of a subject or a pattern, as a pattern: C{orders.eu.>} for C{orders.eu.de.7} with a
-    depth of two. All inboxes have the same prefix.
-    """
+    """C{orders.eu.>} for C{orders.eu.de.7} and a depth of two; the same for all inboxes."""
     if subject.startswith(_INBOX):
         return b"_INBOX.>"
     tokens = subject.split(b".", depth)
@@ -146,10 +143,7 @@ class SubjectTraffic:
         return True
 
     def take(self) -> tuple[list[TrafficCount], set[str]]:
-        """
-        The counts since the last call, heaviest first, and the accounts whose matches must be
-        forgotten now because they refer to retired counters.
-        """
+        """New counts, heaviest first, and accounts to forget matches with retired counters."""
         counts = [each.take() for each in self._counters.values()]
         lightest = min((count.weight for count in counts), default=0)
         counts += [each.take() for each in self._retired]

@@ -244,11 +244,7 @@ _LARGEST = 1 << 18
 
 @implementer(IInterestWatcher)
 class InterestByPrefix:
-    """
-    The interest of an account's subscriptions by subject prefix. Messages cost no time.
-
-    @ivar patterns: by prefix the number of different patterns, with their queue groups.
-    """
+    """Interest by subject prefix, at no cost for messages; C{patterns} counts different ones."""
 
     def __init__(self, bus: IMessageBus, depth: int) -> None:
         self.patterns: Counter[bytes] = Counter()
@@ -278,10 +274,6 @@ class TrafficService(Service):
         most: int,
         writer: ChannelWriter | None = None,
     ) -> None:
-        """
-        @param bus: of the account that receives the events; C{None} for none.
-        @param writer: stores the events; closed after the last one.
-        """
         self._host = host
         self._bus = bus
         self._interval = interval
