@@ -62,7 +62,7 @@ def _passOn(what: str, text: str) -> None:
 @dataclass(frozen=True, slots=True)
 class AccountDependencies:
     """
-    What the accounts of one broker share.
+    The common parts of a broker's accounts.
 
     @ivar clock: an account without one cannot serve others.
     @ivar failed: called with what failed, one of L{FAILING}, and a sentence while an exception of

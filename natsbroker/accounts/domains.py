@@ -17,8 +17,8 @@ _MAPPED = {
     "$OBJ.>": "$OBJ.>",
 }
 """
-What stands behind the prefix of a domain's API, and what it is called without a domain.
-(nats-server's C{generateJSMappingTable}.)
+The text behind the prefix of a domain's API, and its name without a domain. (nats-server's
+C{generateJSMappingTable}.)
 """
 
 

@@ -204,10 +204,10 @@ class _Imports:
 
 
 _MOST_STEPS = 20_000
-"""How many imports one search looks at."""
+"""The most imports that one search looks at."""
 
 _MOST_HOPS = 16
-"""How many imports a request may pass, as the broker enforces it."""
+"""The most imports that a request may pass, as the broker enforces it."""
 
 
 class _TooLong(Exception):

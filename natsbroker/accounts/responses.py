@@ -47,7 +47,7 @@ def _onward(kind: Kind) -> Kind:
 @dataclass(eq=False, slots=True)
 class Response(ImportHop):
     """
-    What one request is owed.
+    The response owed to one request.
 
     @ivar subject: the reply subject that the service sees; C{reply} is the one in the account that
         asked, whose responses are C{requestor}.

@@ -56,7 +56,7 @@ class ConnectionListener(Protocol):
 @dataclass(frozen=True)
 class ConnectionTerms:
     """
-    How to connect.
+    The way to connect.
 
     @ivar tls: makes the TLS connection (an C{IOpenSSLClientConnectionCreator}); C{None} for no TLS.
     @ivar isPrivate: no other process can read the connection, so it needs no TLS.

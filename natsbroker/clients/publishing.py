@@ -1,6 +1,7 @@
 """
-What a connection may publish, checked in nats-server's order (client.go's inbound path; PROTOCOL
-part 4, point 4): reserved subject, permission, reserved for the cluster, reserved reply.
+The subjects that a connection may publish to, checked in nats-server's order (client.go's inbound
+path; PROTOCOL part 4, point 4): reserved subject, permission, reserved for the cluster, reserved
+reply.
 """
 
 from __future__ import annotations

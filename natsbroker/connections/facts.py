@@ -1,5 +1,5 @@
 """
-What there is to tell about a client connection, as an immutable value.
+The facts about a client connection, as an immutable value.
 
 Readers of the monitoring pages may see all of it: no password, token or signature gets in here, and
 no JWT but one that was let in and is worth nothing by itself. What is kept of a connection that has

@@ -30,7 +30,7 @@ OVERDUE = 5 * DUE
 """The same for one that cannot wait any longer: of what circles keep, this bounds the memory."""
 
 PART = 50
-"""How many times as long as a pass took the broker works before the next one, at least."""
+"""The least time of work between passes, as a multiple of the last pass."""
 
 _NEVER = 1 << 30
 

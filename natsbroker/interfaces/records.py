@@ -209,7 +209,7 @@ class LeaseHolder(NamedTuple):
 
 class LeaseCensus(NamedTuple):
     """
-    Who has which lease of a shared store.
+    The holders of the leases of a shared store.
 
     @ivar holders: the brokers, by name; of brokers with the same name one that is alive.
     @ivar logs: the names of logs, with the names of the brokers whose leases hold; C{None} for a
@@ -222,7 +222,7 @@ class LeaseCensus(NamedTuple):
 
 class Histogram(NamedTuple):
     """
-    How often values of each size were seen.
+    The number of values of each size.
 
     @ivar bounds: the upper bounds of the buckets, without the last one, which has none.
     @ivar counts: of each bucket, the last included.
@@ -236,7 +236,7 @@ class Histogram(NamedTuple):
 
 class ScrubFigures(NamedTuple):
     """
-    How far a store has read all that it has, in order to find damage.
+    The progress of a store's search for damage in all that it has.
 
     @ivar records: the records that were checked, in all passes.
     @ivar passes: the passes that reached the end.
@@ -252,7 +252,7 @@ class ScrubFigures(NamedTuple):
 
 class StoreFigures(NamedTuple):
     """
-    What a store has done, and what it knows of damage.
+    The work of a store, and its known damage.
 
     @ivar commits: the seconds that group commits took.
     @ivar syncs: the seconds that single writes waited for the medium; a commit may need several.

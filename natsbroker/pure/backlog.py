@@ -1,5 +1,5 @@
 """
-What is left over when a batch's share of work is used up, and who is served next.
+The work left when a batch's share is used up, and the next one to be served.
 
 A broker has one thread: while it works for one peer, all others wait. So work is counted, as the
 operations that are done and the receivers that are looked at, and a batch ends when it has used up

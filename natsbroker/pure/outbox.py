@@ -1,5 +1,5 @@
 """
-What waits to be sent on one connection, and the batch that sends it.
+The output that waits on one connection, and the batch that sends it.
 
 Everything that one chunk of input causes for one connection leaves in one write. What a slow peer
 does not take is counted, here and in its transport, and more than the limit ends the connection;

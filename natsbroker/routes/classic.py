@@ -1,6 +1,6 @@
 """
-What passes over a route in the dialect before NATS 2.0: interest of the global account, and
-messages without headers.
+The traffic of a route in the dialect before NATS 2.0: interest of the global account, and messages
+without headers.
 
 A message that came is given to what this member serves, of a queue group to one member if it was
 sent to that, and to another route only if the group's last member here has gone. A peer gets a

@@ -1,5 +1,5 @@
 """
-What passes over a route in the dialect since NATS 2.0: interest by account, and messages.
+The traffic of a route in the dialect since NATS 2.0: interest by account, and messages.
 
 A message that came is given to what this member serves, of each queue group that its sender chose
 to one member, and to another route only for a group whose last member here has gone. The interest

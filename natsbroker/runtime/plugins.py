@@ -43,7 +43,7 @@ _NOUNS: Mapping[InterfaceClass, str] = {
     IRouterPlugin: "router plugin",
     IBrokerService: "service",
 }
-"""How errors name a plugin, by its interface."""
+"""The names of plugins in errors, by interface."""
 
 
 class PluginError(BrokerError):

@@ -1,6 +1,4 @@
-"""
-What C{natsbroker spark doctor} says: what was found, and whether Spark runs on it.
-"""
+"""The report of C{natsbroker spark doctor}: what is here, and whether Spark runs on it."""
 
 from __future__ import annotations
 

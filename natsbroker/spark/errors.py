@@ -1,6 +1,4 @@
-"""
-What can go wrong between Spark and a NATS server. What reads, writes or asks servers raises these.
-"""
+"""Errors between Spark and a NATS server, of reads, writes and requests."""
 
 from __future__ import annotations
 

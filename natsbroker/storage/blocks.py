@@ -39,10 +39,10 @@ LARGEST_BLOCK = 65536
 """Records are put into blocks up to this size; a larger record has one for itself."""
 
 FARTHEST = (1 << 32) - 1
-"""How far a sequence in a block may be from the block's first."""
+"""The most that a sequence in a block may be above the block's first."""
 
 NONE: frozenset[int] = frozenset()
-"""What is dead in most blocks."""
+"""The dead records of most blocks."""
 
 _CRC = Struct("<I")
 _END = Struct("<I")

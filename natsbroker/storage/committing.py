@@ -18,7 +18,7 @@ from natsbroker.storage.figures import CommitFigures
 from natsbroker.storage.jobs import Job
 
 LARGEST_GROUP = 32 << 20
-"""How many bytes of requests one commit takes, unless a single one is larger."""
+"""The bytes of requests that one commit takes, unless a single one is larger."""
 
 
 class IRefusing(Protocol):

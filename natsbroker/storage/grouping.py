@@ -21,11 +21,11 @@ MISSES = 3
 """The number of waits in which too few came, one after another, before a pause."""
 
 PAUSE, LONGEST_PAUSE = 8, 1024
-"""How many groups do not wait in a pause: twice as many in each that follows without success."""
+"""The groups that do not wait in a pause: twice as many in each that follows without success."""
 
 
 ALONE = 16
-"""How many groups of one record each, one after another, make a publisher that is alone."""
+"""The successive groups of one record that make a publisher count as alone."""
 
 
 class GroupPatience:

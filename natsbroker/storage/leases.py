@@ -1,6 +1,4 @@
-"""
-What services do with a store that brokers share: wait for a lease, and learn of its loss.
-"""
+"""The use of a store that brokers share: waiting for a lease, and learning of its loss."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ from natsbroker.subjects.searching import PatternSearch
 from natsbroker.subjects.verdicts import SubjectVerdicts
 
 SCANNED = 4096
-"""How many records one call looks at in search of subjects, and how many subjects one turn does."""
+"""The records that one call looks at for subjects, and the subjects that one turn does."""
 
 FEW = 64
 """Up to how many records of a subject are looked at, and no others, in search of that subject."""

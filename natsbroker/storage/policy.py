@@ -1,6 +1,4 @@
-"""
-What a log keeps, and the clock that makes old records go although nothing is appended.
-"""
+"""The retention of a log, and the clock that makes old records go although nothing is appended."""
 
 from __future__ import annotations
 

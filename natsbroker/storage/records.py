@@ -21,7 +21,7 @@ HEAD_SIZE = HEAD.size
 
 LARGEST_SUBJECT = 65535
 LARGEST_RECORD = 1 << 30
-"""How large subject, headers and payload together may be."""
+"""The largest size of subject, headers and payload together."""
 
 _BODY = Struct("<HHIIQQq")
 _CRC = Struct("<I")

@@ -9,7 +9,7 @@ from itertools import islice
 from natsbroker.subjects.searching import NEAR, PatternSearch
 
 LONGEST = 2048
-"""How many subjects are in one of several lists."""
+"""The subjects in one of several lists."""
 
 
 class SortedSubjects:

@@ -29,7 +29,7 @@ def channelPermissions(
     inboxes: Iterable[str] = ("_INBOX.>", "_STAN.acks.>"),
 ) -> tuple[PermissionSet, SubscribePermissions]:
     """
-    What a connection may publish and subscribe to, for a L{Grant<natsbroker.wire.grants.Grant>}.
+    Permissions to publish and subscribe, for a L{Grant<natsbroker.wire.grants.Grant>}.
 
     @param clusterId: of the service.
     @param publish: channels that it may publish to; patterns may have C{*} and C{>}.

@@ -205,8 +205,6 @@ def _dueOf(member: ChannelSubscription, limit: float) -> list[int]:
 
 
 def _span(sequences: Sequence[int]) -> int:
-    """
-    How many messages to read at once to get all, or many, of some sequences, from the first on.
-    """
+    """The messages to read at once to get all, or many, of some sequences, from the first on."""
     start = sequences[0]
     return max(each for each in sequences if start <= each < start + PIECE) - start + 1

@@ -1,6 +1,6 @@
 """
-How remembered matches survive churn: has anything that matters to this subject changed since? Both
-questions are O(1); an epoch never comes back after a change that matters.
+Epochs, by which remembered matches survive churn: has anything that matters to this subject changed
+since? Both questions are O(1); an epoch never comes back after a change that matters.
 
 There is one counter for patterns that begin with a wildcard, a row of counters for the other
 wildcard patterns, picked by their first token, and a row for literals, picked by the whole subject.

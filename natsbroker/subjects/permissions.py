@@ -1,5 +1,5 @@
 """
-What a user may publish and subscribe to: immutable values, compiled once. An answer costs a dict
+Permissions to publish and subscribe: immutable values, compiled once. An answer costs a dict
 look-up when the same question was asked lately; the number of remembered answers is bounded.
 
 The rules are nats-server's, checked against 2.15.1 (see C{docs/topics/routing.md}): a deny beats an

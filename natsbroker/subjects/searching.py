@@ -12,8 +12,10 @@ from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.verdicts import subjectTest, testOf
 
 NEAR = 16
-"""How many subjects are looked at one after the other before others are passed over. As long as
-there is nothing to pass over, it is twice as many each time."""
+"""
+The subjects that are looked at in a row before others are passed over. As long as there is nothing
+to pass over, it is twice as many each time.
+"""
 
 _BEHIND_STOP = b"/"
 """The byte after the full stop: no subject that begins with some tokens is behind them and it."""

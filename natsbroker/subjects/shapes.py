@@ -63,7 +63,7 @@ def _recipeFor(shape: _Shape) -> Recipe:
 @dataclass(eq=False, slots=True)
 class ShapeTable:
     """
-    How many patterns have each shape.
+    The number of patterns of each shape.
 
     @ivar maxShapes: how many shapes may be in use at a time. The lengths in bytes of the longest
         pattern that each has had may add up to sixty-four times this number: nothing longer is

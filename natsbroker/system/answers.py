@@ -35,7 +35,7 @@ _NO_CLIENT = "no such client or leafnode id"
 @dataclass(frozen=True)
 class ServerActions:
     """
-    What requests may have a server do.
+    The actions that requests may ask of a server.
 
     @ivar kick: closes the connection of a number; false if there is none.
     @ivar leave: tells a client to connect to another server; false if there is none.

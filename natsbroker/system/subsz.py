@@ -75,8 +75,8 @@ class Subsz:
 
     def count(self, name: str, subject: str, queue: bytes) -> Generator[bytes, None, int]:
         """
-        How many subscriptions of clients and leafnodes a message to a subject reaches; or, for a
-        subject with wildcards, how many are for a part of what it matches.
+        The subscriptions of clients and leafnodes that a message reaches; or, for a subject with
+        wildcards, those for a part of it.
 
         @param name: of an account.
         @param queue: only those of this queue group; empty for all.

@@ -136,8 +136,9 @@ class MemoryConnection:
     @property
     def closed(self) -> str:
         """
-        How the connection ended: no text while it has not, C{"lost"} if the broker closed it after
-        everything was taken, C{"aborted"} if it did not wait for that, C{"left"} after L{close}.
+        The end of the connection: no text while it has not ended, C{"lost"} if the broker closed it
+        after everything was taken, C{"aborted"} if it did not wait for that, C{"left"} after
+        L{close}.
         """
         self._reactor.pass_(0)
         return self.transport.closed

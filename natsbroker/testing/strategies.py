@@ -107,8 +107,8 @@ def operations(sids: int = 4) -> st.SearchStrategy[bytes]:
 
 def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Chunk]]:
     """
-    What several clients say in turn: each begins with CONNECT; afterwards operations, of which one
-    step holds some, perhaps cut in the middle.
+    The operations of several clients in turn: each begins with CONNECT; afterwards operations, of
+    which one step holds some, perhaps cut in the middle.
 
     @param steps: how many steps there are at most, beside the CONNECTs.
     """

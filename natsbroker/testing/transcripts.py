@@ -123,7 +123,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class Wait:
-    """What follows is due in this many seconds (see L{Stage.wait})."""
+    """Make the rest due in this many seconds (see L{Stage.wait})."""
 
     seconds: float
 

@@ -54,7 +54,7 @@ class HandshakeTerms:
 @dataclass(frozen=True)
 class Upgrade:
     """
-    What the two sides have agreed on.
+    The agreement of the two sides.
 
     @ivar credentials: members of CONNECT that came as cookies.
     @ivar forwardedFor: the address that a proxy says the client has; empty for none.

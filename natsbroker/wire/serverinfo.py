@@ -134,7 +134,7 @@ class LinkConnect:
 @dataclass(frozen=True, slots=True)
 class LeafConnect:
     """
-    What a CONNECT of a leafnode says besides its credentials.
+    A leafnode's CONNECT, without its credentials.
 
     @ivar is_hub: it takes us for its spoke, although it dialled.
     @ivar deny_pub: the patterns that it wants no messages of.

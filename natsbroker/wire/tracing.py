@@ -25,7 +25,7 @@ _FLAGS = re.compile(rb"[0-7][13579bdf]", re.IGNORECASE)
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
     """
-    What the headers of one message ask for.
+    The request in the headers of one message.
 
     @ivar dest: where the events go; empty for the destination of the account, which a
         C{traceparent} header asks for.

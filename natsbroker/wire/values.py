@@ -12,7 +12,7 @@ from natsbroker.subjects.grammar import notBytes
 
 class Kind(IntEnum):
     """
-    What kind of origin or target a message has. The forwarding rules between kinds are the reach
+    The kind of origin or target of a message. The forwarding rules between kinds are the reach
     table in L{natsbroker.wire.reach}.
 
     @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).

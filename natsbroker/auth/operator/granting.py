@@ -108,9 +108,7 @@ _ANSWER_TIME = 120.0
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """
-    What no user may exceed; negative for no limit.
-    """
+    """Limits that no user may exceed; negative for no limit."""
 
     payload: int = -1
     subscriptions: int = -1

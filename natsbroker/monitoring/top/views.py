@@ -9,7 +9,7 @@ from natsbroker.monitoring.top.tables import INTERNAL, Column, Item, Unit, View,
 
 MOST_ROWS = 1024
 MOST_SUBSCRIPTIONS = 4096
-"""How much a page is asked for."""
+"""The amount that a page is asked for."""
 
 _COUNT, _BYTES, _DURATION, _TIME = Unit.COUNT, Unit.BYTES, Unit.DURATION, Unit.TIME
 
@@ -373,7 +373,7 @@ SERVER = View(
     ),
     order="name",
 )
-"""What stands above each table."""
+"""The text above each table."""
 
 FIRST_LINE = 3
-"""How many of its columns stand beside the URL."""
+"""The number of its columns beside the URL."""

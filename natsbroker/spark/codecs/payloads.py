@@ -1,6 +1,4 @@
-"""
-What decoders of payloads have in common.
-"""
+"""The common part of decoders of payloads."""
 
 from __future__ import annotations
 

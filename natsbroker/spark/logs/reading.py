@@ -308,9 +308,7 @@ class RangeReader:
         return checkStream(self.streams, self.bounds.stream, self.bounds.created)
 
     def _end(self, cursor: int, pattern: str) -> int:
-        """
-        How far a replica that has no more has read: to the end, if the leader has no more either.
-        """
+        """The end of a replica's reading: that of the range, if the leader has no more either."""
         if cursor >= self.bounds.stop:
             return cursor
         following = self.streams.next(self.bounds.stream, cursor, pattern or ">")

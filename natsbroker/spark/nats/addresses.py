@@ -45,7 +45,7 @@ class ServerAccess:
         return bool(self.tls or self.tlsFirst or self.tlsCa or self.tlsCert or self.tlsServerName)
 
     def identityAt(self, address: RemoteURL) -> ServerAccess:
-        """Who we are: without any credentials those of the address, where a token stands alone."""
+        """Our login: without any credentials those of the address, where a token stands alone."""
         if self.user or self.password or self.token or self.nkeySeedFile or self.credentialsFile:
             return self
         if address.password is None:

@@ -136,6 +136,6 @@ def filesBelow(place: Location, folder: str) -> Iterator[tuple[str, float, int]]
 
 
 def parquetFile(place: Location) -> Any:
-    """What other programs wrote may have no checksums of pages, which is no error."""
+    """Files of other programs may have no checksums of pages, which is no error."""
     filesystem, name = opened(place)
     return pq.ParquetFile(name, filesystem=filesystem, page_checksum_verification=True)

@@ -1,5 +1,5 @@
 """
-What the journal has of one log and the database does not yet, as the reactor's thread reads it.
+Records of one log in the journal and not yet in the database, as the reactor's thread reads it.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ TALLIES = 4096
 """The number of subjects that are looked at in one go."""
 
 AHEAD = 1 << 18
-"""How many bytes of blocks are fetched at a time."""
+"""The bytes of blocks that are fetched at a time."""
 
 
 @inlineCallbacks

@@ -16,16 +16,16 @@ from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import HEAD_SIZE
 
 LOG_WEIGHT = 16384
-"""How many bytes of pages a commit may write for each log in it, beside its records."""
+"""The bytes of pages that a commit may write for each log in it, beside its records."""
 
 SUBJECT_WEIGHT = 8192
-"""How many bytes of pages it may write for each subject of a log that has tallies."""
+"""The bytes of pages that it may write for each subject of a log that has tallies."""
 
 MOST_ROOM = 16 << 20
 """For how many bytes there is room at most. A backlog that needs more is applied."""
 
 SPARE = 1 << 17
-"""How many bytes more than the backlog needs the database always has room for."""
+"""The bytes for which the database always has room beyond the backlog."""
 
 STEP = 1 << 21
 """As C{SPARE}, when tallies are among what it needs."""

@@ -18,7 +18,7 @@ LARGEST = 32 << 20
 """Bytes of blocks that are kept."""
 
 LATELY = 64
-"""How many of the blocks that single records were read from are remembered."""
+"""The number of remembered blocks that single records were read from."""
 
 EXTRA = 200
 """About how many bytes a block takes beside its own, and beside those for each record."""

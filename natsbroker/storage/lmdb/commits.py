@@ -235,7 +235,7 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return True
 
     def _ring(self) -> None:
-        """What waits for more has waited long enough."""
+        """End the wait for more."""
         self._patience.end(recordsIn(self._queue))
         self._offered()
 

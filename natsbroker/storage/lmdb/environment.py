@@ -30,14 +30,14 @@ from natsbroker.storage.lmdb.encryption.subjectnames import SubjectNames
 from natsbroker.storage.lmdb.pages import PageFile
 
 SMALLEST_MAP = 64 << 20
-"""How large the map is at first, in bytes. It takes address space, not memory."""
+"""The first size of the map, in bytes. It takes address space, not memory."""
 
 SPARE = 1 << 20
-"""How many bytes a transaction may need for the tree itself, beside what it brings."""
+"""The bytes that a transaction may need for the tree itself, beside its content."""
 
 RESERVE = 1 << 20
 """
-How many bytes are left for deleting when the disk is full. LMDB writes changed pages to other
+The bytes that are left for deleting when the disk is full. LMDB writes changed pages to other
 places, and what a transaction frees can be used by the one after the next: so it takes enough for
 two that delete.
 """
@@ -49,7 +49,7 @@ PATIENCE = 30.0
 """Seconds that a reader waits, after writing failed, for the database to be opened for reading."""
 
 UNVERIFIABLE = (verify.VerifyError, ValueError, LookupError, ArithmeticError)
-"""What verifying raises, beside I/O errors, when it cannot make anything of a file."""
+"""The errors of verifying, beside I/O errors, for a file that makes no sense."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -57,8 +57,10 @@ SLOW = 1_000_000
 """Nanoseconds after which a read had to wait for the disk."""
 
 PAUSE, LONGEST_PAUSE = 64, 8192
-"""How many reads are left to threads after a slow one: twice as many as after the one before, if
-fewer than those were quick since."""
+"""
+The reads that are left to threads after a slow one: twice as many as after the one before, if fewer
+than those were quick since.
+"""
 
 T = TypeVar("T")
 

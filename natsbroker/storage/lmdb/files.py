@@ -22,7 +22,7 @@ from natsbroker.storage.lmdb.layout import FORMAT_VERSION, SEALED_VERSION
 from natsbroker.storage.records import crc32c
 
 RESERVED = 16384
-"""How many sequences are reserved at a time."""
+"""The sequences that are reserved at a time."""
 
 
 def contentsOf(path: Path) -> bytes | None:

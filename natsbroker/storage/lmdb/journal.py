@@ -37,7 +37,7 @@ from natsbroker.storage.records import Damaged, crc32c, identityOf, lengthAt, se
 _log = Logger(namespace="natsbroker.storage.lmdb")
 
 SIZE = 2 << 20
-"""How long the file is."""
+"""The length of the file."""
 
 LARGEST_FRAME = 16 << 10
 """A group of records larger than this is committed to the database at once: then two syncs are

@@ -173,7 +173,7 @@ class LogRow(StoredRow):
 _ROW = Struct("<QQQQqIIH")
 
 LISTED = 64
-"""How many of a subject's sequences are listed in its tally, at least."""
+"""The least number of a subject's sequences that its tally lists."""
 
 
 @dataclass(slots=True)

@@ -36,13 +36,13 @@ from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.verdicts import SubjectVerdicts
 
 SCANNED = 16384
-"""How many records one call looks at in search of subjects."""
+"""The records that one call looks at in search of subjects."""
 
 MOST_AHEAD = 1 << 20
-"""How many bytes of blocks are fetched at a time for a reader that wants as many."""
+"""The bytes of blocks that are fetched at a time for a reader that wants as many."""
 
 RECORD_SIZE = 512
-"""What a record is taken to need at most when its size is not known: bytes."""
+"""The most bytes that a record of unknown size is taken to need."""
 
 
 class LogReader(OwnedLog):
@@ -198,7 +198,7 @@ class LogReader(OwnedLog):
     def exportRange(
         self, start: int, stop: int, maxBytes: int = 16777216
     ) -> Generator[Deferred[Any], Any, Columns]:
-        """What is whole is put into columns by a thread that reads, where that is compiled."""
+        """Whole blocks are put into columns by a thread that reads, where that is compiled."""
         first = max(start, self._bounds.first)
         last = min(stop, self._lastInDatabase + 1)
         if canGather() and first < last and maxBytes > 0 and not self._ahead.gone:

@@ -74,7 +74,7 @@ class TreePage(NamedTuple):
 
 class Tree(NamedTuple):
     """
-    What can be reached of a tree that may be damaged.
+    The reachable part of a tree that may be damaged.
 
     @ivar pages: all pages that were reached and understood, those of large values included.
     @ivar torn: leaves of which a node is missing or wrong, with where their nodes begin.

@@ -37,11 +37,11 @@ from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.searching import NEAR, PatternSearch
 
 MARGIN = 1 << 20
-"""How many bytes of blocks are fetched beyond what may be needed, where records are tiny."""
+"""The bytes of blocks that are fetched beyond the need, where records are tiny."""
 
 
 WHOLE_KEY = 400
-"""How much of the beginning of subjects is used to find those that a pattern matches."""
+"""The length of subjects' beginnings by which those of a pattern are found."""
 
 
 class RawBlock(NamedTuple):

@@ -43,10 +43,10 @@ MOST_IN_ONE_COMMIT = 32 << 20
 
 STRETCH = 1 << 20
 PAGE = 4096
-"""How much is read at once from a file of which something cannot be read: at first, and then."""
+"""The bytes read at once from a file that is unreadable in part: at first, and then."""
 
 LISTED = 1024
-"""How many sequences a tally lists that is made again."""
+"""The sequences that a tally lists when it is made again."""
 
 
 class DatabaseBuilder:

@@ -48,7 +48,7 @@ from natsbroker.storage.threaded import OwnedSpace, ThreadedStore
 T = TypeVar("T")
 
 READERS = 2
-"""How many threads read."""
+"""The number of threads that read."""
 
 LOCK = "lock"
 

@@ -36,7 +36,7 @@ from natsbroker.storage.records import (
 )
 
 KEYS_A_SLICE = 1000
-"""How many values of a dropped log are deleted in one commit."""
+"""The values of a dropped log that are deleted in one commit."""
 
 LONGEST_SOLE = 1000
 """A log of one subject has no tallies unless that subject is longer than this."""

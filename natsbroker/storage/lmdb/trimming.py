@@ -26,21 +26,21 @@ LARGEST_LIMIT = 64
 """With a higher limit per subject records are counted only: what goes is left to the database."""
 
 MOST_HEADS = 50_000
-"""How many of the oldest records are known at most."""
+"""The most of the oldest records that are known."""
 
 HEADS = 4096
-"""How many of the oldest records are looked up at a time."""
+"""The oldest records that are looked up at a time."""
 
 SCANNED = 16384
 """A log with up to this many records is looked up as a whole."""
 
 AHEAD = 1 << 18
-"""How many bytes of blocks are read at a time."""
+"""The bytes of blocks that are read at a time."""
 
 UNREADABLE = (lmdb.Error, OSError, StoreError, Damaged)
 
 MOST_KNOWN = 100_000
-"""How many subjects and records of logs with limits per subject are known between commits."""
+"""The subjects and records of logs with limits per subject that are known between commits."""
 
 
 class LivingRecords(NamedTuple):

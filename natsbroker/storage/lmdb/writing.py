@@ -29,12 +29,12 @@ from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Encoded
 
 MOST_LISTED = 1024
-"""How many sequences a tally lists at most."""
+"""The most sequences that a tally lists."""
 
 BLOCKS_A_SLICE = 64
 SUBJECTS_A_SLICE = 200
 KEYS_A_SLICE = 1000
-"""How much is deleted in one commit, beyond what was written in it."""
+"""The amount that is deleted in one commit, beyond what was written in it."""
 
 
 class LMDBLogWriter(LogBlocks):

@@ -41,7 +41,7 @@ PAUSE = 0.05
 """Seconds between two attempts at that."""
 
 ATTEMPTS = 5
-"""How often a transaction is made that fails again and again for reasons that may pass."""
+"""The attempts at a transaction that fails again and again for reasons that may pass."""
 
 _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 

@@ -35,7 +35,7 @@ _DEFAULTS: dict[str, object] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15000,
 }
-"""What holds unless the source says otherwise: a server that is gone is noticed in seconds."""
+"""The defaults of connections: a server that is gone is noticed in seconds."""
 
 _PLACES = ("host", "hostaddr", "port")
 """The settings that have a list, with a part for each server."""

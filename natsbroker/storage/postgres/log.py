@@ -41,7 +41,7 @@ from natsbroker.subjects.verdicts import SubjectVerdicts
 _log = Logger(namespace="natsbroker.storage.postgres")
 
 LARGEST_ROW = 512 << 20
-"""How large a record may be: PostgreSQL takes no row of 1 GiB."""
+"""The largest size of a record: PostgreSQL takes no row of 1 GiB."""
 
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)

@@ -31,13 +31,13 @@ LOOKED_AT = 8192
 """The number of records, or subjects, that one call looks at in search of subjects."""
 
 MOST_AT_ONCE = 4096
-"""How many records one statement gives."""
+"""The records that one statement gives."""
 
 INDEXED_WHOLE = 800
-"""How much of the beginning of subjects is used to find those that a pattern matches."""
+"""The length of subjects' beginnings by which those of a pattern are found."""
 
 SUBJECTS_AT_ONCE = 1000
-"""How many subjects one statement gives."""
+"""The subjects that one statement gives."""
 
 _SUBJECT_OFFSET = HEAD_SIZE + 1
 """Where the subject stands in a record, as SQL counts."""

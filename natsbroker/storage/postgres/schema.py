@@ -38,7 +38,7 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 VERSION = 1
 
 LONGEST_KEY = 900
-"""How many bytes of a subject are indexed; a row of an index must not have over 2,700."""
+"""The bytes of a subject that are indexed; a row of an index must not have over 2,700."""
 
 LARGEST = (1 << 63) - 1
 """The largest sequence that the tables take."""

@@ -347,7 +347,7 @@ COMPARED = 5.0
 """After how many seconds at most the servers are compared again."""
 
 RENEWALS = 3
-"""How often leases are renewed while they last."""
+"""The renewals of leases while they last."""
 
 
 class Renewing:

@@ -36,19 +36,19 @@ _ROW = Struct(">hiqiqiqi")
 _LENGTH = Struct(">i")
 
 DELETED_AT_ONCE = 5000
-"""How many sequences one statement names."""
+"""The sequences that one statement names."""
 
 DROPPED_AT_ONCE = 5000
-"""How many records of a dropped log one transaction deletes."""
+"""The records of a dropped log that one transaction deletes."""
 
 SLICE = 5000
-"""How many records may go in a transaction in any case, besides four for each appended one."""
+"""The records that may go in a transaction in any case, besides four for each appended one."""
 
 LOOK = 16
-"""How many records are looked at first, when it is not known how many have to go."""
+"""The records that are looked at first, when it is not known how many have to go."""
 
 SUBJECTS_A_SLICE = 500
-"""How many subjects are looked at in a transaction, when the limit for each has changed."""
+"""The subjects that are looked at in a transaction, when the limit for each has changed."""
 
 
 class PostgresLogWriter:

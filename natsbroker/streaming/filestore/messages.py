@@ -30,7 +30,8 @@ _ENTRY = Struct("<QQqII")
 
 OVERHEAD = HEADER.size + _ENTRY.size
 """
-What the server adds to the payload size of a message when it holds a channel against C{max_bytes}.
+The bytes that the server adds to the payload size of a message when it holds a channel against
+C{max_bytes}.
 """
 
 _BUFFER = 1 << 20

@@ -116,7 +116,7 @@ def authorizerTests(
             self.holds(isinstance(authorizer.nonce, bool), authorizer.nonce)
 
         def test_good(self) -> None:
-            """Who is let in gets a grant that names an account."""
+            """An admitted client gets a grant that names an account."""
             grant = self.ask(self.make(), goodHello)
             if grant is None:
                 raise AssertionError("the good one is denied")

@@ -94,7 +94,7 @@ def messageBusTests(
             self.same((message.headers, message.payload), (b"HHH", b"payload"))
 
         def test_posts(self) -> None:
-            """What is posted is a message with a subject and a payload, and is counted."""
+            """A posted payload is a message with a subject, and is counted."""
             bus, listener = factory(), _Listener()
             bus.subscribe(b"a", listener)
             self.same((bus.publishInternal(b"a", b"x"), bus.publishInternal(b"b", b"y")), (1, 0))
@@ -169,7 +169,7 @@ def messageBusTests(
             self.same(len(listener.got), 1)
 
         def test_invalid(self) -> None:
-            """What is no subject cannot be subscribed to, and a message to it reaches nobody."""
+            """An invalid subject cannot be subscribed to, and a message to it reaches nobody."""
             bus, listener = factory(), _Listener()
             bus.subscribe(b">", listener)
             for subject in (b"", b".", b"a.", b".a", b"a..b", b"a b", b"a\r\n", b"a\x00"):

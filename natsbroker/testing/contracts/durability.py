@@ -61,7 +61,7 @@ class DurableContract(StoreHarness):
         self.assertEqual(self.allOf(log)[0].timestamp, self.time + SECOND)
 
     def test_deletesSurvive(self) -> None:
-        """What was deleted or discarded stays away."""
+        """Deleted and discarded records stay away."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append([entry(b"%d" % each * 20) for each in range(2000)]))

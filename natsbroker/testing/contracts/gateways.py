@@ -1,5 +1,5 @@
 """
-What every gateway interest policy must do, as tests: for our own and for those of others::
+The duties of every gateway interest policy, as tests: for our own and for those of others::
 
     from natsbroker.testing.contracts.gateways import gatewayPolicyTests
 
@@ -96,7 +96,7 @@ def gatewayPolicyTests(
             self.same(plain(made), before)
 
         def test_refusal(self) -> None:
-            """What was refused is not sent, until somebody wants it, or all that is like it."""
+            """A refused message is not sent, until somebody wants it, or all that is like it."""
             for regained in (subject, head + b".>", b">"):
                 policy, made = table()
                 made = policy.lost(made, subject, b"")
@@ -165,7 +165,7 @@ def gatewayPolicyTests(
                 self.holds(any(matches(pattern, asked) for pattern in wanted[gone:]))
 
         def test_figures(self) -> None:
-            """What people are shown has the same names everywhere, and tells of a switch."""
+            """The shown mode has the same names everywhere, and tells of a switch."""
             policy, made = table()
             self.holds(set(made.figures()) >= _FIGURES)
             self.same(made.figures()["mode"], made.mode)
@@ -181,7 +181,9 @@ def gatewayPolicyTests(
             self.holds(not made.isOpen)
 
         def test_telling(self) -> None:
-            """Who promises to tell everything does so; the other questions are answered too."""
+            """
+            A policy that promises to tell everything does so; the other questions are answered too.
+            """
             policy = factory()
             for promised in (False, True):
                 answer = policy.introduces("there", "A", promised)

@@ -1,6 +1,4 @@
-"""
-What the contract tests of stores share: the harness that makes a store, and entries.
-"""
+"""The common part of the contract tests of stores: the harness that makes a store, and entries."""
 
 from __future__ import annotations
 

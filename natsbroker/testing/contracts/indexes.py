@@ -37,7 +37,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(found, [b"4", b"3", b"5"])
 
     def test_tallies(self) -> None:
-        """What there is of each subject is counted, for those that a pattern matches."""
+        """The records of each subject are counted, for those that a pattern matches."""
         log = self.log()
         self.assertEqual(self.tallies(log), {})
         self.wait(log.append([entry(b"", b"a.x")] * 3))
@@ -106,7 +106,7 @@ class SubjectContract(StoreHarness):
         self.assertEqual(self.tallies(log), {b"b": (1, 11, 11)})
 
     def test_talliesSurvive(self) -> None:
-        """What there is of each subject is known again when the store is opened again."""
+        """The records of each subject are known again when the store is opened again."""
         store = self.store()
         log: Any = self.wait(store.open("log"))
         self.wait(log.append([entry(b"", b"s.%d" % (each % 30)) for each in range(40)]))

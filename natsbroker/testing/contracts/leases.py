@@ -1,5 +1,5 @@
 """
-What every store that several brokers share must do, as tests, for L{ILeasedStore}. Mix
+The duties of every store that several brokers share, as tests, for L{ILeasedStore}. Mix
 L{LeasedContract} with a trial C{SynchronousTestCase}, as the contracts of
 L{natsbroker.testing.contracts.stores}, and provide C{share} and C{expire} as well.
 """
@@ -64,7 +64,9 @@ class LeasedContract(StoreHarness):
         self.assertTrue(verifyObject(ILeasedStore, self.store()))
 
     def test_oneAtATime(self) -> None:
-        """What one broker serves, another cannot open, nor drop; it knows of it."""
+        """
+        A log that one broker serves cannot be opened or dropped by another, which knows of it.
+        """
         one, other = self.brokers()
         self.opened(one)
         self.failsWith(LeaseLost, other.open("log"))
@@ -151,7 +153,7 @@ class LeasedContract(StoreHarness):
         self.assertEqual(self.payloads(log), expected)
 
     def test_whenFree(self) -> None:
-        """Who waits for a log gets it when its broker lets go, and not before."""
+        """A waiting broker gets a log when its broker lets go, and not before."""
         one, other = self.brokers()
         self.opened(one)
         waiting = other.whenFree("log")
@@ -211,7 +213,7 @@ class LeasedContract(StoreHarness):
         self.wait(one.states("a/1").put(b"k1", b"7"))
 
     def test_giveUpStates(self) -> None:
-        """Who gave up state cannot write to it before having loaded it again."""
+        """A broker that gave up state cannot write to it before having loaded it again."""
         one, other = self.brokers()
         ours, theirs = one.states("space"), other.states("space")
         self.wait(ours.put(b"k", b"1"))

@@ -45,7 +45,7 @@ class LogContract(StoreHarness):
         self.assertEqual(log.name, "log")
 
     def test_appendsAndReads(self) -> None:
-        """What is appended is read back, byte for byte, with sequences from 1."""
+        """Appended records are read back, byte for byte, with sequences from 1."""
         log = self.log()
         batch = [
             (b"orders.new", b"NATS/1.0\r\nA: b\r\n\r\n", b"one", 5),
@@ -291,7 +291,7 @@ class StateContract(StoreHarness):
         self.assertTrue(verifyObject(IStateStore, self.states()))
 
     def test_putAndLoad(self) -> None:
-        """What is put is loaded, in the order of the keys; the last value counts."""
+        """Values that are put are loaded, in the order of the keys; the last value counts."""
         states = self.states()
         self.assertEqual(self.wait(states.load()), {})
         self.wait(states.put(b"b", b"2"))
@@ -301,7 +301,7 @@ class StateContract(StoreHarness):
         self.assertEqual(list(loaded.items()), [(b"a", b""), (b"b", b"3")])
 
     def test_delete(self) -> None:
-        """What is deleted is gone; deleting what is not there does nothing."""
+        """A deleted value is gone; deleting what is not there does nothing."""
         states = self.states()
         self.wait(states.put(b"a", b"1"))
         self.wait(states.delete(b"a"))

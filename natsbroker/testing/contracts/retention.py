@@ -187,7 +187,7 @@ class RetainedContract(StoreHarness):
         self.assertEqual(log.bounds().count, 15)
 
     def test_retentionAndDeletes(self) -> None:
-        """What was deleted from the middle does not count for the limits."""
+        """Records deleted from the middle do not count for the limits."""
         log = self.log(numbered(0, 10), Retention(count=10))
         self.wait(log.delete([2, 4, 6, 8]))
         self.wait(log.append(numbered(10, 14)))

@@ -113,7 +113,7 @@ def subjectRouterTests(
             self.holds(_same(router, [*entries, entries[0]]))
 
         def test_remove(self) -> None:
-            """What is removed is not reached; what was not there is not removed."""
+            """A removed entry is not reached; one that was not there is not removed."""
             router = factory()
             one, other = _EqualEntry(), _EqualEntry()
             router.insert(b"a.*", one)
