@@ -1,6 +1,4 @@
-"""
-Where a table is: a directory, or a prefix in an object store.
-"""
+"""Where a table is: a directory, or a prefix in an object store."""
 
 from __future__ import annotations
 
