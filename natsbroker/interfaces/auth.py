@@ -25,8 +25,8 @@ class IAuthorizer(Interface):
     )
 
     deadline = Attribute(
-        "Whether a client that sends no CONNECT is closed at the authentication timeout. That is so "
-        "if clients must authenticate, and if a client that does not becomes the C{no_auth_user}."
+        "Whether a client that sends no CONNECT is closed at the authentication timeout. That is so"
+        " if clients must authenticate, and if one that does not becomes the C{no_auth_user}."
     )
 
     nonce = Attribute("Whether INFO must carry a nonce for the client to sign.")

@@ -126,7 +126,7 @@ class ShapeTable:
         self.generation += 1
 
     def recipesFor(self, length: int) -> tuple[Recipe, ...]:
-        """The recipes of shapes for so many tokens, remembered until the shapes change."""
+        """The recipes of shapes for that many tokens, remembered until the shapes change."""
         # All subjects longer than every shape can be matched by the same ones.
         length = min(length, self._longest + 1)
         recipes = self.recipes.get(length)

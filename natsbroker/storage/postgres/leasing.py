@@ -8,8 +8,8 @@ only if holder and token are still those that it knows: so the old holder of a l
 wakes up, cannot write to it any more.
 
 Time is the database's clock. A clock that jumps forward makes leases end early, one that jumps back
-makes them last longer; neither makes two brokers write. Nobody waits for a row that another has
-locked in order to take it.
+makes them last longer; neither makes two brokers write. No broker waits for a row that another
+has locked in order to take it.
 """
 
 from __future__ import annotations
