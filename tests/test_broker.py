@@ -298,16 +298,20 @@ class TestChoices:
         [line] = [line for line in lines if "On:" in line]
         assert "authorizer=Denying router=built-in services=mine" in line
 
-    def test_fastLane(self) -> None:
-        """The fast lane can be switched off."""
-        host = Host("fast_lane: false").start()
-        assert not host.broker.clientContext.fastLane
-        assert host.client().session._lane is None
-
     @pytest.mark.skipif(not hot.COMPILED, reason="there is no compiled lane")
-    def test_fastLaneOn(self) -> None:
-        """It is on by default."""
-        assert Host().start().client().session._lane is not None
+    @pytest.mark.parametrize(("text", "isUsed"), [("", True), ("fast_lane: false", False)])
+    def test_fastLane(self, monkeypatch: pytest.MonkeyPatch, text: str, isUsed: bool) -> None:
+        """A client is served by the fast lane, unless that is switched off."""
+        made: list[Any] = []
+        make = hot.Lane
+
+        def counted(*arguments: Any) -> Any:
+            made.append(arguments)
+            return make(*arguments)
+
+        monkeypatch.setattr(hot, "Lane", counted)
+        Host(text).start().client()
+        assert bool(made) is isUsed
 
     def test_random(self) -> None:
         """With the same seed queue members are chosen in the same order."""

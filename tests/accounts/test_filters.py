@@ -83,8 +83,9 @@ def test_unfit(returned: Any, problem: str) -> None:
 def test_asPublished() -> None:
     """Subjects that stay as the publisher wrote them are not checked again."""
     filters = PublishFilters(hot.Matcher(Router()), lambda kind, text: None)
-    filters.add(Returning(made(b"a..b", reply=b"r.")))  # type: ignore[arg-type]
-    assert filters.filtered(Message(b"a..b", b"x", b"r."), Kind.CLIENT) is not None
+    returned = made(b"a..b", reply=b"r.")
+    filters.add(Returning(returned))  # type: ignore[arg-type]
+    assert filters.filtered(Message(b"a..b", b"x", b"r."), Kind.CLIENT) is returned
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.cred.strcred import makeChecker
 from zope.interface.verify import verifyObject
 
@@ -25,7 +24,6 @@ from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection, MemoryReactor
 from natsbroker.wire.grants import ConnectRequest, Grant
 from tests.auth.agents import FakeAgent
-from tests.auth.certificates import certificate
 from tests.auth.hashes import sha
 from tests.server.support import Host, logLines, settingsOf
 
@@ -384,11 +382,3 @@ class TestHTTP:
                 reload(broker, text % "nothing")
             login(broker, "anna", "apple")
             assert agent.requests[-1][1] == "https://y/"
-
-    def test_caFile(self, tmp_path: Path) -> None:
-        """A file of several certificates is read."""
-        pem = certificate("CN=a").public_bytes(Encoding.PEM)
-        (tmp_path / "ca.pem").write_bytes(b"remark\n" + pem + b"\n" + pem)
-        ca = f"url: 'https://x/', ca_file: '{tmp_path}/ca.pem'"
-        host = Host(block(f"plugin: http, {ca}"))
-        assert isinstance(host.broker, Broker)

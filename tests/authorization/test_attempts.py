@@ -101,7 +101,8 @@ class TestLogin:
 
     def test_whoHasNone(self, host: Host) -> None:
         """A user who has no password gets in with none, as with nats-server."""
-        assert host.client(b'CONNECT {"verbose":false,"user":"bare"}\r\n').ask(b"PING\r\n")
+        client = host.client(b'CONNECT {"verbose":false,"user":"bare"}\r\n')
+        assert client.ask(b"PING\r\n") == b"PONG\r\n"
 
     @pytest.mark.parametrize(
         "first", [b"PING", b"SUB > 1", b"PUB a 0\r\n", b"UNSUB 1", b"HPUB a 0 0\r\n"]

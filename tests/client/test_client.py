@@ -319,3 +319,4 @@ class TestTheEnd:
         subscription = client.subscribe(b"foo", print)
         room.result(client.close())
         subscription.cancel()
+        assert not client.isOpen

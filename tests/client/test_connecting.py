@@ -215,9 +215,12 @@ class TestNames:
     def test_endpointWithName(self, text: str) -> None:
         """One that knows the name, or does no TLS, dials."""
         reactor: Any = MemoryReactorClock()
+        outcomes: list[Any] = []
         connecting = connect(clientFromString(reactor, text), reactor=reactor)
-        connecting.addErrback(lambda failure: None)
+        connecting.addErrback(outcomes.append)
+        assert len(reactor.tcpClients) + len(reactor.sslClients) == 1 and outcomes == []
         connecting.cancel()
+        assert outcomes[0].check(CancelledError)
 
     def test_optionsWithName(self) -> None:
         """Options for a name are taken."""
@@ -227,3 +230,4 @@ class TestNames:
         connecting.addErrback(lambda failure: None)
         assert endpoint.factory is not None
         connecting.cancel()
+        assert endpoint.cancelled

@@ -347,7 +347,9 @@ class TestTheEnd:
         assert str(reason) == "ours"
 
     def test_nobodyThere(self) -> None:
-        """Closing before there is a connection is harmless."""
-        protocol = ServerConnection(Clock(), ConnectionTerms(ConnectOptions()), Listener())
+        """Closing before there is a connection is harmless, and leaves no timer."""
+        clock = Clock()
+        protocol = ServerConnection(clock, ConnectionTerms(ConnectOptions()), Listener())
         protocol.close(ConnectionEnded("x"))
         protocol.abort(ConnectionEnded("x"))
+        assert clock.getDelayedCalls() == []

@@ -77,6 +77,13 @@ def test_trusted(folder: Path) -> None:
     assert reached(trusting(folder), folder)
 
 
+def test_severalAuthorities(folder: Path, tmp_path: Path) -> None:
+    """Each authority of a file is trusted, whatever else the file says."""
+    authorities = [(place / "ca.pem").read_bytes() for place in (folder, folder / "other")]
+    (tmp_path / "ca.pem").write_bytes(b"remark\n" + b"\n".join(authorities))
+    assert reached(trusting(tmp_path), folder) and reached(trusting(tmp_path), folder / "other")
+
+
 def test_otherAuthority(folder: Path) -> None:
     """One of another authority is not, nor one that no authority of this system knows."""
     assert not reached(trusting(folder), folder / "other")

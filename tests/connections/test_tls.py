@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -40,10 +41,12 @@ def test_isPinned() -> None:
 
 
 def test_creator() -> None:
-    """A creator of connections provides what Twisted asks for."""
+    """A creator provides what Twisted asks for, and gives a client its connection."""
     creator = ConnectionCreator(SSL.Context(SSL.TLS_SERVER_METHOD))
     verifyObject(IOpenSSLServerConnectionCreator, creator)
-    assert isinstance(creator.serverConnectionForTLS(None), SSL.Connection)
+    client = SimpleNamespace(connection=None)
+    made = creator.serverConnectionForTLS(SimpleNamespace(wrappedProtocol=client))
+    assert client.connection is made
 
 
 @pytest.mark.parametrize(

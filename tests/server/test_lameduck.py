@@ -154,5 +154,10 @@ class TestEnding:
         assert len(leaving.left) == there
 
     def test_cancelBefore(self) -> None:
-        """Ending what has not begun does nothing."""
-        Departure(OLD).duck.cancel()
+        """Ending what has not begun does nothing, also to what begins later."""
+        leaving = Departure(OLD)
+        leaving.duck.cancel()
+        leaving.begin()
+        assert (len(leaving.left), leaving.done) == (1, [])
+        leaving.host.advance(11.5)
+        assert (leaving.left, leaving.done) == ([], [None])

@@ -109,7 +109,9 @@ class TestServers:
 
     def test_unwanted(self, asker: Asker) -> None:
         """Nothing is made for an inbox without a subscription, and that is no failure."""
+        before = asker.host.broker.monitoring.requests.copy()
         asker.host.client().ask(b"PUB $SYS.REQ.SERVER.PING.CONNZ _INBOX.none 0\r\n\r\n")
+        assert asker.host.broker.monitoring.requests == before
 
     def test_refusal(self, asker: Asker) -> None:
         """What a page refuses is an error with its text."""

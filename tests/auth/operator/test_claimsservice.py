@@ -158,7 +158,10 @@ class TestWithoutFolder:
     def test_untrustedJWTIsNotUsed(self) -> None:
         """What is not trusted does not hold."""
         broker = Broker(None)
-        broker.refused(UPDATES[0], issued(signer=Operator()))
+        broker.resolver.tokens[ACCOUNT.key] = issued()
+        before = broker.find()
+        broker.refused(UPDATES[0], issued(2, signer=Operator()))
+        assert broker.find() is before
 
     @pytest.mark.parametrize("verb", ["LIST", "PACK", "UPDATE", "DELETE"])
     def test_nothingElse(self, verb: str) -> None:

@@ -164,9 +164,9 @@ class TestImports:
 
     def test_activations(self) -> None:
         """A token of the exporter, or of a signing key in its name, activates the import."""
-        self.read(token=activation())
-        self.read(token=activation(EXPORTER.signing, issuer_account=EXPORTER.key))
-        self.read(token=activation(subject="a.b"))
+        signed = activation(EXPORTER.signing, issuer_account=EXPORTER.key)
+        for text in (activation(), signed, activation(subject="a.b")):
+            assert self.read(token=text).activation.subject == IMPORTER.key
 
     @pytest.mark.parametrize(
         "other",

@@ -320,7 +320,8 @@ class TestReplaced:
     def test_next(self, times: int) -> None:
         """The next message of a subject is always found."""
         stage, stream = replacing(times)
-        assert stage.wait(stream.nextMatching(b"s.a", 1)) is not None
+        found = stage.wait(stream.nextMatching(b"s.a", 1))
+        assert found is not None and found.subject == b"s.a"
 
     def test_count(self, times: int) -> None:
         """Each subject is counted, with what came while others were."""
