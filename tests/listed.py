@@ -22,13 +22,11 @@ class Listed:
     @ivar what: what may not go wrong.
     @ivar tests: C{path::name} or C{path::class::name}.
     @ivar beside: whether the tests compare with nats-server.
-    @ivar missing: what it concerns besides, or alone, and is not there yet.
     """
 
     what: str
     tests: tuple[str, ...] = ()
     beside: bool = False
-    missing: str = ""
 
 
 def within(place: str, *names: str) -> tuple[str, ...]:

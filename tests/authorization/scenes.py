@@ -33,13 +33,7 @@ from tests.authorization.reference import Rules, fits, may
 from tests.leafnodes import leaves
 from tests.support import Doorkeeper, Names, Recorder, Wire, World, using
 
-__all__ = ["KINDS", "MISSING", "STATES", "Disagreement", "Scene", "check", "grantOf", "someRules"]
-
-#: Kinds of connection, and of use, that do not exist yet, with what they will bring.
-MISSING = {
-    "websocket": "the client session over another transport",
-    "JetStream replay, pull and direct get": "deliver subjects, republish, $JS.API",
-}
+__all__ = ["KINDS", "STATES", "Disagreement", "Scene", "check", "grantOf", "someRules"]
 
 STATES = ("before CONNECT", "connected", "connected again", "after a reload", "after its end")
 
@@ -84,6 +78,7 @@ KINDS = [
     ConnectionKind("client without the lane", lane=False),
     ConnectionKind("verbose client", verbose=True),
     ConnectionKind("client in the process", connectionType="IN_PROCESS"),
+    ConnectionKind("session of a WebSocket client", connectionType="WEBSOCKET"),
     ConnectionKind("system client", "$SYS", "$SYS", "$SYS"),
     ConnectionKind("client of an account that imports", "B", "A", "A"),
 ]

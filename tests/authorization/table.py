@@ -5,15 +5,14 @@ tests that try each.
 
 from __future__ import annotations
 
-from tests.authorization.scenes import MISSING
 from tests.listed import Listed
 
 __all__ = ["ADVISORIES", "ATTEMPTS"]
 
-_JETSTREAM = "JetStream"
-
 _MATRIX = "tests/authorization/test_matrix.py::test_matrix"
 _TRY = "tests/authorization/test_attempts.py"
+_STREAMS = "tests/authorization/test_streams.py"
+_WEBSOCKET = "tests/websocket/test_protocol.py"
 _SETTINGS = "tests/auth/test_configured.py"
 _OPERATOR = "tests/auth/operator/test_authorizer.py"
 _TOKENS = "tests/auth/operator/test_tokens.py"
@@ -39,8 +38,8 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_ROUTE}::TestAccepting::test_interestBeforeInfo",
             f"{_HUB}::TestGreeting::test_early",
             f"{_GATEWAY}::TestAccepting::test_early",
+            f"{_WEBSOCKET}::TestHandshake::test_noSessionBefore",
         ),
-        missing=", ".join(MISSING),
     ),
     2: Listed("an account named in CONNECT", (f"{_TRY}::TestLogin::test_account",)),
     3: Listed(
@@ -73,13 +72,13 @@ ATTEMPTS: dict[int, Listed] = {
         beside=True,
     ),
     7: Listed(
-        "denied at delivery: live, of imported streams, of NATS Streaming",
+        "denied at delivery: live, of imported streams, of NATS Streaming, of JetStream",
         (
             _MATRIX,
             "tests/streaming/requests/test_subscribe.py::TestPermissions::test_inbox",
             f"{_CROSSING}::TestDelivery::test_denied",
+            f"{_STREAMS}::TestPermissions::test_delivery",
         ),
-        missing=_JETSTREAM,
     ),
     8: Listed(
         "publishing to a denied subject by a mapping, a header, a reply",
@@ -87,8 +86,9 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TRY}::TestRoundabout::test_mapping",
             f"{_TRY}::TestRoundabout::test_headers",
             f"{_TRY}::TestRoundabout::test_replies",
+            f"{_STREAMS}::TestPermissions::test_publish",
+            f"{_STREAMS}::TestPermissions::test_deliveredToTheServer",
         ),
-        missing=_JETSTREAM,
     ),
     9: Listed(
         "lying about who asks",
@@ -96,8 +96,9 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_IMPORTS}::TestRequestor::test_forged",
             "tests/wire/test_clientinfo.py::TestStamped::test_forged",
             f"{_LEAFS}::test_forged",
+            f"{_STREAMS}::TestAccounts::test_requests",
+            f"{_STREAMS}::TestAccounts::test_names",
         ),
-        missing=_JETSTREAM,
     ),
     10: Listed(
         "what belongs to the system, to other accounts, to the cluster",
@@ -108,8 +109,9 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_LEAFS}::test_anotherAccount",
             f"{_CROSSING}::TestDelivery::test_anotherAccount",
             f"{_CROSSING}::TestSending::test_reserved",
+            f"{_STREAMS}::TestAccounts::test_requests",
+            f"{_STREAMS}::TestAccounts::test_administration",
         ),
-        missing=_JETSTREAM,
     ),
     11: Listed(
         "a leafnode that takes more than it was given",
@@ -197,7 +199,15 @@ ATTEMPTS: dict[int, Listed] = {
             "tests/clients/test_planners.py::TestAuthorization::test_permissionIsGone",
         ),
     ),
-    19: Listed("a proxy that lies about the source", missing="the proxy protocol"),
+    19: Listed(
+        "a proxy that lies about the source",
+        (
+            "tests/clients/test_proxied.py::TestProxied::test_notAsked",
+            f"{_WEBSOCKET}::TestProxied::test_notAsked",
+            "tests/interop/test_proxied.py::test_trusted",
+        ),
+        beside=True,
+    ),
     20: Listed(
         "rules about sources look at the peer's address",
         ("tests/auth/operator/test_userclaims.py::TestSources::test_isFrom",),
@@ -268,7 +278,13 @@ ADVISORIES: dict[str, Listed] = {
         "sealing with a key of zeros",
         ("tests/auth/callout/test_xkeys.py::TestSealing::test_notWithZeros",),
     ),
-    "CVE-2025-30215": Listed("another account's streams by the API", missing=_JETSTREAM),
+    "CVE-2025-30215": Listed(
+        "another account's streams by the API",
+        (
+            f"{_STREAMS}::TestAccounts::test_requests",
+            f"{_STREAMS}::TestAccounts::test_administration",
+        ),
+    ),
     "CVE-2025-68121": Listed(
         "a session from a laxer listener",
         ("tests/interop/tls/test_certificates.py::TestVerify::test_noResumption",),
@@ -334,7 +350,10 @@ ADVISORIES: dict[str, Listed] = {
     "GHSA-p3j5": Listed(
         "a trace that comes over a link", (f"{_CROSSING}::TestDelivery::test_trace",)
     ),
-    "GHSA-4g68": Listed("internal subjects to deliver to", missing=_JETSTREAM),
+    "GHSA-4g68": Listed(
+        "internal subjects to deliver to",
+        (f"{_STREAMS}::TestPermissions::test_deliveredToTheServer",),
+    ),
     "GHSA-qrcv": Listed(
         "line ends in subjects that are sent on",
         (f"{_TRY}::TestInjection::test_othersGetWholeMessages", f"{_CROSSING}::test_injection"),
@@ -348,7 +367,9 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "GHSA-7qmq": Listed(
         "what is replayed to a denied subject",
-        ("tests/streaming/requests/test_subscribe.py::TestPermissions::test_inbox",),
-        missing=_JETSTREAM,
+        (
+            "tests/streaming/requests/test_subscribe.py::TestPermissions::test_inbox",
+            f"{_STREAMS}::TestPermissions::test_delivery",
+        ),
     ),
 }

@@ -15,7 +15,7 @@ import pytest
 from natsbroker.leafnodes.rules import LeafRules
 from natsbroker.subjects.permissions import Verdict
 from tests.authorization.reference import Rules, covers, fits, may
-from tests.authorization.scenes import KINDS, MISSING, STATES, Disagreement, Scene, check
+from tests.authorization.scenes import KINDS, STATES, Disagreement, Scene, check
 from tests.support import COMPILED, PURE, Names, onEach
 
 #: How many scenes each implementation plays.
@@ -71,11 +71,6 @@ def test_check() -> None:
     check(True)
     with pytest.raises(Disagreement, match="so b'x'"):
         check(False, "so", b"x")
-
-
-def test_missing() -> None:
-    """What is missing is named, and is not among the kinds that are tried."""
-    assert MISSING and not set(MISSING) & {kind.name for kind in KINDS}
 
 
 class TestReference:
