@@ -176,6 +176,8 @@ class SourcePositions:
             return
         await self._reading.acquire()
         try:
+            # It fails until the store writes again, and knows what it has.
+            await self._stream.log.append([])
             sequence = self._unread
             while sequence is not None and sequence <= self._stream.last:
                 found = await self._stream.read((), sequence, SLICE, 1 << 24)

@@ -12,7 +12,8 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.jetstream.sources.sourcepositions import LATE
+from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.jetstream.sources.sourcepositions import LATE, SourcePosition, SourcePositions
 from natsbroker.jetstream.streams.publishanswers import ReadMessage
 from natsbroker.jetstream.streams.stream import Stream, positionsKey
 from tests.jetstream.api.support import ApiStage
@@ -391,6 +392,42 @@ def test_unknownOutcome(monkeypatch: pytest.MonkeyPatch) -> None:
     restarted(stage)
     settleFor(stage, 30)
     assert target(stage).last == 7
+
+
+def test_outcomeLearnedLate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a failed store has is known only when it writes again: nothing is read before."""
+    stage = staged(subjects=["t"])
+    log = target(stage).log
+    real, find = type(log).append, SourcePositions.find
+    lost: list[Any] = []
+    isAway = True
+
+    def append(this: Any, batch: Any) -> Deferred[Any]:
+        if this is not log or not isAway:
+            done: Deferred[Any] = real(this, batch)
+            return done
+        lost.extend(batch)
+        return fail(StoreFailed("the connection is lost"))
+
+    def returned() -> None:
+        nonlocal isAway
+        if isAway:
+            isAway = False
+            real(log, lost)
+
+    async def found(this: SourcePositions, source: StreamSource) -> SourcePosition:
+        position = await find(this, source)
+        returned()
+        return position
+
+    monkeypatch.setattr(type(log), "append", append)
+    monkeypatch.setattr(SourcePositions, "find", found)
+    stage.publish(b"s.a", b"6")
+    settleFor(stage, 3)
+    returned()
+    settleFor(stage, 30)
+    assert target(stage).last == 6
+    assert stage.stored(target(stage))[-1][2] == b"6"
 
 
 def test_failedWrite(monkeypatch: pytest.MonkeyPatch) -> None:
