@@ -237,13 +237,10 @@ class ApiDispatcher:
                 self._send(request, route, {**kind, **result}, headers)
 
     async def _hasLeft(self, request: Request, error: JetStreamError) -> bool:
-        """
-        Whether the stream went to another broker while the request waited here. That one answers,
-        because it has received the request too.
-        """
+        """Whether the stream went to another broker while the request waited here."""
         if error.err_code != errors.STREAM_NOT_FOUND.err_code or self._router is None:
             return False
-        return bool(request.names) and await self._router.isElsewhere(request.names[0])
+        return bool(request.names) and await self._router.hasLeft(request.names[0], request.message)
 
     def _fail(
         self, request: Request, route: ApiRoute, kind: Mapping[str, Any], error: JetStreamError

@@ -5,10 +5,12 @@ The streams of one account that brokers share: taking them, handing them over, a
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.logger import Logger
 
 from natsbroker.errors import BrokerError
@@ -24,10 +26,14 @@ from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
+from natsbroker.runtime.deadlines import Deadline
 from natsbroker.wire.shapes import decode
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
+
+HELD = 5.0
+"""Seconds for which requests wait for the next leader of a stream at most."""
 
 Shown = dict[str, Any]
 
@@ -85,6 +91,10 @@ class AccountCluster:
         self.account = account
         self.prefix = logName(account.name, "")
         self._moving: set[str] = set()
+        self._following: dict[str, list[Deferred[str]]] = {}
+        # By request: how often it came, less how often the leader before has passed it on.
+        self._received: Counter[int] = Counter()
+        self._forgetting: Deadline | None = None
         self._configs: dict[bytes, StreamConfig] = {}
         self._views = DirectViews(account, leases.store, self.configs)
 
@@ -160,6 +170,7 @@ class AccountCluster:
     def close(self) -> None:
         """Answer nothing any more."""
         self._views.close()
+        self._forget()
 
     # Taking and letting go.
 
@@ -196,6 +207,8 @@ class AccountCluster:
         if stream is None:
             await store.giveUpStates(space)
             return
+        self._forget()
+        self._forgetting = self.account.deadlines.after(HELD, self._forget)
         self._moving.discard(log)
         self.elected(stream)
         for consumer in stream.consumers.values():
@@ -220,6 +233,8 @@ class AccountCluster:
         """
         log, store = self._logOf(stream.name), self._leases.store
         self._moving.add(log)
+        self._following[log] = []
+        holding = self.account.deadlines.after(HELD, partial(self._follow, log, ""))
         try:
             await releaseStream(stream)
             self.account.streams.pop(stream.name, None)
@@ -232,6 +247,43 @@ class AccountCluster:
             self._moving.discard(log)
         if target:
             await self._leases.tell(target, "take", log=log)
+        holding.cancel()
+        self._follow(log, target)
+
+    def _follow(self, log: str, leader: str) -> None:
+        for each in self._following.pop(log, ()):
+            each.callback(leader)
+
+    def successor(self, name: str) -> Deferred[str]:
+        """
+        Wait for the broker to which a stream is being handed over.
+
+        @return: empty if it is not, or not soon.
+        """
+        waiting = self._following.get(self._logOf(name))
+        if waiting is None:
+            return succeed("")
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    def isRepeated(self, message: Message, times: int = 1) -> bool:
+        """
+        Whether a request was handled that comes both from its client and from the leader before.
+
+        @param times: -1 for one that the leader before has passed on.
+        """
+        if self._forgetting is None:
+            return False
+        key = hash((message.subject, message.reply, message.body))
+        before = self._received[key]
+        self._received[key] += times
+        return before * times < 0
+
+    def _forget(self) -> None:
+        self._received.clear()
+        forgetting, self._forgetting = self._forgetting, None
+        if forgetting is not None:
+            forgetting.cancel()
 
     async def stepDown(self, stream: Stream, placement: Placement | None) -> None:
         """
@@ -302,10 +354,16 @@ class AccountCluster:
         subject, reply = (
             fields[name].encode("utf-8", "surrogateescape") for name in ("subject", "reply")
         )
-        await self.handle(Message(subject, body, reply, fields["headers"]))
+        message = Message(subject, body, reply, fields["headers"])
+        if not (fields.get("held") and self.isRepeated(message, -1)):
+            await self.handle(message)
 
-    async def passOn(self, leader: str, message: Message) -> None:
-        """Have the leader of a stream handle an API request."""
+    async def passOn(self, leader: str, message: Message, isHeld: bool = False) -> None:
+        """
+        Have the leader of a stream handle an API request.
+
+        @param isHeld: whether it may have received that itself.
+        """
         await self._leases.channel.ask(
             leader,
             "apply",
@@ -314,6 +372,7 @@ class AccountCluster:
             subject=message.subject.decode("utf-8", "surrogateescape"),
             reply=message.reply.decode("utf-8", "surrogateescape"),
             headers=len(message.headers),
+            held=isHeld,
         )
 
     async def listed(self, names: Sequence[str]) -> list[Shown]:

@@ -76,11 +76,29 @@ class ApiRouter:
             if cluster.isMeta:
                 await handle()
         elif cluster.leads(names[0]) or (cluster.isMeta and not await cluster.exists(names[0])):
-            await handle()
+            if not cluster.isRepeated(message):
+                await handle()
+        else:
+            await self._follow(names[0], message)
 
-    async def isElsewhere(self, name: str) -> bool:
-        """Whether there is a stream that this broker does not lead."""
-        return not self._cluster.leads(name) and await self._cluster.exists(name)
+    async def hasLeft(self, name: str, message: Message) -> bool:
+        """
+        Whether the stream of a request that waited here is another broker's now. That one answers:
+        it has received the request too, or the request follows the stream.
+        """
+        if self._cluster.leads(name) or not await self._cluster.exists(name):
+            return False
+        await self._follow(name, message)
+        return True
+
+    async def _follow(self, name: str, message: Message) -> None:
+        """No broker answers for a stream that is being handed over: its next leader does later."""
+        leader = await self._cluster.successor(name)
+        if leader:
+            try:
+                await self._cluster.passOn(leader, message, isHeld=True)
+            except BrokerError as error:
+                _log.warn("A request for {name} is lost: {why}", name=name, why=str(error))
 
     async def _change(
         self, name: str, message: Message, handle: Callable[[], Awaitable[None]]

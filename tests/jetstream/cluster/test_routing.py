@@ -4,13 +4,18 @@ Which broker answers.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from natsbroker.jetstream.api.ordering import RequestOrder
+from natsbroker.jetstream.cluster.accountcluster import HELD, AccountCluster
 from natsbroker.jetstream.cluster.routing import _placementIn
+from natsbroker.jetstream.model.streamconfig import Placement
 from natsbroker.jetstream.streams.stream import logName
+from natsbroker.wire.values import Message
 from tests.jetstream.cluster.support import ClusterStage, SharedStore
 
 
@@ -54,6 +59,102 @@ def test_lostWhileWaiting() -> None:
     stage.settle()
     assert inbox.payloads == []
     stage.end()
+
+
+class HandOver:
+    """
+    A leader that steps down, and waits for the store between its end and the next one's beginning.
+
+    @ivar inbox: where answers come to.
+    """
+
+    def __init__(self) -> None:
+        self.stage = stage = ClusterStage("n1", "n2", "n3")
+        stage.make("S")
+        self.old = stage.leader()
+        store: Any = stage.stores[self.old]
+        giveUp, self._released = store.giveUp, Deferred[None]()
+        store.giveUp = lambda name: self._released.addCallback(lambda _: giveUp(name))
+        cluster = self.clusterOf(self.old)
+        self.inbox = stage.inbox(b"_INBOX.held")
+        leaving = cluster.account.streams["S"]
+        self._leaving = ensureDeferred(cluster.stepDown(leaving, Placement()))
+
+    def clusterOf(self, name: str) -> AccountCluster:
+        return self.stage.leaderships[name].clusters["A"]
+
+    def ask(self, subject: str) -> None:
+        self.stage.send(b"$JS.API." + subject.encode(), b"", b"_INBOX.held")
+        self.stage.settle()
+
+    def end(self) -> list[dict[str, Any]]:
+        """Let the next leader begin, and see all answers."""
+        self._released.callback(None)
+        for _ in range(5):
+            self.stage.clock.advance(0)
+            self.stage.settle()
+        return [json.loads(each) for each in self.inbox.payloads]
+
+
+class TestHandOver:
+    """Requests while nobody leads a stream, because it is being handed over."""
+
+    def test_held(self) -> None:
+        """The next leader answers them, once each."""
+        moving = HandOver()
+        for subject in ("STREAM.INFO.S", "CONSUMER.NAMES.S", "STREAM.PURGE.S"):
+            moving.ask(subject)
+        assert moving.inbox.payloads == []
+        info, names, purged = moving.end()
+        assert info["cluster"]["leader"] != moving.old
+        assert (names["total"], purged["success"]) == (0, True)
+        moving.stage.end()
+
+    def test_waitingBefore(self) -> None:
+        """So it does those that waited at the old leader."""
+        moving = HandOver()
+        dispatcher: Any = moving.stage.services[moving.old]._dispatchers["A"]
+        lock = dispatcher._orders["S"] = RequestOrder()
+        moving.stage.wait(lock.acquire())
+        moving.clusterOf(moving.old)._moving.clear()
+        moving.ask("STREAM.PURGE.S")
+        moving.clusterOf(moving.old).account.streams.pop("S", None)
+        lock.release()
+        moving.stage.settle()
+        (answer,) = moving.end()
+        assert answer["success"]
+        moving.stage.end()
+
+    @pytest.mark.parametrize("isPassedOnFirst", [False, True])
+    def test_once(self, isPassedOnFirst: bool) -> None:
+        """One that comes to the next leader in both ways is done once, whichever way is shorter."""
+        moving = HandOver()
+        moving.end()
+        stage, leader = moving.stage, moving.stage.leader()
+        message = Message(b"$JS.API.STREAM.PURGE.S", b"", b"_INBOX.held")
+
+        def passOn() -> None:
+            stage.wait(moving.clusterOf(moving.old).passOn(leader, message, isHeld=True))
+            stage.settle()
+
+        if isPassedOnFirst:
+            passOn()
+        moving.ask("STREAM.PURGE.S")
+        if not isPassedOnFirst:
+            passOn()
+        assert len(moving.inbox.payloads) == 1
+        stage.elapse(HELD)
+        passOn()
+        assert len(moving.inbox.payloads) == 1
+        stage.end()
+
+    def test_bounded(self) -> None:
+        """They do not wait for ever."""
+        moving = HandOver()
+        moving.ask("STREAM.INFO.S")
+        moving.stage.clock.advance(HELD)
+        assert moving.end() == []
+        moving.stage.end()
 
 
 def test_changes() -> None:
