@@ -58,46 +58,46 @@ class Allowance:
 
 ALLOWANCES = [
     Allowance(
-        "a carriage return without a line feed is a space; to nats-server it also means to drop "
-        "the byte before the line feed, whatever that is",
+        "a carriage return without a line feed is a space; nats-server also drops the byte "
+        "before the line feed, whatever that byte is",
         script=rb"\r[^\n]",
         malformed=True,
     ),
     Allowance(
-        "a line feed ends the line even where it is the first byte of the arguments; nats-server "
-        "takes it for a space there, and the next line for the arguments",
+        "a line feed ends the line even as the first byte of the arguments; nats-server reads it "
+        "as a space there, and the next line as the arguments",
         script=rb"(?i)(CONNECT|H?PUB|SUB|UNSUB|INFO)[ \t]*\n",
         malformed=True,
     ),
     Allowance(
-        "nats-server reads the arguments of a publish again, and complains again, when the payload "
-        "does not come with them",
+        "the arguments of a publish are read once; nats-server reads them again, and reports "
+        "their error again, if the payload comes later",
         script=rb"(?i)PUB",
         theirs=rb"'Invalid Publish Subject'",
     ),
     Allowance(
-        "control bytes in a subject are an invalid subject: such subjects have served to attack "
-        "what stands behind a broker",
+        "a subject with control bytes is invalid, because such subjects have been used to attack "
+        "programs behind a broker",
         script=rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]",
         ours=rb"'Invalid (Publish )?Subject'",
         theirs=rb"'maximum subscriptions exceeded'",
         delivers=True,
     ),
     Allowance(
-        "a wrong token is refused, also from who was let in as a guest; nats-server goes on "
-        "to take the guest's own name and password then, and does not look at the token",
+        "a wrong token is refused, also from a client that was let in as a guest; nats-server "
+        "then ignores the token, and uses the guest's own name and password",
         script=rb"(?i)auth_token",
         ours=rb"'Authorization Violation'",
         ends=True,
     ),
     Allowance(
-        "a guest that names an empty user is the guest again; nats-server refuses it the second "
-        "time, because it still has the guest's password",
+        "a guest that names an empty user is the guest again; nats-server refuses the second "
+        "login, because it still has the guest's password",
         script=rb'(?i)"user"[ :\t]+""',
         malformed=True,
     ),
     Allowance(
-        "a subscription to foo.> is wider than an allowed foo.*, and refused as such",
+        "a subscription to foo.> is wider than an allowed foo.*, and is refused",
         script=rb">",
         ours=rb"'Permissions Violation for Subscription to \"[^\"]*>\".*'",
         delivers=True,
@@ -164,27 +164,27 @@ _MESSAGE = rb"(?s)H?MSG .*"
 
 VERDICTS = [
     VerdictAllowance(
-        "a subscription to foo.> is wider than an allowed foo.*, and refused as such",
+        "a subscription to foo.> is wider than an allowed foo.*, and is refused",
         sign=_WIDER,
         ours=_WIDER,
         theirs=_MESSAGE,
     ),
     VerdictAllowance(
-        "at a reload, a client with just as many subscriptions as it may have stays, and one with "
-        "more is cut at once; nats-server tells both, and cuts them 20 milliseconds later",
+        "at a reload, a client at its limit of subscriptions stays, and a client above it is cut "
+        "at once; nats-server sends both an error, and cuts them 20 milliseconds later",
         sign=rb"-ERR 'maximum subscriptions exceeded'\r\n|\[closed\]",
         matter=r"limit-subscriptions",
     ),
     VerdictAllowance(
-        "a client that names a user although there are none stays at a reload; nats-server looks "
-        "for the user and cuts the client",
+        "a client that names a user although the configuration has none stays at a reload; "
+        "nats-server looks for the user and cuts the client",
         sign=_CLOSED,
         matter=r"mappings-new|users-to-open|token-.*",
         theirs=_CLOSED,
     ),
     VerdictAllowance(
-        "a guest that says who it is, and is wrong, is refused; nats-server puts the guest's name, "
-        "password or key in the place of what is missing",
+        "a guest that sends wrong credentials is refused; nats-server replaces missing parts "
+        "with the guest's name, password or key",
         sign=rb"-ERR 'Authorization Violation'\r\n",
         matter=r"guest.*",
         script=rb"CONNECT \{",
