@@ -71,8 +71,8 @@ def addressAt(server: Server) -> tuple[object, object]:
 
 def refusalsAt(server: Server, count: int) -> list[str]:
     """
-    @return: why clients were refused because of proxies, as soon as there are so many: nats-server
-        shows a client as closed after that has seen the end.
+    @return: why clients were refused because of proxies, as soon as there are that many:
+        nats-server shows a client as closed after that has seen the end.
     """
     until = time.monotonic() + PATIENCE
     while True:
