@@ -165,6 +165,16 @@ def test_readmeCommandIsWhatRunsInCI() -> None:
         assert find_spec(module) is not None
 
 
+def test_readmeFigures() -> None:
+    """The README's figures are those of the page on performance."""
+    page = (ROOT / "docs" / "topics" / "performance.md").read_text("utf-8")
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    (row,) = re.findall(r"^\| 1 to 1, 128 B \| ([\d.]+) \|.*\| ([\d.]+) \|$", page, re.M)[:1]
+    compiled, pure = (f"{float(each):.1f}" for each in row)
+    assert f"{compiled} times as many messages of 128 bytes as nats-server" in readme
+    assert f"{pure} times as many in pure Python" in readme
+
+
 def test_workflowRunsCI() -> None:
     """The workflow of the code host runs the script of continuous integration, and nothing else."""
     yaml = pytest.importorskip("yaml")
