@@ -99,7 +99,7 @@ class Grant:
     @ivar issuer: the key that vouched for the user, or the account it was found in; empty where
         nobody did.
     @ivar jwt: the user's JWT where it may be shown: it is worth nothing without the user's key.
-    @ivar proxy: as in its L{ConnectRequest}; authorizers leave it empty.
+    @ivar proxy: as in its C{ConnectRequest}; authorizers leave it empty.
     @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
         nobody else looks at it.
     @raise TypeError: if a value is of another type.
