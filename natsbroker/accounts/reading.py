@@ -160,9 +160,7 @@ class ImportExportReader:
         kind = self._kind(entry)
         if kind is None or not self._checkSubject(entry, entry.text(kind)):
             return None
-        position = entry.take("account_token_position", int) or 0
-        if position < 0:
-            self._wrong(entry, "account_token_position", "is negative")
+        position = entry.integer("account_token_position")
         accounts = self._accounts(entry)
         if kind == "stream":
             self._serviceOnly(entry)
@@ -172,7 +170,7 @@ class ImportExportReader:
             accounts,
             position,
             response_type=self._responseType(entry),
-            response_threshold=self._threshold(entry),
+            response_threshold=entry.seconds("response_threshold", RESPONSE_THRESHOLD),
             latency=self._latency(entry),
             allow_trace=entry.flag("allow_trace"),
         )
@@ -194,12 +192,6 @@ class ImportExportReader:
         if text.lower() not in _RESPONSES:
             self._wrong(entry, "response_type", f'Unknown response type: "{text}"')
         return _RESPONSES.get(text.lower(), SINGLETON)
-
-    def _threshold(self, entry: ParsedBlock) -> float:
-        threshold = entry.seconds("response_threshold", RESPONSE_THRESHOLD)
-        if threshold < 0:
-            self._wrong(entry, "response_threshold", "is negative")
-        return threshold
 
     def _latency(self, entry: ParsedBlock) -> Latency | None:
         block = entry.block("latency")

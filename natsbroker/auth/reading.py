@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.errors import ConfigError
 from natsbroker.config.settings.authorization import (
     CONNECTION_TYPES,
     GLOBAL_ACCOUNT,
@@ -142,22 +141,20 @@ class AuthorizationReader:
         if block is None:
             return AuthorizationSettings(timeout=0.0)
         default = self._permissions(block, "default_permissions")
-        self._findings.refuseEmpty(block, "user", "pass", "token")
         self._checkSecret(block, "pass")
         self._checkSecret(block, "token")
         self._checkTimeout(block)
         callout = block.block("auth_callout")
+        given: dict[str, Any] = {
+            "timeout": 0.0,
+            **block.fieldsOf(AuthorizationSettings),
+            "users": self._users(block, GLOBAL_ACCOUNT, default),
+            "default_permissions": default,
+        }
         return AuthorizationSettings(
+            **given,
             defined=True,
-            user=block.text("user"),
-            password=block.text("pass"),
-            token=block.text("token"),
-            timeout=block.seconds("timeout"),
-            users=self._users(block, GLOBAL_ACCOUNT, default),
-            default_permissions=default,
             auth_callout=None if callout is None else calloutFrom(callout, self._findings),
-            proxy_required=block.flag("proxy_required"),
-            plugin=block.text("plugin"),
             options=block.others,
             isOutside="pass" in block.outside,
         )
@@ -222,8 +219,7 @@ class AuthorizationReader:
             traces, place, key = MessageTraces(inner.text("dest"), sampling), inner, "dest"
             if "sampling" in inner and not traces.dest:
                 message = "Trace destination sampling ignored since no destination was set"
-                path, position = inner.pathTo("sampling"), inner.place("sampling")
-                self._findings.warnings.append(ConfigError(message, path, position))
+                self._findings.warnAt(inner, "sampling", message)
         if traces.dest and not isValidLiteral(traces.dest.encode("utf-8", "surrogateescape")):
             message = f'Trace destination "{traces.dest}" is not valid'
             self._findings.errorAt(place, key, message)
@@ -303,15 +299,12 @@ class AuthorizationReader:
 
     def _checkTimeout(self, block: ParsedBlock) -> None:
         timeout = block.seconds("timeout")
-        path, position = block.pathTo("timeout"), block.place("timeout")
-        if timeout < 0:
-            self._findings.error("is negative", path, position)
         if timeout > LONG_TIMEOUT:
             message = (
                 f"{timeout:g} seconds is long, consider less than {LONG_TIMEOUT:g}; "
                 'a duration such as "1m" needs quotes'
             )
-            self._findings.warnings.append(ConfigError(message, path, position))
+            self._findings.warnAt(block, "timeout", message)
 
     def _exclusive(self, block: ParsedBlock, message: str) -> None:
         self._findings.error(message, block.path, block.position)

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from natsbroker.config.errors import (
     NO_PASSWORD,
     NO_USER,
-    OPEN,
     ConfigError,
     NotSupportedYet,
     Position,
@@ -55,23 +54,22 @@ class Diagnostics:
     def errorAt(self, block: ParsedBlock, name: str, message: str) -> None:
         self.error(message, block.pathTo(name), block.place(name))
 
+    def warnAt(self, block: ParsedBlock, name: str, message: str) -> None:
+        self.warnings.append(ConfigError(message, block.pathTo(name), block.place(name)))
+
     def errorsAt(self, block: ParsedBlock, problems: Iterable[tuple[str, str]]) -> None:
         for name, message in problems:
             self.errorAt(block, name, message)
 
-    def refuseEmpty(self, block: ParsedBlock, *names: str) -> None:
-        """
-        Add an error at each empty text of a login: an empty variable must not open a listener.
-        """
-        empty = [each for each in names if each in block and not block.text(each)]
-        self.errorsAt(block, ((each, OPEN) for each in empty))
-
     def refuseHalfLogin(self, block: ParsedBlock) -> None:
         """Add an error at a user without a password, and at a password without a user."""
-        if "user" in block and "pass" not in block:
+        if "user" in block.positions and "pass" not in block.positions:
             self.errorAt(block, "user", NO_PASSWORD)
-        elif "pass" in block and "user" not in block:
+        elif "pass" in block.positions and "user" not in block.positions:
             self.errorAt(block, "pass", NO_USER)
+
+
+_UNKNOWN = BlockSchema("")
 
 
 class NamedValues(dict[str, object]):
@@ -87,6 +85,7 @@ class ParsedBlock:
     @ivar position: where its key stands, or its brace when it is an item of an array.
     @ivar others: the keys that a plugin reads.
     @ivar outside: the keys whose value is the environment's.
+    @ivar section: its keys.
     """
 
     path: str
@@ -95,6 +94,7 @@ class ParsedBlock:
     positions: dict[str, Position] = field(default_factory=dict)
     others: dict[str, object] = field(default_factory=dict)
     outside: set[str] = field(default_factory=set)
+    section: BlockSchema = field(default=_UNKNOWN, compare=False, repr=False)
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
@@ -125,20 +125,30 @@ class ParsedBlock:
     def seconds(self, name: str, default: float = 0.0) -> float:
         return self.take(name, float) or default
 
-    def fieldsOf(self, kind: type) -> dict[str, Any]:
+    def fieldsOf(self, kind: type, zeros: bool = False) -> dict[str, Any]:
         """
-        The values whose keys are fields of a frozen class, for its constructor. A number of C{0}
-        in the file means the default, as in nats-server, and so is left out.
+        The values whose keys are fields of a frozen class, for its constructor.
 
-        @param kind: a dataclass; fields that hold blocks or maps are left out.
+        @param kind: a dataclass; fields that hold blocks are left out.
+        @param zeros: whether a number of C{0} is one: else it means the default, as in nats-server.
         """
+        given = {
+            self.section.keys[name].attribute or name: name
+            for name in self.values
+            if name in self.section.keys
+        }
         found: dict[str, Any] = {}
         for each in fields(kind):
-            value = self.values.get(each.name)
-            if isinstance(each.default, tuple):
-                found[each.name] = self.texts(each.name)
-            elif isinstance(value, (bool, str)) or (isinstance(value, (int, float)) and value):
+            name = given.get(each.name)
+            value = None if name is None else self.values[name]
+            if name is not None and isinstance(each.default, tuple):
+                found[each.name] = self.texts(name)
+            elif isinstance(value, (bool, str)) or (
+                isinstance(value, (int, float)) and (value or zeros)
+            ):
                 found[each.name] = value
+            elif isinstance(value, dict):
+                found[each.name] = dict(value)
         return found
 
     def block(self, name: str) -> ParsedBlock | None:
@@ -176,7 +186,7 @@ class _BlockReader:
     def block(
         self, table: TableNode, section: BlockSchema, path: str, position: Position
     ) -> ParsedBlock:
-        block = ParsedBlock(path, position)
+        block = ParsedBlock(path, position, section=section)
         before = len(self._findings.errors)
         unknown = []
         for entry in table:

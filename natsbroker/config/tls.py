@@ -124,8 +124,6 @@ class _Block:
         block = self._block
         if block.text("ca_file"):
             self._checkFile(block, "ca_file", CERTIFICATE)
-        if block.seconds("timeout") < 0:
-            self._error("is negative", "timeout")
         version = block.text("min_version", "1.2")
         if version in ("1.0", "1.1"):
             self._error(f"unsupported TLS version: TLS {version}", "min_version")

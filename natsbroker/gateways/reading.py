@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.config.settings.gateways import Gateway, InterestPolicy, RemoteGateway
 from natsbroker.config.settings.listeners import (
@@ -14,10 +13,9 @@ from natsbroker.config.settings.listeners import (
     certificateProblems,
     guardProblems,
     isSpaced,
-    listenerKeys,
+    listenerFrom,
     loginOf,
     loginProblems,
-    negativeProblems,
     urlProblems,
 )
 from natsbroker.config.settings.routes import splitRoute
@@ -30,19 +28,19 @@ def readBlock(
     block = root.block("gateway")
     if block is None:
         return None
-    keys = listenerKeys(block, findings, Gateway)
     login = loginOf(block)
     if login.block("permissions") is not None:
         message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"
-        findings.warnings.append(
-            ConfigError(message, login.pathTo("permissions"), login.place("permissions"))
-        )
-    own = {
-        "tls": _tls(block, findings, read),
-        "gateways": tuple(_remote(each, findings, read) for each in block.blocks("gateways")),
-        "interest": _interest(block.block("interest")),
-    }
-    return Gateway(**{**keys, **own})
+        findings.warnAt(login, "permissions", message)
+    gateway = listenerFrom(
+        block,
+        findings,
+        read,
+        Gateway,
+        gateways=tuple(_remote(each, findings, read) for each in block.blocks("gateways")),
+        interest=_interest(block.block("interest")),
+    )
+    return replace(gateway, tls=_verified(gateway.tls))
 
 
 def _interest(block: ParsedBlock | None) -> InterestPolicy:
@@ -54,14 +52,11 @@ def _interest(block: ParsedBlock | None) -> InterestPolicy:
 
 def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> RemoteGateway:
     urls = (*block.texts("url"), *block.texts("urls"))
-    return RemoteGateway(block.text("name"), urls, _tls(block, findings, read))
+    return RemoteGateway(block.text("name"), urls, _verified(tlsOf(block, findings, read)))
 
 
-def _tls(
-    block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-) -> TLSSettings | None:
+def _verified(tls: TLSSettings | None) -> TLSSettings | None:
     """Gateways always show each other their certificates."""
-    tls = tlsOf(block, findings, read)
     return None if tls is None else replace(tls, verify=True)
 
 
@@ -97,7 +92,6 @@ def _problems(gateway: Gateway) -> Iterator[tuple[str, str]]:
     after = gateway.interest.options.get("switch_after")
     if not gateway.interest.plugin and isinstance(after, int) and after < 0:
         yield "interest", "switch_after can not be negative"
-    yield from negativeProblems(gateway, ("connect_retries", "write_deadline", "timeout"))
     yield from advertiseProblems("advertise", gateway.advertise, gateway.port)
 
 

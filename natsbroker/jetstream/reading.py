@@ -5,7 +5,6 @@ The settings of JetStream, read and checked. It loads without Twisted, as the co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
@@ -13,42 +12,17 @@ from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 from natsbroker.wire.nkeys import Role, isKey
 
-_BATCHES = {
-    "max_inflight_per_stream": "max_batch_inflight_per_stream",
-    "max_inflight_total": "max_batch_inflight_total",
-    "max_msgs": "max_batch_size",
-    "timeout": "max_batch_timeout",
-}
-
-_JETSTREAM = {each.name for each in fields(JetStream)} - {
-    "enabled",
-    "sync_interval",
-    "backend_options",
-    "will_extend",
-    "default_domains",
-}
-
 
 def jetStreamFrom(root: ParsedBlock) -> JetStream:
     block = root.blockOrEmpty("jetstream")
     limits = block.blockOrEmpty("limits")
-    given: dict[str, Any] = {name: block.values[name] for name in _JETSTREAM & block.values.keys()}
-    if "store_dir" in root:
-        given.setdefault("store_dir", root.text("store_dir"))
-    given |= {name: limits.values[name] for name in _JETSTREAM & limits.values.keys()}
-    batches = limits.blockOrEmpty("batch").values
-    given |= {_BATCHES[name]: value for name, value in batches.items() if name in _BATCHES}
+    given: dict[str, Any] = {}
+    for place in (root, block, limits, limits.blockOrEmpty("batch")):
+        given |= place.fieldsOf(JetStream, zeros=True)
     isOn = root.flag("jetstream") or (
         root.block("jetstream") is not None and block.values.get("enabled", True)
     )
-    return JetStream(
-        **given,
-        enabled=bool(isOn),
-        sync_interval=max(0.0, block.seconds("sync_interval")),
-        backend_options=block.take("backend_options", dict) or {},
-        will_extend=block.text("extension_hint").lower() == "will_extend",
-        default_domains=root.mapping("default_js_domain", str),
-    )
+    return JetStream(**{**given, "enabled": bool(isOn)})
 
 
 def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:

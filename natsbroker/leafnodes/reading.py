@@ -18,9 +18,8 @@ from natsbroker.config.settings.leafnodes import (
 )
 from natsbroker.config.settings.listeners import (
     advertiseProblems,
-    listenerKeys,
+    listenerFrom,
     loginOf,
-    negativeProblems,
     urlProblems,
 )
 from natsbroker.config.tls import tlsOf
@@ -31,8 +30,6 @@ from natsbroker.wire.nkeys import NkeyError, Role, decodeSeed, isKey
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
 _OLDEST = (2, 8, 0)
 
-_COUNTED = ("timeout", "reconnect", "dial_timeout", "write_deadline")
-
 
 def readBlock(
     root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
@@ -40,29 +37,17 @@ def readBlock(
     block = root.block("leafnodes")
     if block is None:
         return None
-    keys = listenerKeys(block, findings, Leafnodes)
     login = loginOf(block)
-    findings.refuseEmpty(login, "nkey")
     findings.refuseHalfLogin(login)
-    for each in login.blocks("users"):
-        findings.refuseEmpty(each, "user")
-    users = (
-        LeafUser(
-            each.text("user"), each.text("pass"), each.text("account"), each.flag("proxy_required")
-        )
-        for each in login.blocks("users")
+    return listenerFrom(
+        block,
+        findings,
+        read,
+        Leafnodes,
+        users=tuple(LeafUser(**each.fieldsOf(LeafUser)) for each in login.blocks("users")),
+        remotes=tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
+        compression=compressionOf(block, findings, AUTOMATIC, AUTO),
     )
-    own = {
-        "nkey": login.text("nkey"),
-        "account": login.text("account"),
-        "proxy_required": login.flag("proxy_required"),
-        "users": tuple(users),
-        "remotes": tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
-        "tls": tlsOf(block, findings, read),
-        "isolate": block.flag("isolate_leafnode_interest"),
-        "compression": compressionOf(block, findings, AUTOMATIC, AUTO),
-    }
-    return Leafnodes(**{**keys, **own})
 
 
 def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> RemoteLeaf:
@@ -70,7 +55,6 @@ def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
         "urls": block.texts("urls"),
         "tls": tlsOf(block, findings, read),
         "proxy": _proxy(block.block("proxy"), findings),
-        "isolate": block.flag("isolate_leafnode_interest"),
         "compression": compressionOf(block, findings, AUTOMATIC, AUTO),
     }
     remote = RemoteLeaf(**{**block.fieldsOf(RemoteLeaf), **own})
@@ -104,10 +88,7 @@ def _proxy(block: ParsedBlock | None, findings: Diagnostics) -> LeafProxy | None
     if bool(user) != bool(password):
         message = "proxy username and password must both be specified or both be empty"
         findings.errorAt(block, "username", message)
-    timeout = block.seconds("timeout")
-    if timeout < 0:
-        findings.errorAt(block, "timeout", "proxy timeout must be >= 0")
-    return None if problem else LeafProxy(host, port, user, password, timeout)
+    return None if problem else LeafProxy(host, port, user, password, block.seconds("timeout"))
 
 
 def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
@@ -133,7 +114,6 @@ def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
         for pattern in getattr(remote, name):
             if not isValidSubject(pattern.encode("utf-8", "surrogateescape")):
                 yield name, f'subject "{pattern}" is not a valid subject'
-    yield from negativeProblems(remote, ("first_info_timeout", "dial_timeout"))
 
 
 def seedOf(text: str) -> bytes | None:
@@ -178,8 +158,6 @@ def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
             yield "min_version", "invalid leafnode's minimum version: it needs three numbers"
         elif tuple(map(int, found.groups())) < _OLDEST:
             yield "min_version", "the minimum version should be at least 2.8.0"
-    for name, message in negativeProblems(leafnodes, _COUNTED):
-        yield ("authorization" if name == "timeout" else name), message
     yield from advertiseProblems("advertise", leafnodes.advertise, leafnodes.port)
 
 

@@ -15,17 +15,13 @@ from natsbroker.config.settings.listeners import (
     certificateProblems,
     guardProblems,
     isSpaced,
-    listenerKeys,
+    listenerFrom,
     loginOf,
     loginProblems,
-    negativeProblems,
     urlProblems,
 )
 from natsbroker.config.settings.routes import DIALECTS, Cluster, splitRoute
-from natsbroker.config.tls import tlsOf
 from natsbroker.wire.compression import FAST
-
-_COUNTED = ("connect_retries", "ping_max", "ping_interval", "write_deadline", "timeout")
 
 
 def readBlock(
@@ -34,12 +30,14 @@ def readBlock(
     block = root.block("cluster")
     if block is None:
         return None
-    own = {
-        "permissions": _permissions(block, findings),
-        "tls": tlsOf(block, findings, read),
-        "compression": compressionOf(block, findings, ACCEPTED, FAST),
-    }
-    return Cluster(**{**listenerKeys(block, findings, Cluster, "cluster_advertise"), **own})
+    return listenerFrom(
+        block,
+        findings,
+        read,
+        Cluster,
+        permissions=_permissions(block, findings),
+        compression=compressionOf(block, findings, ACCEPTED, FAST),
+    )
 
 
 def _permissions(block: ParsedBlock, findings: Diagnostics) -> Permissions | None:
@@ -75,7 +73,6 @@ def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
     yield from guardProblems(cluster, "member")
     yield from loginProblems(cluster)
     yield from certificateProblems(cluster.tls, "members")
-    yield from negativeProblems(cluster, _COUNTED)
     yield from advertiseProblems("cluster_advertise", cluster.advertise, cluster.port)
     if cluster.accounts and cluster.pool_size < 0:
         message = "pool_size cannot be negative if pinned accounts are specified"

@@ -9,19 +9,15 @@ from natsbroker.config.model import Settings
 from natsbroker.config.settings.listeners import (
     advertiseProblems,
     certificateProblems,
-    listenerKeys,
+    listenerFrom,
     loginOf,
-    negativeProblems,
 )
 from natsbroker.config.settings.websocket import Websocket
-from natsbroker.config.tls import tlsOf
 from natsbroker.websocket.origins import originOf
 
 #: Headers that the answer has anyway, or that would change its meaning.
 _RESERVED = frozenset({"host", "content-length", "connection", "upgrade", "nats-no-masking"})
 _PREFIX = "sec-websocket-"
-
-_COUNTED = ("handshake_timeout", "timeout", "ping_interval")
 
 
 def readBlock(
@@ -30,16 +26,8 @@ def readBlock(
     block = root.block("websocket")
     if block is None:
         return None
-    keys = listenerKeys(block, findings, Websocket)
-    login = loginOf(block)
-    findings.refuseEmpty(login, "token")
-    findings.refuseHalfLogin(login)
-    own = {
-        "tls": tlsOf(block, findings, read),
-        "headers": block.mapping("headers", str),
-        "token": login.text("token"),
-    }
-    return Websocket(**{**keys, **own})
+    findings.refuseHalfLogin(loginOf(block))
+    return listenerFrom(block, findings, read, Websocket)
 
 
 def checkBlock(
@@ -69,8 +57,6 @@ def _problems(websocket: Websocket) -> Iterator[tuple[str, str]]:
             yield "headers", message
         elif not name or set(f"{name}{value}") & set("\r\n\0") or ":" in name:
             yield "headers", f"websocket: {name!r} cannot be a header"
-    for name, message in negativeProblems(websocket, _COUNTED):
-        yield ("authorization" if name == "timeout" else name), message
     yield from advertiseProblems("advertise", websocket.advertise, websocket.port)
 
 

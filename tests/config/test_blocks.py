@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from natsbroker.config.blocks import plainValues
 from natsbroker.config.errors import NotSupportedYet, Position, UnknownField
+from natsbroker.config.model import Settings
+from natsbroker.config.settings.leafnodes import Leafnodes
 from tests.config.support import readingOf
 
 
@@ -221,3 +223,17 @@ def test_anyTree(keys: dict[str, str]) -> None:
     """Whatever stands behind the keys, the reader reports and does not fail."""
     _, findings = readingOf("\n".join(f"{key}: {value}" for key, value in keys.items()))
     assert all(str(error).startswith("s.conf:") for error in findings.errors)
+
+
+def test_fieldsOf() -> None:
+    """Keys go to the fields that their rows name; a number of 0 is left out, or is one."""
+    root, _ = readingOf(
+        "ping_max: 0, server_tags: a, server_metadata { b: c }, listen: 5, max_payload: 7, "
+        "leafnodes { isolate: true, authorization { pass: p } }"
+    )
+    expected = {"max_payload": 7, "server_tags": ("a",), "server_metadata": {"b": "c"}}
+    assert root.fieldsOf(Settings) == expected
+    assert root.fieldsOf(Settings, zeros=True) == {**expected, "ping_max": 0}
+    block = root.blockOrEmpty("leafnodes")
+    assert block.fieldsOf(Leafnodes) == {"isolate": True}
+    assert block.blockOrEmpty("authorization").fieldsOf(Leafnodes) == {"password": "p"}

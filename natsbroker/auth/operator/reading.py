@@ -157,18 +157,4 @@ class OperatorModeReader:
                 error("allow_delete", "CACHE does not accept allow_delete")
             if "hard_delete" in block:
                 error("hard_delete", "CACHE does not accept hard_delete")
-        if block.integer("limit") < 0:
-            error("limit", "is negative")
-        for name in ("interval", "timeout", "ttl"):
-            if block.seconds(name) < 0:
-                error(name, "is negative")
-        return Resolver(
-            kind,
-            dir=block.text("dir"),
-            allow_delete=block.flag("allow_delete"),
-            hard_delete=block.flag("hard_delete"),
-            limit=block.integer("limit"),
-            interval=block.seconds("interval"),
-            ttl=block.seconds("ttl"),
-            timeout=block.seconds("timeout"),
-        )
+        return Resolver(**{**block.fieldsOf(Resolver), "type": kind})

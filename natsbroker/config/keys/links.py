@@ -11,26 +11,38 @@ from natsbroker.config.keys.types import (
     INTEGER,
     LIST,
     LOGIN,
+    NATURAL,
+    NATURAL_TIME,
+    NATURAL_WAIT,
     NETWORK,
     PERMISSIONS,
     PROXY_REQUIRED,
     SECRET,
+    SINGLE_LOGIN,
     STRING,
     STRINGS,
     TIME,
     TLS_KEY,
-    WAIT,
     WRITING,
     BlockSchema,
     Key,
     Unsupported,
     arrayOf,
+    filled,
+    natural,
 )
+
+
+def _proxyTimeout(seconds: float) -> float:
+    if seconds < 0:
+        raise ValueError("proxy timeout must be >= 0")
+    return seconds
+
 
 LINK_LOGIN = BlockSchema(
     "cluster.authorization",
-    **LOGIN,
-    timeout=WAIT,
+    **SINGLE_LOGIN,
+    timeout=NATURAL_WAIT,
     permissions=Key(PERMISSIONS, aliases="default_permission default_permissions"),
     proxy_required=Key(BOOLEAN, unsupported=Unsupported("trusted proxies of links", False)),
 )
@@ -44,16 +56,16 @@ CLUSTER = BlockSchema(
     authorization=Key(LINK_LOGIN),
     routes=Key(STRINGS),
     tls=TLS_KEY,
-    cluster_advertise=Key(STRING, aliases="advertise"),
+    cluster_advertise=Key(STRING, aliases="advertise", field="cluster.advertise"),
     no_advertise=Key(BOOLEAN),
-    connect_retries=Key(INTEGER),
+    connect_retries=NATURAL,
     connect_backoff=Key(BOOLEAN),
     permissions=Key(PERMISSIONS),
     pool_size=Key(INTEGER),
     accounts=LIST,
     compression=COMPRESSION,
-    ping_interval=TIME,
-    ping_max=Key(INTEGER),
+    ping_interval=NATURAL_TIME,
+    ping_max=NATURAL,
     **WRITING,
     dialect=Key(STRING),
     insecure_listen=Key(BOOLEAN),
@@ -74,7 +86,7 @@ GATEWAY = BlockSchema(
     authorization=Key(LINK_LOGIN),
     tls=TLS_KEY,
     advertise=Key(STRING),
-    connect_retries=Key(INTEGER),
+    connect_retries=NATURAL,
     connect_backoff=Key(BOOLEAN),
     gateways=Key(arrayOf(REMOTE_GATEWAY)),
     reject_unknown_cluster=Key(BOOLEAN, aliases="reject_unknown"),
@@ -84,14 +96,17 @@ GATEWAY = BlockSchema(
 )
 
 LEAF_USER = BlockSchema(
-    "leafnodes.authorization.users[]", **LOGIN, account=Key(STRING), proxy_required=PROXY_REQUIRED
+    "leafnodes.authorization.users[]",
+    **{**LOGIN, "user": SINGLE_LOGIN["user"]},
+    account=Key(STRING),
+    proxy_required=PROXY_REQUIRED,
 )
 
 LEAF_LOGIN = BlockSchema(
     "leafnodes.authorization",
-    **LOGIN,
-    nkey=SECRET,
-    timeout=WAIT,
+    **SINGLE_LOGIN,
+    nkey=Key(STRING, check=filled, isSecret=True),
+    timeout=NATURAL_WAIT,
     users=Key(arrayOf(LEAF_USER)),
     account=Key(STRING),
     proxy_required=PROXY_REQUIRED,
@@ -102,7 +117,7 @@ LEAF_PROXY = BlockSchema(
     url=Key(STRING),
     username=Key(STRING),
     password=SECRET,
-    timeout=TIME,
+    timeout=Key(*TIME.types, check=_proxyTimeout),
 )
 
 MIGRATION = BlockSchema("leafnodes.remotes[].jetstream_cluster_migrate", leader_migrate_delay=TIME)
@@ -127,11 +142,11 @@ REMOTE_LEAF = BlockSchema(
         aliases="js_cluster_migrate",
         unsupported=Unsupported("JetStream", False),
     ),
-    isolate_leafnode_interest=Key(BOOLEAN, aliases="isolate"),
+    isolate_leafnode_interest=Key(BOOLEAN, aliases="isolate", field="isolate"),
     request_isolation=Key(BOOLEAN),
     compression=COMPRESSION,
-    first_info_timeout=TIME,
-    dial_timeout=TIME,
+    first_info_timeout=NATURAL_TIME,
+    dial_timeout=NATURAL_TIME,
     disabled=Key(BOOLEAN),
     proxy=Key(LEAF_PROXY),
     ignore_discovered_servers=Key(BOOLEAN),
@@ -142,13 +157,13 @@ LEAFNODES = BlockSchema(
     **NETWORK,
     authorization=Key(LEAF_LOGIN),
     remotes=Key(arrayOf(REMOTE_LEAF)),
-    reconnect=Key(*TIME.types, aliases="reconnect_delay reconnect_interval"),
-    dial_timeout=TIME,
+    reconnect=Key(*TIME.types, aliases="reconnect_delay reconnect_interval", check=natural),
+    dial_timeout=NATURAL_TIME,
     tls=TLS_KEY,
     advertise=Key(STRING, aliases="leafnode_advertise"),
     no_advertise=Key(BOOLEAN),
     min_version=Key(STRING, aliases="minimum_version"),
     compression=COMPRESSION,
-    isolate_leafnode_interest=Key(BOOLEAN, aliases="isolate"),
+    isolate_leafnode_interest=Key(BOOLEAN, aliases="isolate", field="leafnodes.isolate"),
     **WRITING,
 )

@@ -45,12 +45,14 @@ from natsbroker.config.keys.types import (
     INTEGER,
     LIST,
     LOGIN,
+    NATURAL,
+    NATURAL_TIME,
     PERMISSIONS,
     PROXY_REQUIRED,
     SECRET,
+    SINGLE_LOGIN,
     STRING,
     STRINGS,
-    TIME,
     TLS_KEY,
     WAIT,
     WRITING,
@@ -60,8 +62,10 @@ from natsbroker.config.keys.types import (
     MapType,
     Unsupported,
     arrayOf,
+    filled,
     natural,
     sizeOf32Bits,
+    unsigned,
 )
 from natsbroker.config.model import logFormat
 from natsbroker.wire.durations import durationText
@@ -79,9 +83,9 @@ _USERS = Key(arrayOf(USER))
 AUTHORIZATION = BlockSchema(
     "authorization",
     "plugin",
-    **LOGIN,
-    token=SECRET,
-    timeout=WAIT,
+    **SINGLE_LOGIN,
+    token=Key(STRING, check=filled, isSecret=True),
+    timeout=Key(*WAIT.types, check=unsigned),
     users=_USERS,
     default_permissions=Key(PERMISSIONS, aliases="default_permission permissions"),
     auth_callout=Key(AUTH_CALLOUT, aliases="auth_hook"),
@@ -147,8 +151,6 @@ def basePath(path: str) -> str:
     return "/" + posixpath.normpath("/" + path).lstrip("/")
 
 
-_NATURAL = Key(INTEGER, check=natural)
-
 ROOT = BlockSchema(
     "top level",
     server_name=Key(STRING, check=unspaced, restart="ServerName"),
@@ -172,16 +174,15 @@ ROOT = BlockSchema(
     max_sub_tokens=Key(INTEGER, aliases="max_subscription_tokens", check=_tokens),
     max_control_line=Key(INTEGER, check=sizeOf32Bits),
     max_payload=Key(INTEGER, check=sizeOf32Bits),
-    max_pending=_NATURAL,
+    max_pending=NATURAL,
     max_closed_clients=Key(INTEGER, check=natural, restart="MaxClosedClients"),
-    ping_interval=Key(*TIME.types, check=natural),
-    ping_max=_NATURAL,
-    write_deadline=Key(*TIME.types, check=natural),
-    write_timeout=WRITING["write_timeout"],
+    ping_interval=NATURAL_TIME,
+    ping_max=NATURAL,
+    **WRITING,
     lame_duck_duration=Key(DURATION, check=_lameDuckDuration),
     lame_duck_grace_period=Key(DURATION, check=_gracePeriod),
-    connect_error_reports=_NATURAL,
-    reconnect_error_reports=_NATURAL,
+    connect_error_reports=NATURAL,
+    reconnect_error_reports=NATURAL,
     max_subject_shapes=Key(INTEGER, check=natural, restart="MaxSubjectShapes"),
     debug=Key(BOOLEAN),
     trace=Key(BOOLEAN),
@@ -192,7 +193,7 @@ ROOT = BlockSchema(
     logfile=Key(STRING, aliases="log_file"),
     logfile_size_limit=Key(INTEGER, aliases="log_size_limit", check=natural),
     logfile_max_num=Key(INTEGER, aliases="log_max_num", check=natural),
-    max_traced_msg_len=_NATURAL,
+    max_traced_msg_len=NATURAL,
     log_format=Key(STRING, check=logFormat),
     syslog=Key(BOOLEAN),
     remote_syslog=Key(STRING, check=syslogURL),
@@ -253,8 +254,10 @@ ROOT = BlockSchema(
     gateway=Key(GATEWAY),
     leafnodes=Key(LEAFNODES, aliases="leaf"),
     jetstream=Key(BOOLEAN, ENABLED, JETSTREAM),
-    store_dir=Key(STRING, aliases="storedir"),
-    default_js_domain=Key(MapType(Key(STRING), name="a map of strings")),
+    store_dir=Key(STRING, aliases="storedir", field="jetstream.store_dir"),
+    default_js_domain=Key(
+        MapType(Key(STRING), name="a map of strings"), field="jetstream.default_domains"
+    ),
     streaming=Key(STREAMING, restart="Streaming"),
     websocket=Key(WEBSOCKET, aliases="ws"),
     mqtt=Key(MQTT, unsupported=Unsupported("MQTT"), restart="MQTT"),

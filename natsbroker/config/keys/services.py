@@ -14,10 +14,12 @@ from natsbroker.config.keys.types import (
     DURATION,
     HEADERS,
     INTEGER,
-    LOGIN,
+    NATURAL_TIME,
+    NATURAL_WAIT,
     NETWORK,
     PERCENTAGE,
     SECRET,
+    SINGLE_LOGIN,
     SIZE,
     STRING,
     STRINGS,
@@ -31,6 +33,8 @@ from natsbroker.config.keys.types import (
     Unsupported,
     ValueType,
     arrayOf,
+    filled,
+    unsigned,
 )
 
 _REPLICAS = "clusters of JetStream servers"
@@ -41,6 +45,10 @@ def _cipher(name: str) -> str:
     if found is None:
         raise ValueError(f'Unknown cipher type: "{name}"')
     return found
+
+
+def _interval(given: str | float) -> float:
+    return 0.0 if isinstance(given, str) else max(0.0, given)
 
 
 _CIPHERS = {"chacha": "chacha", "chachapoly": "chacha", "aes": "aes"}
@@ -91,12 +99,16 @@ JETSTREAM = BlockSchema(
         STRING, aliases="prev_key prev_ek", isSecret=True, restart="JetStreamOldKey"
     ),
     cipher=Key(STRING, check=_cipher, restart="JetStreamCipher"),
-    sync_interval=Key(ALWAYS, *TIME.types, aliases="sync", restart="SyncInterval"),
+    sync_interval=Key(ALWAYS, *TIME.types, aliases="sync", check=_interval, restart="SyncInterval"),
     limits=Key(JETSTREAM_LIMITS),
     tpm=Key(JETSTREAM_TPM, unsupported=Unsupported("keys in a TPM")),
     unique_tag=Key(STRING),
     strict=Key(BOOLEAN, restart="NoJetStreamStrict"),
-    extension_hint=Key(STRING),
+    extension_hint=Key(
+        STRING,
+        field="jetstream.will_extend",
+        check=lambda text: text.lower() == "will_extend",
+    ),
     max_outstanding_catchup=Key(SIZE, unsupported=Unsupported(_REPLICAS, 0)),
     max_buffered_size=Key(SIZE),
     max_buffered_msgs=Key(INTEGER),
@@ -121,7 +133,12 @@ ACCOUNT_JETSTREAM = BlockSchema(
     cluster_traffic=Key(STRING),
 )
 
-WEBSOCKET_LOGIN = BlockSchema("websocket.authorization", **LOGIN, token=SECRET, timeout=WAIT)
+WEBSOCKET_LOGIN = BlockSchema(
+    "websocket.authorization",
+    **SINGLE_LOGIN,
+    token=Key(STRING, check=filled, isSecret=True),
+    timeout=NATURAL_WAIT,
+)
 
 WEBSOCKET = BlockSchema(
     "websocket",
@@ -133,7 +150,7 @@ WEBSOCKET = BlockSchema(
     allowed_origins=Key(
         STRING, STRINGS, aliases="allowed_origin allow_origins allow_origin origins origin"
     ),
-    handshake_timeout=WAIT,
+    handshake_timeout=NATURAL_WAIT,
     compression=Key(BOOLEAN, aliases="compress"),
     authorization=Key(WEBSOCKET_LOGIN, aliases="authentication"),
     jwt_cookie=Key(STRING),
@@ -142,7 +159,7 @@ WEBSOCKET = BlockSchema(
     token_cookie=Key(STRING),
     no_auth_user=Key(STRING),
     headers=Key(MapType(Key(STRING))),
-    ping_interval=TIME,
+    ping_interval=NATURAL_TIME,
 )
 
 MQTT = BlockSchema(
@@ -169,10 +186,10 @@ RESOLVER = BlockSchema(
     type=Key(STRING),
     allow_delete=Key(BOOLEAN),
     hard_delete=Key(BOOLEAN),
-    limit=Key(INTEGER),
-    ttl=Key(DURATION),
-    interval=Key(DURATION),
-    timeout=Key(DURATION),
+    limit=Key(INTEGER, check=unsigned),
+    ttl=Key(DURATION, check=unsigned),
+    interval=Key(DURATION, check=unsigned),
+    timeout=Key(DURATION, check=unsigned),
 )
 
 OCSP = BlockSchema("ocsp", mode=Key(STRING), url=Key(STRING), urls=Key(STRINGS))
@@ -215,10 +232,12 @@ EXPORT = BlockSchema(
     stream=Key(STRING),
     service=Key(STRING),
     response_type=Key(STRING, aliases="response"),
-    response_threshold=Key(DURATION, aliases="threshold response_max_time response_time"),
+    response_threshold=Key(
+        DURATION, aliases="threshold response_max_time response_time", check=unsigned
+    ),
     accounts=Key(STRINGS),
     latency=Key(STRING, LATENCY),
-    account_token_position=Key(INTEGER),
+    account_token_position=Key(INTEGER, check=unsigned),
     allow_trace=Key(BOOLEAN),
 )
 

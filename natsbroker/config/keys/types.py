@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.config.addresses import splitAddress
+from natsbroker.config.errors import OPEN
 from natsbroker.config.language.tree import ArrayNode, Node, ScalarNode, TableNode
 from natsbroker.wire.durations import DURATION_PATTERN, secondsFrom
 
@@ -145,7 +146,8 @@ class Key:
         nats-server's words for one that is out of range.
     @ivar unsupported: the feature that it asks for, if that is not built.
     @ivar restart: nats-server's name of the option, if a reload cannot change it.
-    @ivar field: its dotted attribute of the settings, where that is not its path.
+    @ivar field: its attribute of the settings, dotted, where that is not its path; the last name is
+        that of the frozen block's field.
     """
 
     __slots__ = ("aliases", "check", "field", "isSecret", "restart", "types", "unsupported")
@@ -171,6 +173,10 @@ class Key:
     @property
     def typeNames(self) -> str:
         return " or ".join(each.name for each in self.types)
+
+    @property
+    def attribute(self) -> str:
+        return self.field.rpartition(".")[2]
 
 
 def plain(node: Node) -> object:
@@ -256,6 +262,19 @@ def natural(value: Any) -> Any:
     return value
 
 
+def unsigned(value: Any) -> Any:
+    if value < 0:
+        raise ValueError("is negative")
+    return value
+
+
+def filled(text: str) -> str:
+    """Refuse an empty text of a login: an empty variable must not open a listener."""
+    if not text:
+        raise ValueError(OPEN)
+    return text
+
+
 def sizeOf32Bits(value: int) -> int:
     if natural(value) >= 1 << 31:
         raise ValueError("value is too big")
@@ -271,6 +290,10 @@ TIME = Key(DURATION, OLD_DURATION)
 
 WAIT = Key(SECONDS, DURATION)
 """Seconds, with a fraction or not, or a duration; no warning."""
+
+NATURAL = Key(INTEGER, check=natural)
+NATURAL_TIME = Key(*TIME.types, check=natural)
+NATURAL_WAIT = Key(*WAIT.types, check=natural)
 
 SECRET = Key(STRING, isSecret=True)
 PROXY_REQUIRED = Key(BOOLEAN)
@@ -307,7 +330,7 @@ TLS_SECTION = StrictBlock(
     verify_and_map=Key(BOOLEAN),
     verify_cert_and_check_known_urls=Key(BOOLEAN),
     insecure=Key(BOOLEAN),
-    timeout=WAIT,
+    timeout=Key(*WAIT.types, check=unsigned),
     min_version=Key(STRING),
     cipher_suites=Key(STRINGS),
     allow_insecure_cipher_suites=Key(BOOLEAN),
@@ -341,9 +364,15 @@ PERMISSIONS = BlockSchema(
 
 LOGIN = {
     "user": Key(STRING, aliases="username"),
-    "pass": Key(STRING, aliases="password", isSecret=True),
+    "pass": Key(STRING, aliases="password", isSecret=True, field="password"),
 }
-"""A name and a password."""
+"""The name and the password of one of many."""
+
+SINGLE_LOGIN = {
+    "user": Key(STRING, aliases="username", check=filled),
+    "pass": Key(STRING, aliases="password", check=filled, isSecret=True, field="password"),
+}
+"""Those of everybody who connects."""
 
 COMPRESSION_MODE = BlockSchema(
     "compression",
@@ -355,7 +384,7 @@ COMPRESSION_MODE = BlockSchema(
 COMPRESSION = Key(STRING, BOOLEAN, COMPRESSION_MODE)
 
 WRITING = {
-    "write_deadline": TIME,
+    "write_deadline": NATURAL_TIME,
     "write_timeout": Key(
         WRITE_POLICY, unsupported=Unsupported("write timeout policies", "default")
     ),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.config.settings.authorization import GLOBAL_ACCOUNT
 from natsbroker.config.settings.compression import AUTOMATIC
+from natsbroker.config.settings.listeners import Listener
 from natsbroker.config.tls import TLSSettings
 from natsbroker.wire.compression import Compression
 
@@ -28,7 +29,7 @@ def splitRemote(url: str) -> RemoteURL:
 
 @dataclass(frozen=True, slots=True)
 class LeafUser:
-    user: str
+    user: str = ""
     password: str = field(default="", repr=False)
     account: str = ""
     proxy_required: bool = False
@@ -89,7 +90,7 @@ class RemoteLeaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Leafnodes:
+class Leafnodes(Listener):
     """
     @ivar account: of C{user} or C{nkey} or, without a login, of all leafnodes where none is needed;
         empty for the global one.
@@ -97,20 +98,13 @@ class Leafnodes:
     @ivar proxy_required: whether all who log in here must come through a trusted proxy.
     """
 
-    host: str = "0.0.0.0"
-    port: int = 0
-    user: str = ""
-    password: str = field(default="", repr=False)
     nkey: str = ""
     account: str = ""
     users: tuple[LeafUser, ...] = ()
     proxy_required: bool = False
-    timeout: float = 0.0
     remotes: tuple[RemoteLeaf, ...] = ()
     reconnect: float = 1.0
     dial_timeout: float = 1.0
-    tls: TLSSettings | None = None
-    advertise: str = ""
     no_advertise: bool = False
     min_version: str = ""
     isolate: bool = False

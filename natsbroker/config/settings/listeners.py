@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.tls import TLSSettings
+from natsbroker.config.tls import TLSSettings, tlsOf
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
@@ -21,13 +21,12 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 Problem = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerSettings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
     """
-    @ivar insecure_listen: whether it may be unguarded; C{None} warns of it.
+    @ivar timeout: seconds until a peer must have introduced itself; 0 for the usual ones.
     """
 
-    name: str = ""
     host: str = "0.0.0.0"
     port: int = 0
     user: str = ""
@@ -35,6 +34,15 @@ class ListenerSettings:
     timeout: float = 0.0
     tls: TLSSettings | None = None
     advertise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings(Listener):
+    """
+    @ivar insecure_listen: whether it may be unguarded; C{None} warns of it.
+    """
+
+    name: str = ""
     connect_retries: int = 0
     connect_backoff: bool = False
     write_deadline: float = 0.0
@@ -58,27 +66,31 @@ class ListenerSettings:
         return bool(self.port) and not (isKnown or isLoopback(self.host))
 
 
-def listenerKeys(
-    block: ParsedBlock, findings: Diagnostics, kind: type, advertise: str = "advertise"
-) -> dict[str, Any]:
+_Listener = TypeVar("_Listener", bound=Listener)
+
+
+def listenerFrom(
+    block: ParsedBlock,
+    findings: Diagnostics,
+    read: Callable[[str], str],
+    kind: type[_Listener],
+    **own: Any,
+) -> _Listener:
     """
-    The fields of a block that its own keys, C{listen} and C{authorization} have.
+    A block with what its own keys, C{listen}, C{tls} and C{authorization} say.
 
     @param kind: the class of the block.
-    @param advertise: the key of the field.
+    @param own: further fields.
     """
     host, port = listenAddress(block, findings)
-    login = loginOf(block)
-    findings.refuseEmpty(login, "user", "pass")
-    return {
+    given = {
         **block.fieldsOf(kind),
-        "host": host or ListenerSettings().host,
+        **loginOf(block).fieldsOf(kind),
+        "host": host or Listener().host,
         "port": port,
-        "user": login.text("user"),
-        "password": login.text("pass"),
-        "timeout": login.seconds("timeout"),
-        "advertise": block.text(advertise),
+        "tls": tlsOf(block, findings, read),
     }
+    return kind(**{**given, **own})
 
 
 def listenAddress(
@@ -136,12 +148,6 @@ def loginProblems(settings: ListenerSettings) -> Iterator[Problem]:
 def certificateProblems(tls: TLSSettings | None, who: str) -> Iterator[Problem]:
     if tls is not None and not tls.certs:
         yield "tls", f"{who} need 'cert_file' and 'key_file'"
-
-
-def negativeProblems(settings: object, names: Iterable[str]) -> Iterator[Problem]:
-    for name in names:
-        if getattr(settings, name) < 0:
-            yield name, "value can not be negative"
 
 
 def urlProblems(

@@ -8,29 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from natsbroker.config.tls import TLSSettings
+from natsbroker.config.settings.listeners import Listener
 
 
 @dataclass(frozen=True, slots=True)
-class Websocket:
+class Websocket(Listener):
     """
-    @ivar timeout: seconds until a client must have logged in; 0 for that of other clients, as
-        C{ping_interval}.
+    @ivar ping_interval: 0 for that of other clients, as C{timeout}.
     """
 
-    host: str = "0.0.0.0"
-    port: int = 0
-    advertise: str = ""
     no_tls: bool = False
-    tls: TLSSettings | None = None
     same_origin: bool = False
     allowed_origins: tuple[str, ...] = ()
     handshake_timeout: float = 2.0
     compression: bool = False
-    user: str = ""
-    password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
-    timeout: float = 0.0
     jwt_cookie: str = ""
     user_cookie: str = ""
     pass_cookie: str = ""

@@ -154,7 +154,7 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
     defaults = Settings()
     host, port = listenAddress(root, findings)
     authorization, accounts = AuthorizationReader(findings).read(root)
-    router = root.block("router")
+    router = root.blockOrEmpty("router")
     settings = replace(
         defaults,
         **{
@@ -162,11 +162,9 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "host": host or defaults.host,
             "port": port or defaults.port,
             "server_tags": _tags(root),
-            "server_metadata": root.mapping("server_metadata", str),
             "ocsp": ocspOf(root, findings),
             "ocsp_cache": ocspCacheOf(root, findings),
             "proxies": _proxies(root, findings),
-            "feature_flags": root.mapping("feature_flags", bool),
             "system_account": root.text("system_account") or SYSTEM_ACCOUNT,
             "authorization": authorization,
             "accounts": accounts,
@@ -174,11 +172,7 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "monitoring": _monitoring(root, findings),
             "tls": tlsOf(root, findings, read),
             "operator": OperatorModeReader(root, findings, read).mode(),
-            "router": RouterSettings(router.text("plugin"), router.others)
-            if router
-            else RouterSettings(),
-            "plugins": _sections(root, "plugins"),
-            "services": _sections(root, "services"),
+            "router": RouterSettings(router.text("plugin"), router.others),
             **_rareBlocks(root, findings, read),
         },
     )
@@ -259,7 +253,3 @@ def _rareBlocks(
 
         found["mappings"] = ImportExportReader(findings).mappings(root)
     return found
-
-
-def _sections(root: ParsedBlock, name: str) -> dict[str, Mapping[str, object]]:
-    return {key: dict(section) for key, section in root.mapping(name, dict).items()}

@@ -88,7 +88,7 @@ class _Checker:
     def _singles(self, others: bool) -> None:
         authorization = self._settings.authorization
         block = self._root.block("authorization")
-        given = block.values if block else {}
+        given = block.positions if block else {}
         for flag, name, value in (
             ("--user", "user", authorization.user),
             ("--pass", "pass", authorization.password),

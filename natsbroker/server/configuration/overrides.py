@@ -57,7 +57,7 @@ def _setting(name: str) -> Change:
     def change(settings: Settings, value: Any) -> Settings:
         if not flag.setting or block == "streaming":
             return settings
-        if flag.type is FlagType.INTEGER and value < 0 and block != "cluster":
+        if flag.type is FlagType.INTEGER and value < 0:
             raise ValueError("value can not be negative")
         if block == "authorization":
             if not value:

@@ -62,3 +62,48 @@ def test_valid(text: str) -> None:
 def test_mistakes(text: str, complaint: str) -> None:
     """Mistakes inside of a link are reported although the link is not supported yet."""
     assert complaint in complaintsOf(text)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "cluster.connect_retries",
+        "cluster.ping_max",
+        "cluster.ping_interval",
+        "cluster.write_deadline",
+        "cluster.authorization.timeout",
+        "gateway.connect_retries",
+        "gateway.write_deadline",
+        "gateway.authorization.timeout",
+        "leafnodes.reconnect",
+        "leafnodes.dial_timeout",
+        "leafnodes.write_deadline",
+        "leafnodes.authorization.timeout",
+        "websocket.handshake_timeout",
+        "websocket.ping_interval",
+        "websocket.authorization.timeout",
+    ],
+)
+def test_negative(path: str) -> None:
+    """A negative number or duration is an error at its key."""
+    *blocks, name = path.split(".")
+    text = f"{' { '.join(blocks)} {{ {name}: -1 {' }' * len(blocks)}"
+    assert f"{path}: value can not be negative" in complaintsOf(text)[0]
+    assert len(complaintsOf(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "cluster.authorization.user",
+        "gateway.authorization.pass",
+        "leafnodes.authorization.nkey",
+        "websocket.authorization.token",
+        "authorization.token",
+    ],
+)
+def test_empty(path: str) -> None:
+    """An empty part of a login is an error at its key."""
+    *blocks, name = path.split(".")
+    text = f'{" { ".join(blocks)} {{ {name}: "" {" }" * len(blocks)}'
+    assert f"{path}: is empty: everybody would be let in" in complaintsOf(text)[0]

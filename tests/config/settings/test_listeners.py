@@ -19,7 +19,6 @@ from natsbroker.config.settings.listeners import (
     listenAddress,
     loginOf,
     loginProblems,
-    negativeProblems,
     urlProblems,
 )
 from natsbroker.config.settings.routes import Cluster, splitRoute
@@ -128,14 +127,6 @@ def test_certificate() -> None:
     assert list(certificateProblems(TLSSettings(certs=(("c", "k"),)), "links")) == []
     complaint = ("tls", "links need 'cert_file' and 'key_file'")
     assert list(certificateProblems(TLSSettings(), "links")) == [complaint]
-
-
-def test_negative() -> None:
-    """Only what is named is looked at, and 0 is fine."""
-    cluster = Cluster(ping_max=-1, connect_retries=-1, write_deadline=-0.5)
-    found = list(negativeProblems(cluster, ("ping_max", "ping_interval", "write_deadline")))
-    message = "value can not be negative"
-    assert found == [("ping_max", message), ("write_deadline", message)]
 
 
 def test_urls() -> None:

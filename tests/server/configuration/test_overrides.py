@@ -141,6 +141,7 @@ class TestTLS:
         ("m", -2, "--http_port: invalid port -2"),
         ("n", "a b", "--server_name: server name cannot contain spaces"),
         ("log_size_limit", -1, "--log_size_limit: value can not be negative"),
+        ("connect_retries", -1, "--connect_retries: value can not be negative"),
         ("user", "", "--user: is empty: everybody would be let in"),
         ("pass", "", "--pass: is empty: everybody would be let in"),
         ("auth", "", "--auth: is empty: everybody would be let in"),
