@@ -99,7 +99,11 @@ async def main(
     """
     remotes = tuple(RemoteGateway(*_remote(each)) for each in others)
     gateway = Gateway(
-        name, "127.0.0.1", int(gatewayPort) or -1, gateways=remotes, insecure_listen=True
+        name=name,
+        host="127.0.0.1",
+        port=int(gatewayPort) or -1,
+        gateways=remotes,
+        insecure_listen=True,
     )
     settings = Settings(
         server_name=f"{name}-1", host="127.0.0.1", port=int(port) or -1, gateway=gateway

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from natsbroker.config.settings.authorization import (
     CONNECTION_TYPES,
     GLOBAL_ACCOUNT,
     MOST_BCRYPT_ROUNDS,
-    UNLIMITED,
     AccountLimits,
     AccountSettings,
     AuthCallout,
@@ -193,14 +191,14 @@ class AuthorizationReader:
 
     def _account(self, name: str, block: ParsedBlock) -> AccountSettings:
         default = self._permissions(block, "default_permissions")
-        key = block.text("nkey")
+        key, limits = block.text("nkey"), block.blockOrEmpty("limits")
         if "nkey" in block and not isKey(key, Role.ACCOUNT):
             message = "Not a valid public nkey for an account"
             self._findings.errorAt(block, "nkey", message)
         return AccountSettings(
             name,
             users=self._users(block, name, default),
-            limits=self._limits(block.block("limits")),
+            limits=AccountLimits(**limits.fieldsOf(AccountLimits, zeros=True)),
             default_permissions=default,
             exports=self._exports.exports(name, block),
             imports=self._exports.imports(name, block),
@@ -224,17 +222,6 @@ class AuthorizationReader:
             message = f'Trace destination "{traces.dest}" is not valid'
             self._findings.errorAt(place, key, message)
         return traces
-
-    def _limits(self, block: ParsedBlock | None) -> AccountLimits:
-        limits = AccountLimits()
-        for name, value in (block.values if block else {}).items():
-            if block is None or not isinstance(value, int):
-                continue
-            if value < UNLIMITED:
-                message = f"{value} is less than {UNLIMITED}, which means no limit"
-                self._findings.errorAt(block, name, message)
-            limits = replace(limits, **{name: value})
-        return limits
 
     def _permissions(self, block: ParsedBlock, name: str) -> Permissions | None:
         inner = block.block(name)

@@ -26,9 +26,6 @@ from natsbroker.runtime.observers import PluginCalls
 #: How the reasons of slow consumers begin.
 _SLOW = "Slow Consumer"
 
-#: How many connections are remembered after their end, unless the settings say another number.
-REMEMBERED = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class ClosedClient:
@@ -52,7 +49,7 @@ class Connections:
     @ivar accountSlow: how many connections of an account were closed as slow consumers.
     """
 
-    def __init__(self, remember: int = REMEMBERED) -> None:
+    def __init__(self, remember: int = Settings().max_closed_clients) -> None:
         self.total = 0
         self.nextNumber = itertools.count(1).__next__
         self.stalls = 0

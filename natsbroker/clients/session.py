@@ -352,7 +352,10 @@ class ClientSession(ClientOperations):
 
     def _settleDirect(self) -> None:
         """Whether messages may be put into the outbox without the session's knowledge."""
-        rules, isFast = self._admission.rules, self.context.fastLane and self._trace is None
+        rules, isFast = (
+            self._admission.rules,
+            self.context.fastLane and self._trace is None,
+        )
         self.outbox.direct = isFast and (rules is None or rules.replies is None)
 
     def _makeTrace(self) -> Trace | None:

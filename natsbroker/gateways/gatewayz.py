@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.clients.state import BrokerState
+from natsbroker.config.settings.listeners import timeToLogin
 from natsbroker.config.tls import TLSSettings
-from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, number
 from natsbroker.monitoring.queries import Query, flag, text
@@ -233,7 +233,7 @@ class GatewayPages:
             "name": gateway.name,
             "host": gateway.host,
             "port": self.gateways.identity.port if gateway.port < 0 else gateway.port,
-            "auth_timeout": number(handshakeOf(gateway)),
+            "auth_timeout": number(timeToLogin(gateway.timeout, gateway.tls)),
             "tls_timeout": number((tls or TLSSettings()).timeout),
             "tls_required": tls is not None,
             "tls_verify": tls is not None,

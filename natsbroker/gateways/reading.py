@@ -22,12 +22,7 @@ from natsbroker.config.settings.routes import splitRoute
 from natsbroker.config.tls import tlsOf
 
 
-def readBlock(
-    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-) -> Gateway | None:
-    block = root.block("gateway")
-    if block is None:
-        return None
+def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Gateway:
     login = loginOf(block)
     if login.block("permissions") is not None:
         message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"

@@ -24,7 +24,6 @@ from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.export.service import exportServiceFor
 from natsbroker.interfaces import IBrokerHost, ILeasedStore, IObserver, IStreamStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.jetstream.batches.budget import BatchLimits
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
 from natsbroker.jetstream.figures import JetStreamFigures
@@ -118,7 +117,7 @@ def jetStreamService(
         lambda bus: exportServiceFor(host, bus),
         locate,
         channels,
-        batchLimits(jetstream),
+        jetstream,
         host.turns,
     )
     host.observe(LeavingObserver(service))
@@ -167,7 +166,7 @@ def storeDirectory(jetstream: JetStream) -> str:
 def reconfigure(service: JetStreamService, figures: JetStreamFigures, block: JetStream) -> None:
     """Hold the streams that there are to other limits."""
     effective = withTotals(block, figures.directory)
-    service.configure(configuredLimits(effective), batchLimits(block))
+    service.configure(configuredLimits(effective), block)
     figures.configure(effective, isSized(block))
 
 
@@ -210,15 +209,6 @@ def configuredLimits(block: JetStream) -> ConfiguredLimits:
         default_max_consumers=block.default_max_consumers or DEFAULT_MAX_CONSUMERS,
         max_memory=block.max_memory_store,
         max_storage=block.max_file_store,
-    )
-
-
-def batchLimits(block: JetStream) -> BatchLimits:
-    return BatchLimits(
-        block.max_batch_inflight_per_stream,
-        block.max_batch_inflight_total,
-        block.max_batch_size,
-        block.max_batch_timeout,
     )
 
 

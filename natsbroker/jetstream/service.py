@@ -15,6 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from natsbroker.config.model import JetStream
 from natsbroker.connections.turns import Turns, turnsOn
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IReadiness, IStreamStore
@@ -25,7 +26,7 @@ from natsbroker.jetstream.api.dispatcher import ApiDispatcher
 from natsbroker.jetstream.api.refusals import ApiRefusals
 from natsbroker.jetstream.api.snapshots import SNAPSHOT_ROUTES
 from natsbroker.jetstream.api.streams import STREAM_ROUTES, usageOf
-from natsbroker.jetstream.batches.budget import UNSET, BatchBudget, BatchLimits
+from natsbroker.jetstream.batches.budget import BatchBudget
 from natsbroker.jetstream.channels.channelstreams import ChannelStreams
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.cluster.leadership import ClusterLeadership
@@ -72,7 +73,7 @@ class JetStreamService(Service):
         exporter: Callable[[IMessageBus], ILogConsumer] | None = None,
         locate: Callable[[str], object] = lambda account: None,
         channels: ChannelStreams | None = None,
-        batches: BatchLimits = UNSET,
+        batches: JetStream | None = None,
         turns: Turns | None = None,
     ) -> None:
         """
@@ -117,7 +118,7 @@ class JetStreamService(Service):
         self._locks: dict[str, DeferredLock] = {}
         self._isOpen = False
         self._watch = StoreWatch()
-        self._batches = BatchBudget(batches)
+        self._batches = BatchBudget(batches or JetStream())
         self.accounts: dict[str, JetStreamAccount] = {}
 
     def startService(self) -> None:
@@ -271,7 +272,7 @@ class JetStreamService(Service):
                 lambda why: _log.failure("JetStream of account {name} failed", why, name=name)
             )
 
-    def configure(self, limits: ConfiguredLimits, batches: BatchLimits) -> None:
+    def configure(self, limits: ConfiguredLimits, batches: JetStream) -> None:
         """Change what all accounts may use together."""
         self._serverLimits = limits
         self._batches.configure(batches)

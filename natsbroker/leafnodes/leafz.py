@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from natsbroker.clients.state import BrokerState
 from natsbroker.config.addresses import joined
 from natsbroker.config.settings.leafnodes import RemoteLeaf, splitRemote
+from natsbroker.config.settings.listeners import timeToLogin
 from natsbroker.config.tls import TLSSettings
-from natsbroker.links.settingsmapper import handshakeOf
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, roundTrip
 from natsbroker.monitoring.queries import Query, flag, text
@@ -101,7 +101,7 @@ def _varz(service: LeafnodeService) -> dict[str, Any]:
     told = {
         "host": block.host if listens else "",
         "port": service.port,
-        "auth_timeout": number(handshakeOf(block)) if listens else 0,
+        "auth_timeout": number(timeToLogin(block.timeout, block.tls)) if listens else 0,
         "tls_timeout": number((tls or TLSSettings()).timeout) * listens,
         "tls_required": tls is not None and listens,
         "tls_verify": tls is not None and tls.verify and listens,

@@ -31,12 +31,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
 _OLDEST = (2, 8, 0)
 
 
-def readBlock(
-    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-) -> Leafnodes | None:
-    block = root.block("leafnodes")
-    if block is None:
-        return None
+def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Leafnodes:
     login = loginOf(block)
     findings.refuseHalfLogin(login)
     return listenerFrom(

@@ -6,16 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from natsbroker.config.model import Settings, TLSSettings
-from natsbroker.config.settings.listeners import ListenerSettings
+from natsbroker.config.settings.listeners import ListenerSettings, timeToLogin
 from natsbroker.connections.tlscontext import bothContextsFrom
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.tls import LinkTLS
 
 if TYPE_CHECKING:
     from natsbroker.config.settings.leafnodes import Leafnodes
-
-#: Seconds until a peer must have introduced itself, unless the settings have a limit.
-_HANDSHAKE = 2.0
 
 #: The payload that links carry, in bytes, unless that of clients is larger.
 _LARGEST = 64 << 20
@@ -24,20 +21,15 @@ _LARGEST = 64 << 20
 _LONGEST_PAUSE = 30.0
 
 
-def handshakeOf(block: ListenerSettings | Leafnodes) -> float:
-    if block.timeout:
-        return block.timeout
-    return _HANDSHAKE if block.tls is None else block.tls.timeout + 1.0
-
-
 def linkSettings(settings: Settings, block: ListenerSettings | Leafnodes) -> Settings:
     """
     The settings of clients, with what the block of a kind of link says in their place. Members of
     a cluster do not apply the payload limit of their clients to each other: theirs bounds memory.
     """
+    timeout = timeToLogin(block.timeout, block.tls)
     return replace(
         settings,
-        authorization=replace(settings.authorization, timeout=handshakeOf(block)),
+        authorization=replace(settings.authorization, timeout=timeout),
         max_control_line=settings.max_control_line * 16,
         max_payload=max(_LARGEST, settings.max_payload),
         write_deadline=block.write_deadline or settings.write_deadline,

@@ -24,12 +24,7 @@ from natsbroker.config.settings.routes import DIALECTS, Cluster, splitRoute
 from natsbroker.wire.compression import FAST
 
 
-def readBlock(
-    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-) -> Cluster | None:
-    block = root.block("cluster")
-    if block is None:
-        return None
+def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Cluster:
     return listenerFrom(
         block,
         findings,

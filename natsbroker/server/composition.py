@@ -19,7 +19,7 @@ from natsbroker.accounts.account import Bus
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
+from natsbroker.clients.context import ClientContext, Connections
 from natsbroker.clients.events import ClientEvents, ConnectionEvents
 from natsbroker.clients.finding import askToLeave, closeExcess, kick, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
@@ -203,7 +203,7 @@ class BrokerParts:
             settings,
             self.observers.notify,
             self._random,
-            connections=Connections(settings.max_closed_clients or REMEMBERED),
+            connections=Connections(settings.max_closed_clients),
             fastLane=settings.fast_lane,
         )
         self.clients.proxies.use(settings.proxies)

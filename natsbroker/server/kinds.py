@@ -35,7 +35,8 @@ class LinkKind:
     reloadError: str = ""
 
     def read(self, root: ParsedBlock, diagnostics: Diagnostics, read: Callable[[str], str]) -> Any:
-        return self.reading().readBlock(root, diagnostics, read)
+        block = root.block(self.key)
+        return None if block is None else self.reading().readBlock(block, diagnostics, read)
 
     def check(self, settings: Settings, root: ParsedBlock, diagnostics: Diagnostics) -> Settings:
         block = getattr(settings, self.key)

@@ -9,6 +9,7 @@ from natsbroker.config.model import Settings
 from natsbroker.config.settings.listeners import (
     advertiseProblems,
     certificateProblems,
+    guestProblems,
     listenerFrom,
     loginOf,
 )
@@ -20,12 +21,7 @@ _RESERVED = frozenset({"host", "content-length", "connection", "upgrade", "nats-
 _PREFIX = "sec-websocket-"
 
 
-def readBlock(
-    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-) -> Websocket | None:
-    block = root.block("websocket")
-    if block is None:
-        return None
+def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Websocket:
     findings.refuseHalfLogin(loginOf(block))
     return listenerFrom(block, findings, read, Websocket)
 
@@ -65,14 +61,8 @@ def _loginProblems(websocket: Websocket, settings: Settings) -> Iterator[tuple[s
     wanted = websocket.no_auth_user
     if wanted and settings.operator.isOn:
         yield "no_auth_user", "no_auth_user not compatible with Trusted Operator"
-    elif wanted and not names:
-        yield "no_auth_user", f'"{wanted}" present, but users/nkeys are not defined'
-    elif wanted and wanted not in names:
-        message = (
-            f'"{wanted}" not present as user or nkey in authorization block or account '
-            "configuration"
-        )
-        yield "no_auth_user", message
+    else:
+        yield from guestProblems(wanted, names)
     for name, value in (("username", websocket.user), ("token", websocket.token)):
         if names and value:
             yield (

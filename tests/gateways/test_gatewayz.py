@@ -243,9 +243,9 @@ def test_varz() -> None:
         5,
         [remote("A", 1), remote("B", 6)],
         block=Gateway(
-            "A",
-            "127.0.0.1",
-            -1,
+            name="A",
+            host="127.0.0.1",
+            port=-1,
             user="u",
             password="canary",
             tls=TLSSettings(timeout=3.0),

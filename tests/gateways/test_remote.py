@@ -62,6 +62,6 @@ def test_certified() -> None:
 def test_tls() -> None:
     """A cluster that only others named is dialled as our settings say for all."""
     ours, theirs = LinkTLS(*NO_CONTEXTS), LinkTLS(*NO_CONTEXTS)
-    terms = GatewayTerms(Settings(), Gateway("A"), ours, {"C": theirs})
+    terms = GatewayTerms(Settings(), Gateway(name="A"), ours, {"C": theirs})
     assert Remote("B", None).tls(terms) is ours
     assert Remote("C", remote("C", 1)).tls(terms) is theirs

@@ -17,21 +17,11 @@ from natsbroker.connections.tlscontext import TLSSettingsError
 from natsbroker.links.dialling import DialTerms
 from natsbroker.links.settingsmapper import (
     backoffTerms,
-    handshakeOf,
     linkSettings,
     linkTLSFrom,
 )
 from tests.interop.certificates import writeCertificates
 from tests.links.linkpeers import linked
-
-
-@pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
-def test_handshake(kind: Any) -> None:
-    """A link with TLS has a second more than the TLS handshake."""
-    tls = TLSSettings(timeout=4.0)
-    assert handshakeOf(kind()) == 2.0
-    assert handshakeOf(kind(tls=tls)) == 5.0
-    assert handshakeOf(kind(tls=tls, timeout=1.0)) == 1.0
 
 
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])

@@ -68,6 +68,7 @@ from natsbroker.config.keys.types import (
     unsigned,
 )
 from natsbroker.config.model import logFormat
+from natsbroker.config.settings.authorization import UNLIMITED
 from natsbroker.wire.durations import durationText
 
 USER = BlockSchema(
@@ -93,12 +94,19 @@ AUTHORIZATION = BlockSchema(
     plugin=Key(STRING),
 )
 
+
+def _limit(value: int) -> int:
+    if value < UNLIMITED:
+        raise ValueError(f"{value} is less than {UNLIMITED}, which means no limit")
+    return value
+
+
 LIMITS = BlockSchema(
     "accounts.*.limits",
-    max_connections=Key(INTEGER, aliases="max_conn"),
-    max_subscriptions=Key(INTEGER, aliases="max_subs"),
-    max_payload=Key(INTEGER, aliases="max_pay"),
-    max_leafnodes=Key(INTEGER, aliases="max_leafs"),
+    max_connections=Key(INTEGER, aliases="max_conn", check=_limit),
+    max_subscriptions=Key(INTEGER, aliases="max_subs", check=_limit),
+    max_payload=Key(INTEGER, aliases="max_pay", check=_limit),
+    max_leafnodes=Key(INTEGER, aliases="max_leafs", check=_limit),
 )
 
 ACCOUNT = BlockSchema(

@@ -7,7 +7,7 @@ of each key.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import TLSSettings, tlsOf
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
+
+AUTH_TIMEOUT = 2.0
 
 #: The name of a key that makes no sense, and what is wrong with it.
 Problem = tuple[str, str]
@@ -120,6 +122,15 @@ def listenAddress(
         return host, 0
 
 
+def timeToLogin(timeout: float, tls: TLSSettings | None) -> float:
+    """
+    Seconds until a peer must have introduced itself.
+
+    @param timeout: what the settings say; 0 for nothing.
+    """
+    return timeout or (AUTH_TIMEOUT if tls is None else tls.timeout + 1.0)
+
+
 def loginOf(block: ParsedBlock) -> ParsedBlock:
     return block.block("authorization") or ParsedBlock("", block.position)
 
@@ -132,6 +143,18 @@ UNGUARDED = (
     'other machines reach {}, and each that connects is a {}; add "authorization" or "tls", or say '
     '"insecure_listen: true" if that is meant'
 )
+
+
+def guestProblems(name: str, names: Collection[str]) -> Iterator[Problem]:
+    """
+    @param name: the user that clients without a login are; empty for none.
+    @param names: the users that there are.
+    """
+    if name and not names:
+        yield "no_auth_user", f'"{name}" present, but users/nkeys are not defined'
+    elif name and name not in names:
+        message = f'"{name}" not present as user or nkey in authorization block or account '
+        yield "no_auth_user", f"{message}configuration"
 
 
 def guardProblems(settings: ListenerSettings, one: str) -> Iterator[Problem]:

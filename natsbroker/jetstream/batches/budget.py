@@ -1,10 +1,11 @@
 """
 What batches may use of a broker: the messages of atomic ones wait in its memory for the commit.
+As in nats-server, what the C{jetstream} block does not set above zero is not set.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from natsbroker.config.model import JetStream
 
 BYTES = 128 << 20
 """
@@ -16,24 +17,7 @@ IDLE = 10.0
 """Seconds without a message after which a batch is abandoned, if the limits do not say."""
 
 
-class BatchLimits(NamedTuple):
-    """
-    What the block C{limits { batch {} }} of the configuration sets; as in nats-server, what is not
-    above zero is not set.
-
-    @ivar perStream: open batches of a stream.
-    @ivar total: open batches of the broker.
-    @ivar messages: of an atomic batch.
-    @ivar idle: seconds without a message after which a batch is abandoned.
-    """
-
-    perStream: int = 0
-    total: int = 0
-    messages: int = 0
-    idle: float = 0.0
-
-
-UNSET = BatchLimits()
+_UNSET = JetStream()
 
 
 class OpenLimit:
@@ -44,7 +28,7 @@ class OpenLimit:
     @ivar open: their number.
     """
 
-    def __init__(self, perStream: int, total: int, limits: BatchLimits = UNSET) -> None:
+    def __init__(self, perStream: int, total: int, limits: JetStream = _UNSET) -> None:
         """
         @param perStream: the most of a stream if the limits do not say.
         @param total: the same for all.
@@ -53,10 +37,10 @@ class OpenLimit:
         self.configure(limits)
         self.open = 0
 
-    def configure(self, limits: BatchLimits) -> None:
+    def configure(self, limits: JetStream) -> None:
         perStream, total = self._unsaid
-        self.perStream = limits.perStream if limits.perStream > 0 else perStream
-        self._total = limits.total if limits.total > 0 else total
+        self.perStream = max(limits.max_batch_inflight_per_stream, 0) or perStream
+        self._total = max(limits.max_batch_inflight_total, 0) or total
 
     def allows(self, count: int) -> bool:
         """
@@ -78,7 +62,7 @@ class BatchBudget:
     @ivar size: the bytes of the messages of atomic batches.
     """
 
-    def __init__(self, limits: BatchLimits = UNSET, most: int = BYTES) -> None:
+    def __init__(self, limits: JetStream = _UNSET, most: int = BYTES) -> None:
         """
         @param most: the most bytes.
         """
@@ -88,12 +72,12 @@ class BatchBudget:
         self.size = 0
         self.configure(limits)
 
-    def configure(self, limits: BatchLimits) -> None:
+    def configure(self, limits: JetStream) -> None:
         """Use other limits for the batches to come."""
         self.atomic.configure(limits)
         self.fast.configure(limits)
-        self.messages = limits.messages if limits.messages > 0 else 1000
-        self.idle = limits.idle if limits.idle > 0 else IDLE
+        self.messages = max(limits.max_batch_size, 0) or 1000
+        self.idle = max(limits.max_batch_timeout, 0.0) or IDLE
 
     def allows(self, size: int) -> bool:
         """Tell whether there is room for a message."""

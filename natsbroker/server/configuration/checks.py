@@ -12,10 +12,8 @@ from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import NO_PASSWORD, NO_USER, REACHED_PAGES
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings, TLSSettings
-from natsbroker.config.settings.listeners import advertiseProblems
+from natsbroker.config.settings.listeners import advertiseProblems, guestProblems, timeToLogin
 from natsbroker.server.kinds import KINDS
-
-AUTH_TIMEOUT = 2.0
 
 
 def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
@@ -38,9 +36,8 @@ def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Setti
     checkOperators(settings, root, findings)
     monitoring = checker.monitoring()
     authorization = settings.authorization
-    if not authorization.timeout:
-        timeout = settings.tls.timeout + 1.0 if settings.tls else AUTH_TIMEOUT
-        authorization = replace(authorization, timeout=timeout)
+    timeout = timeToLogin(authorization.timeout, settings.tls)
+    authorization = replace(authorization, timeout=timeout)
     settings = replace(settings, monitoring=monitoring, authorization=authorization)
     for kind in KINDS:
         settings = kind.check(settings, root, findings)
@@ -54,21 +51,13 @@ class _Checker:
     _findings: Diagnostics
 
     def _error(self, message: str, name: str) -> None:
-        self._findings.error(message, name, self._root.place(name))
+        self._findings.errorAt(self._root, name, message)
 
     def users(self) -> None:
         settings = self._settings
         names = {user.user for user in settings.users()}
         wanted = "" if settings.operator.isOn else settings.no_auth_user
-        if wanted and not names:
-            message = f'"{wanted}" present, but users/nkeys are not defined'
-            self._error(message, "no_auth_user")
-        elif wanted and wanted not in names:
-            message = (
-                f'"{wanted}" not present as user or nkey in authorization '
-                "block or account configuration"
-            )
-            self._error(message, "no_auth_user")
+        self._findings.errorsAt(self._root, guestProblems(wanted, names))
         self._singles(bool(names))
         authorization = settings.authorization
         callout = authorization.auth_callout

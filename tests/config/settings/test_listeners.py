@@ -15,10 +15,12 @@ from natsbroker.config.settings.listeners import (
     advertiseProblems,
     certificateProblems,
     guardProblems,
+    guestProblems,
     isSpaced,
     listenAddress,
     loginOf,
     loginProblems,
+    timeToLogin,
     urlProblems,
 )
 from natsbroker.config.settings.routes import Cluster, splitRoute
@@ -70,6 +72,21 @@ def test_login() -> None:
     assert loginOf(blockOf("authorization { user: u }")).text("user") == "u"
     block = blockOf("")
     assert loginOf(block) == ParsedBlock("", block.position)
+
+
+def test_timeToLogin() -> None:
+    """A login over TLS has a second more than the TLS handshake."""
+    tls = TLSSettings(timeout=4.0)
+    assert (timeToLogin(0.0, None), timeToLogin(0.0, tls), timeToLogin(1.0, tls)) == (2.0, 5.0, 1.0)
+
+
+def test_guest() -> None:
+    """The user that guests are is one of those that there are."""
+    assert list(guestProblems("", [])) == list(guestProblems("a", ["a"])) == []
+    ((_, none),) = guestProblems("a", [])
+    ((_, other),) = guestProblems("a", ["b"])
+    assert none == '"a" present, but users/nkeys are not defined'
+    assert other.startswith('"a" not present as user or nkey in authorization block or account con')
 
 
 @pytest.mark.parametrize(

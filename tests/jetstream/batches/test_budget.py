@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.batches.budget import BatchBudget, BatchLimits
+from natsbroker.config.model import JetStream
+from natsbroker.jetstream.batches.budget import BatchBudget
+
+
+def limited(perStream: int, total: int) -> JetStream:
+    """A block that limits open batches."""
+    return JetStream(max_batch_inflight_per_stream=perStream, max_batch_inflight_total=total)
 
 
 def test_bytes() -> None:
@@ -19,12 +25,12 @@ def test_bytes() -> None:
 @pytest.mark.parametrize(
     ("limits", "atomic", "fast"),
     [
-        (BatchLimits(), (50, 1000), (1000, 50_000)),
-        (BatchLimits(-1, -1), (50, 1000), (1000, 50_000)),
-        (BatchLimits(3, 2), (3, 2), (3, 2)),
+        (JetStream(), (50, 1000), (1000, 50_000)),
+        (limited(-1, -1), (50, 1000), (1000, 50_000)),
+        (limited(3, 2), (3, 2), (3, 2)),
     ],
 )
-def test_open(limits: BatchLimits, atomic: tuple[int, int], fast: tuple[int, int]) -> None:
+def test_open(limits: JetStream, atomic: tuple[int, int], fast: tuple[int, int]) -> None:
     """The configuration bounds both kinds of batches, of a stream and of all; each has defaults."""
     budget = BatchBudget(limits)
     for kind, (perStream, total) in ((budget.atomic, atomic), (budget.fast, fast)):

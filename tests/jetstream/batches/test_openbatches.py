@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.batches.budget import IDLE, BatchLimits, OpenLimit
+from natsbroker.config.model import JetStream
+from natsbroker.jetstream.batches.budget import IDLE, OpenLimit
 from natsbroker.jetstream.batches.openbatches import OpenBatch, OpenBatches
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.publishanswers import Arrived
@@ -17,7 +18,7 @@ class _Batches(OpenBatches[OpenBatch]):
     """Batches that note why they end."""
 
     def __init__(self, stage: Stage) -> None:
-        self.limit = OpenLimit(1, 9, BatchLimits(perStream=2))
+        self.limit = OpenLimit(1, 9, JetStream(max_batch_inflight_per_stream=2))
         super().__init__(stage.stream(), self.limit)
         self.reasons: list[str] = []
 

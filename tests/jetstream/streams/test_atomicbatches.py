@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, fail
 
+from natsbroker.config.model import JetStream
 from natsbroker.interfaces.records import StoreFull
-from natsbroker.jetstream.batches.budget import IDLE, BatchBudget, BatchLimits
+from natsbroker.jetstream.batches.budget import IDLE, BatchBudget
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, RetentionPolicy
 from natsbroker.jetstream.streams.stream import Stream
 from tests.jetstream.support import Stage
@@ -207,7 +208,8 @@ class TestRefusals:
 
     def test_configured(self) -> None:
         """The configuration sets the limits of messages and batches, and the time."""
-        batch = _Batch(BatchBudget(BatchLimits(1, 0, 2, 3.0)))
+        block = JetStream(max_batch_inflight_per_stream=1, max_batch_size=2, max_batch_timeout=3.0)
+        batch = _Batch(BatchBudget(block))
         batch.send(1)
         assert batch.error(1, batch="more")[0] == 10210
         batch.send(2)
