@@ -5,7 +5,7 @@ read, or reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from natsbroker.config.errors import (
     Position,
     UnknownField,
 )
+from natsbroker.config.files import readText
 from natsbroker.config.keys.types import (
     OLD_DURATION,
     AnyType,
@@ -42,9 +43,11 @@ Kind = TypeVar("Kind")
 @dataclass
 class Diagnostics:
     """
+    @ivar read: gives the text of a file that the configuration names.
     @ivar warnings: only C{-t} refuses these, as nats-server does.
     """
 
+    read: Callable[[str], str] = readText
     errors: list[ConfigError] = field(default_factory=list)
     warnings: list[ConfigError] = field(default_factory=list)
 

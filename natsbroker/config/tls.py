@@ -6,7 +6,6 @@ meaning of each key.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,18 +89,15 @@ CURVES = (
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
-def tlsOf(
-    block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str], name: str = "tls"
-) -> TLSSettings | None:
+def tlsOf(block: ParsedBlock, findings: Diagnostics, name: str = "tls") -> TLSSettings | None:
     inner = block.block(name)
-    return None if inner is None else _Block(inner, findings, read).tls()
+    return None if inner is None else _Block(inner, findings).tls()
 
 
 @dataclass
 class _Block:
     _block: ParsedBlock
     _findings: Diagnostics
-    _read: Callable[[str], str]
 
     def tls(self) -> TLSSettings:
         block = self._block
@@ -163,7 +159,7 @@ class _Block:
         return entry.text("cert_file"), entry.text("key_file")
 
     def _checkFile(self, block: ParsedBlock, name: str, kind: str) -> None:
-        wrong = pemProblem(block.text(name), kind, self._read)
+        wrong = pemProblem(block.text(name), kind, self._findings.read)
         if wrong:
             self._findings.errorAt(block, name, wrong)
 

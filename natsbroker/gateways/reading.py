@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.config.model import Settings
 from natsbroker.config.settings.gateways import Gateway, InterestPolicy, RemoteGateway
 from natsbroker.config.settings.listeners import (
     advertiseProblems,
@@ -17,12 +17,13 @@ from natsbroker.config.settings.listeners import (
     loginOf,
     loginProblems,
     urlProblems,
+    verified,
 )
 from natsbroker.config.settings.routes import splitRoute
 from natsbroker.config.tls import tlsOf
 
 
-def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Gateway:
+def readBlock(block: ParsedBlock, findings: Diagnostics) -> Gateway:
     login = loginOf(block)
     if login.block("permissions") is not None:
         message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"
@@ -30,12 +31,11 @@ def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], s
     gateway = listenerFrom(
         block,
         findings,
-        read,
         Gateway,
-        gateways=tuple(_remote(each, findings, read) for each in block.blocks("gateways")),
+        gateways=tuple(_remote(each, findings) for each in block.blocks("gateways")),
         interest=_interest(block.block("interest")),
     )
-    return replace(gateway, tls=_verified(gateway.tls))
+    return replace(gateway, tls=verified(gateway.tls))
 
 
 def _interest(block: ParsedBlock | None) -> InterestPolicy:
@@ -45,14 +45,9 @@ def _interest(block: ParsedBlock | None) -> InterestPolicy:
     return InterestPolicy(block.text("plugin"), {**own, **block.others})
 
 
-def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> RemoteGateway:
+def _remote(block: ParsedBlock, findings: Diagnostics) -> RemoteGateway:
     urls = (*block.texts("url"), *block.texts("urls"))
-    return RemoteGateway(block.text("name"), urls, _verified(tlsOf(block, findings, read)))
-
-
-def _verified(tls: TLSSettings | None) -> TLSSettings | None:
-    """Gateways always show each other their certificates."""
-    return None if tls is None else replace(tls, verify=True)
+    return RemoteGateway(block.text("name"), urls, verified(tlsOf(block, findings)))
 
 
 def checkBlock(

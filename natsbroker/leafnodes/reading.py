@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
@@ -31,24 +31,23 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
 _OLDEST = (2, 8, 0)
 
 
-def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Leafnodes:
+def readBlock(block: ParsedBlock, findings: Diagnostics) -> Leafnodes:
     login = loginOf(block)
     findings.refuseHalfLogin(login)
     return listenerFrom(
         block,
         findings,
-        read,
         Leafnodes,
         users=tuple(LeafUser(**each.fieldsOf(LeafUser)) for each in login.blocks("users")),
-        remotes=tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
+        remotes=tuple(_remote(each, findings) for each in block.blocks("remotes")),
         compression=compressionOf(block, findings, AUTOMATIC, AUTO),
     )
 
 
-def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> RemoteLeaf:
+def _remote(block: ParsedBlock, findings: Diagnostics) -> RemoteLeaf:
     own = {
         "urls": block.texts("urls"),
-        "tls": tlsOf(block, findings, read),
+        "tls": tlsOf(block, findings),
         "proxy": _proxy(block.block("proxy"), findings),
         "compression": compressionOf(block, findings, AUTOMATIC, AUTO),
     }

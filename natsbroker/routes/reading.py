@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from natsbroker.auth.reading import permissionsFrom
@@ -19,16 +19,16 @@ from natsbroker.config.settings.listeners import (
     loginOf,
     loginProblems,
     urlProblems,
+    verified,
 )
 from natsbroker.config.settings.routes import DIALECTS, Cluster, splitRoute
 from natsbroker.wire.compression import FAST
 
 
-def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Cluster:
+def readBlock(block: ParsedBlock, findings: Diagnostics) -> Cluster:
     return listenerFrom(
         block,
         findings,
-        read,
         Cluster,
         permissions=_permissions(block, findings),
         compression=compressionOf(block, findings, ACCEPTED, FAST),
@@ -52,10 +52,7 @@ def checkBlock(
     settings: Settings, cluster: Cluster, root: ParsedBlock, findings: Diagnostics
 ) -> Settings:
     findings.errorsAt(root.blockOrEmpty("cluster"), _problems(cluster))
-    if cluster.tls is not None and not cluster.tls.verify:
-        # Members always show each other their certificates.
-        cluster = replace(cluster, tls=replace(cluster.tls, verify=True))
-    return replace(settings, cluster=cluster)
+    return replace(settings, cluster=replace(cluster, tls=verified(cluster.tls)))
 
 
 def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:

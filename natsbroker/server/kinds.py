@@ -34,9 +34,9 @@ class LinkKind:
     accountsOf: Callable[[Any], Iterable[str]] = lambda block: ()
     reloadError: str = ""
 
-    def read(self, root: ParsedBlock, diagnostics: Diagnostics, read: Callable[[str], str]) -> Any:
+    def read(self, root: ParsedBlock, diagnostics: Diagnostics) -> Any:
         block = root.block(self.key)
-        return None if block is None else self.reading().readBlock(block, diagnostics, read)
+        return None if block is None else self.reading().readBlock(block, diagnostics)
 
     def check(self, settings: Settings, root: ParsedBlock, diagnostics: Diagnostics) -> Settings:
         block = getattr(settings, self.key)

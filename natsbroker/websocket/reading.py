@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Settings
@@ -21,9 +21,9 @@ _RESERVED = frozenset({"host", "content-length", "connection", "upgrade", "nats-
 _PREFIX = "sec-websocket-"
 
 
-def readBlock(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Websocket:
+def readBlock(block: ParsedBlock, findings: Diagnostics) -> Websocket:
     findings.refuseHalfLogin(loginOf(block))
-    return listenerFrom(block, findings, read, Websocket)
+    return listenerFrom(block, findings, Websocket)
 
 
 def checkBlock(

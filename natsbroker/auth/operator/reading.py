@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -71,12 +70,9 @@ def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 class OperatorModeReader:
     """Reads operator mode's settings; C{read} gives a file's text or raises C{OSError}."""
 
-    def __init__(
-        self, root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-    ) -> None:
+    def __init__(self, root: ParsedBlock, findings: Diagnostics) -> None:
         self._root = root
         self._findings = findings
-        self._read = read
 
     def mode(self) -> OperatorMode:
         root, pinned = self._root, "resolver_pinned_accounts"
@@ -84,7 +80,7 @@ class OperatorModeReader:
             operators=tuple(map(self._operator, root.texts("operator"))),
             trusted_keys=self._checked("trusted_keys", root.texts("trusted_keys")),
             resolver=self._resolver() if "resolver" in root else None,
-            resolver_tls=tlsOf(root, self._findings, self._read, "resolver_tls"),
+            resolver_tls=tlsOf(root, self._findings, "resolver_tls"),
             resolver_preload=self._checked(
                 "resolver_preload", root.mapping("resolver_preload", str)
             ),
@@ -101,7 +97,7 @@ class OperatorModeReader:
         if text.startswith(_JWT):
             return text
         try:
-            return self._read(text)
+            return self._findings.read(text)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             self._error(f"error parsing operator JWT: open {text}: {reason}", "operator")

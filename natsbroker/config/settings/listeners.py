@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
@@ -74,7 +74,6 @@ _Listener = TypeVar("_Listener", bound=Listener)
 def listenerFrom(
     block: ParsedBlock,
     findings: Diagnostics,
-    read: Callable[[str], str],
     kind: type[_Listener],
     **own: Any,
 ) -> _Listener:
@@ -90,7 +89,7 @@ def listenerFrom(
         **loginOf(block).fieldsOf(kind),
         "host": host or Listener().host,
         "port": port,
-        "tls": tlsOf(block, findings, read),
+        "tls": tlsOf(block, findings),
     }
     return kind(**{**given, **own})
 
@@ -166,6 +165,11 @@ def loginProblems(settings: ListenerSettings) -> Iterator[Problem]:
     isNamed = settings.isMapped and bool(settings.user) and not settings.password
     if bool(settings.user) != bool(settings.password) and not isNamed:
         yield "authorization", "a user needs a password, and a password a user"
+
+
+def verified(tls: TLSSettings | None) -> TLSSettings | None:
+    """The TLS of servers that always show each other their certificates."""
+    return None if tls is None else replace(tls, verify=True)
 
 
 def certificateProblems(tls: TLSSettings | None, who: str) -> Iterator[Problem]:

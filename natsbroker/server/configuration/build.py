@@ -87,7 +87,7 @@ def buildText(
 def buildDefaults(override: Override = _unchanged) -> Built:
     findings = Diagnostics()
     root = ParsedBlock("", Position())
-    settings = check(override(_settings(root, findings, readText)), root, findings)
+    settings = check(override(_settings(root, findings)), root, findings)
     return _accepted(_outcome(settings, findings))
 
 
@@ -104,12 +104,12 @@ def _built(tree: TableNode, source: str, override: Override, read: Callable[[str
     from natsbroker.config.keys.root import ROOT
     from natsbroker.config.language.digest import digestOf
 
-    findings = Diagnostics()
+    findings = Diagnostics(read)
     if not tree.entries:
         message = f"{source}: config has no values or is empty"
         findings.warnings.append(ConfigError(message))
     root = readTable(tree, ROOT, findings)
-    settings = _settings(root, findings, read)
+    settings = _settings(root, findings)
     settings = replace(
         settings,
         config_file=source,
@@ -149,7 +149,7 @@ def _place(error: ConfigError) -> tuple[str, int, int]:
     return position.source, position.line, position.column
 
 
-def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Settings:
+def _settings(root: ParsedBlock, findings: Diagnostics) -> Settings:
     """Settings without the defaults that depend on others."""
     defaults = Settings()
     host, port = listenAddress(root, findings)
@@ -170,10 +170,10 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "accounts": accounts,
             "logging": _logging(root),
             "monitoring": _monitoring(root, findings),
-            "tls": tlsOf(root, findings, read),
-            "operator": OperatorModeReader(root, findings, read).mode(),
+            "tls": tlsOf(root, findings),
+            "operator": OperatorModeReader(root, findings).mode(),
             "router": RouterSettings(router.text("plugin"), router.others),
-            **_rareBlocks(root, findings, read),
+            **_rareBlocks(root, findings),
         },
     )
     _checkTogether(settings, root, findings)
@@ -232,9 +232,7 @@ def _checkTogether(settings: Settings, root: ParsedBlock, findings: Diagnostics)
         findings.errorAt(root, grace if grace in root else whole, message)
 
 
-def _rareBlocks(
-    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
-) -> dict[str, Any]:
+def _rareBlocks(root: ParsedBlock, findings: Diagnostics) -> dict[str, Any]:
     """Rare blocks; their readers load with them, so that other brokers start sooner."""
     found: dict[str, Any] = {}
     if "streaming" in root:
@@ -243,7 +241,7 @@ def _rareBlocks(
         found["streaming"] = streamingFrom(root)
     for kind in KINDS:
         if kind.key in root:
-            found[kind.key] = kind.read(root, findings, read)
+            found[kind.key] = kind.read(root, findings)
     if any(name in root for name in ("jetstream", "store_dir", "default_js_domain")):
         from natsbroker.jetstream.reading import jetStreamFrom
 
