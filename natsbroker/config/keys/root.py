@@ -7,8 +7,9 @@ C{log_format}, C{max_subject_shapes}, C{insecure_monitor}, C{monitor_origins} an
 C{authorization.plugin}.
 
 A new key is a row here, a field of its frozen block, and the code that uses it. The row has the
-spellings, the types, the check and what a reload may do; the field has the default. For the
-reference manual, C{python -m tests.reference} writes the row; its sentence is written there.
+spellings, the types, the range, the field where that has another name, and what a reload may do;
+the field has the default. Sessions and links hold the frozen blocks themselves. For the reference
+manual, C{python -m tests.reference} writes the row; its sentence is written there.
 """
 
 from __future__ import annotations

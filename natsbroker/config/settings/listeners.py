@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
+from natsbroker.config.settings.authorization import AuthorizationSettings
 from natsbroker.config.tls import TLSSettings, tlsOf
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
-
-AUTH_TIMEOUT = 2.0
 
 #: The name of a key that makes no sense, and what is wrong with it.
 Problem = tuple[str, str]
@@ -37,6 +36,10 @@ class Listener:
     tls: TLSSettings | None = None
     advertise: str = ""
 
+    @property
+    def isOn(self) -> bool:
+        return bool(self.port)
+
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings(Listener):
@@ -49,10 +52,6 @@ class ListenerSettings(Listener):
     connect_backoff: bool = False
     write_deadline: float = 0.0
     insecure_listen: bool | None = None
-
-    @property
-    def isOn(self) -> bool:
-        return bool(self.port)
 
     @property
     def isMapped(self) -> bool:
@@ -72,10 +71,7 @@ _Listener = TypeVar("_Listener", bound=Listener)
 
 
 def listenerFrom(
-    block: ParsedBlock,
-    findings: Diagnostics,
-    kind: type[_Listener],
-    **own: Any,
+    block: ParsedBlock, findings: Diagnostics, kind: type[_Listener], **own: Any
 ) -> _Listener:
     """
     A block with what its own keys, C{listen}, C{tls} and C{authorization} say.
@@ -127,7 +123,7 @@ def timeToLogin(timeout: float, tls: TLSSettings | None) -> float:
 
     @param timeout: what the settings say; 0 for nothing.
     """
-    return timeout or (AUTH_TIMEOUT if tls is None else tls.timeout + 1.0)
+    return timeout or (AuthorizationSettings().timeout if tls is None else tls.timeout + 1.0)
 
 
 def loginOf(block: ParsedBlock) -> ParsedBlock:

@@ -32,10 +32,6 @@ class Websocket(Listener):
     ping_interval: float = 0.0
 
     @property
-    def isOn(self) -> bool:
-        return bool(self.port)
-
-    @property
     def scheme(self) -> str:
         return "ws" if self.tls is None else "wss"
 
