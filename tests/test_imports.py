@@ -57,7 +57,7 @@ MAP: dict[str, Row] = {
     "errors": row("errors that peers are sent"),
     "files": row("files that are replaced whole"),
     "subjects": row("subjects, patterns, their index and permissions", "steps"),
-    "wire": row("bytes to values and back, in every dialect", "steps errors subjects"),
+    "wire": row("bytes to values and back, in every dialect", "errors subjects"),
     "advisories": row("events inside the broker"),
     "interfaces": row(
         "what can be replaced, as zope interfaces",
@@ -156,7 +156,7 @@ MAP: dict[str, Row] = {
         "JetStream",
         "steps errors subjects wire advisories interfaces pure hot config runtime connections"
         " monitoring storage export accounts auth clients system streaming",
-        _TWISTED,
+        f"{_TWISTED} msgspec",
     ),
     "services": row(
         "services of ours that a configuration may name",

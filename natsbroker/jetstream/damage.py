@@ -15,7 +15,8 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IStoreWatcher, IStreamStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.wire.shapes import Struct, decode
+from natsbroker.jetstream.model.documents import documentOf
+from natsbroker.steps import finish
 
 _log = Logger(namespace="natsbroker.jetstream")
 
@@ -34,7 +35,7 @@ class Unreadable(StoreError):
         self.name = name
 
 
-def keptConfig(value: bytes, shape: Struct[T]) -> tuple[dict[str, Any], T]:
+def keptConfig(value: bytes, kind: type[T]) -> tuple[dict[str, Any], T]:
     """
     Read what the state has of a stream or consumer.
 
@@ -45,7 +46,7 @@ def keptConfig(value: bytes, shape: Struct[T]) -> tuple[dict[str, Any], T]:
     try:
         found = json.loads(value)
         name = str(found["config"].get("name", "") or found.get("name", ""))
-        config = decode(json.dumps(found["config"]).encode(), shape)
+        config = finish(documentOf(found["config"], kind))
         int(found["created"])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         reason = f"its configuration cannot be read ({error})"

@@ -17,7 +17,7 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.api.answering import shownConsumer, shownState
 from natsbroker.jetstream.consumers.consumer import Consumer
-from natsbroker.jetstream.model.configjson import streamConfigJSON
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.limits import DEFAULT_MAX_CONSUMERS
 from natsbroker.jetstream.model.members import JetStreamPeers
 from natsbroker.jetstream.model.streamconfig import StorageType
@@ -179,7 +179,7 @@ class JetStreamFigures:
             else members.shownStream(stream.config, stream.ledSince),
         }
         if showsConfig:
-            row["config"] = streamConfigJSON(stream.config)
+            row["config"] = toJSON(stream.config)
         try:
             row["state"] = await shownState(stream)
         except StoreError as error:

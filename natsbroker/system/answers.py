@@ -17,10 +17,9 @@ from natsbroker.monitoring.queries import BadQuery
 from natsbroker.monitoring.slices import Slices
 from natsbroker.runtime.responder import Describe
 from natsbroker.system.connectioncounts import connectionCounts
-from natsbroker.system.options import SystemRequest, decodeRequest
+from natsbroker.system.options import BadOptions, SystemRequest, decodeRequest
 from natsbroker.system.pages import ServerPages
 from natsbroker.wire.clientinfo import eventId
-from natsbroker.wire.gojson import JsonError
 from natsbroker.wire.instants import instant
 
 _BAD = 400
@@ -84,7 +83,7 @@ class SystemAnswers:
     async def _decoded(self, answering: Coroutine[Any, Any, Any]) -> Any:
         try:
             return await answering
-        except JsonError as error:
+        except BadOptions as error:
             return self._refused(_BAD, str(error))
 
     async def _answer(self, kind: str, body: bytes) -> Any:
@@ -154,7 +153,7 @@ class SystemAnswers:
         try:
             asked = decodeRequest("NSUBS", body).options
             queue = b64decode(asked.get("queue", ""), validate=True)
-        except (JsonError, ValueError):
+        except ValueError:
             return None
         name = asked.get("acc", "")
         if not await self._slices.result(self._model.accstatz.rows([name], False)):
@@ -172,7 +171,7 @@ class SystemAnswers:
             return self._refused(_FAILED, "; ".join(problems)) if problems else self._done()
         try:
             request = decodeRequest(kind, body)
-        except JsonError:
+        except BadOptions:
             return None
         if not body:
             return None

@@ -1,35 +1,32 @@
 """
-The options of requests to the system account: JSON with nats-server's keys, and parameters of
-pages. Values of a wrong type are refused with nats-server's texts.
+The options of requests to the system account: JSON with nats-server's keys, and the parameters of
+pages that they stand for. Values of a wrong type are refused.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.monitoring.queries import Query
-from natsbroker.wire.shapes import (
-    BOOL,
-    INT,
-    STRING,
-    UINT64,
-    Field,
-    ListOf,
-    Shape,
-    Struct,
-    decodeLoosely,
-)
+from natsbroker.wire.text import decoded, whole
+
+#: The type of an option, or the numbers that it may have. A list has strings.
+OptionKind = type | range
+
+_INT = range(-(1 << 63), 1 << 63)
+_UINT = range(1 << 64)
 
 #: What every request may say about the servers that shall answer.
-_FILTER: dict[str, Shape] = {
-    "server_name": STRING,
-    "cluster": STRING,
-    "host": STRING,
-    "exact_match": BOOL,
-    "tags": ListOf(STRING),
-    "domain": STRING,
+_FILTER: dict[str, OptionKind] = {
+    "server_name": str,
+    "cluster": str,
+    "host": str,
+    "exact_match": bool,
+    "tags": list,
+    "domain": str,
 }
 
 #: The states of connections as numbers; others select nothing.
@@ -39,75 +36,75 @@ _STATES = {0: "open", 1: "closed", 2: "all"}
 @dataclass(frozen=True)
 class PageOption:
     name: str
-    shape: Shape
+    kind: OptionKind
 
 
-def _named(shape: Shape, *names: str) -> dict[str, PageOption]:
-    return {name: PageOption(name, shape) for name in names}
+def _named(kind: OptionKind, *names: str) -> dict[str, PageOption]:
+    return {name: PageOption(name, kind) for name in names}
 
 
-_SUBSCRIPTIONS = {"subscriptions": PageOption("subs", BOOL)}
-_DETAIL = {"subscriptions_detail": PageOption("subs=detail", BOOL)}
-_PAGE = _named(INT, "offset", "limit")
+_SUBSCRIPTIONS = {"subscriptions": PageOption("subs", bool)}
+_DETAIL = {"subscriptions_detail": PageOption("subs=detail", bool)}
+_PAGE = _named(_INT, "offset", "limit")
 
 OPTIONS: Mapping[str, Mapping[str, PageOption]] = {
     "VARZ": {},
     "CONNZ": {
-        **_named(STRING, "sort", "user", "acc", "filter_subject", "mqtt_client"),
-        **_named(BOOL, "auth"),
+        **_named(str, "sort", "user", "acc", "filter_subject", "mqtt_client"),
+        **_named(bool, "auth"),
         **_SUBSCRIPTIONS,
         **_DETAIL,
         **_PAGE,
-        "cid": PageOption("cid", UINT64),
-        "state": PageOption("state", INT),
+        "cid": PageOption("cid", _UINT),
+        "state": PageOption("state", _INT),
     },
     "SUBSZ": {
         **_PAGE,
         **_SUBSCRIPTIONS,
-        **_named(STRING, "test"),
-        "account": PageOption("acc", STRING),
+        **_named(str, "test"),
+        "account": PageOption("acc", str),
     },
     "ROUTEZ": {**_SUBSCRIPTIONS, **_DETAIL},
     "GATEWAYZ": {
-        "name": PageOption("gw_name", STRING),
-        "accounts": PageOption("accs", BOOL),
-        "account_name": PageOption("acc_name", STRING),
+        "name": PageOption("gw_name", str),
+        "accounts": PageOption("accs", bool),
+        "account_name": PageOption("acc_name", str),
         **_SUBSCRIPTIONS,
         **_DETAIL,
     },
-    "LEAFZ": {**_SUBSCRIPTIONS, "account": PageOption("acc", STRING)},
-    "ACCOUNTZ": {"account": PageOption("acc", STRING)},
+    "LEAFZ": {**_SUBSCRIPTIONS, "account": PageOption("acc", str)},
+    "ACCOUNTZ": {"account": PageOption("acc", str)},
     "JSZ": {
-        "account": PageOption("acc", STRING),
-        **_named(BOOL, "accounts", "streams", "config", "raft"),
-        "consumer": PageOption("consumers", BOOL),
-        "direct_consumer": PageOption("direct-consumers", BOOL),
-        "leader_only": PageOption("leader-only", BOOL),
-        "stream_leader_only": PageOption("stream-leader-only", BOOL),
+        "account": PageOption("acc", str),
+        **_named(bool, "accounts", "streams", "config", "raft"),
+        "consumer": PageOption("consumers", bool),
+        "direct_consumer": PageOption("direct-consumers", bool),
+        "leader_only": PageOption("leader-only", bool),
+        "stream_leader_only": PageOption("stream-leader-only", bool),
         **_PAGE,
     },
     "HEALTHZ": {
-        **_named(BOOL, "js-enabled", "js-enabled-only", "js-server-only", "js-meta-only"),
-        **_named(STRING, "account", "stream", "consumer"),
-        **_named(BOOL, "details", "strict", "warnings"),
+        **_named(bool, "js-enabled", "js-enabled-only", "js-server-only", "js-meta-only"),
+        **_named(str, "account", "stream", "consumer"),
+        **_named(bool, "details", "strict", "warnings"),
     },
-    "PROFILEZ": {**_named(STRING, "name"), **_named(INT, "debug")},
-    "IPQUEUESZ": {**_named(BOOL, "all"), **_named(STRING, "filter")},
-    "RAFTZ": _named(STRING, "account", "group"),
+    "PROFILEZ": {**_named(str, "name"), **_named(_INT, "debug")},
+    "IPQUEUESZ": {**_named(bool, "all"), **_named(str, "filter")},
+    "RAFTZ": _named(str, "account", "group"),
 }
 
 
 #: Of requests that are no pages.
 _OTHERS: Mapping[str, Mapping[str, PageOption]] = {
-    "ACCSTATZ": {**_named(ListOf(STRING), "accounts"), **_named(BOOL, "include_unused")},
-    "NSUBS": _named(STRING, "acc", "subject", "queue"),
-    "KICK": _named(UINT64, "cid"),
-    "LDM": _named(UINT64, "cid"),
+    "ACCSTATZ": {**_named(list, "accounts"), **_named(bool, "include_unused")},
+    "NSUBS": _named(str, "acc", "subject", "queue"),
+    "KICK": _named(_UINT, "cid"),
+    "LDM": _named(_UINT, "cid"),
 }
 
 
-#: How nats-server's errors name the options of a request, where that is not its subject's word.
-_GO_NAMES = {"ACCSTATZ": "AccountStatz"}
+class BadOptions(ValueError):
+    """A request whose options cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +133,13 @@ class SystemRequest:
 
 
 def decodeRequest(kind: str, body: bytes) -> SystemRequest:
-    """Read a kind's request; L{natsbroker.wire.gojson.JsonError} for a wrong type."""
+    """
+    @param kind: the last token of the subject.
+    @raise BadOptions: if it is not JSON, or a value has a wrong type.
+    """
     known = OPTIONS.get(kind) or _OTHERS.get(kind, {})
-    fields = [Field(key, shape) for key, shape in _FILTER.items()]
-    fields += [Field(key, option.shape) for key, option in known.items()]
-    name = f"{_GO_NAMES.get(kind, kind.capitalize())}EventOptions"
-    shape: Struct[dict[str, Any]] = Struct(name, dict, fields)
-    values = decodeLoosely(body, shape) if body else {}
+    kinds = {**_FILTER, **{key: option.kind for key, option in known.items()}}
+    values = _valuesOf(body, kinds) if body else {}
     query: dict[str, str] = {}
     for key, value in values.items():
         option = known.get(key)
@@ -150,6 +147,28 @@ def decodeRequest(kind: str, body: bytes) -> SystemRequest:
             parameter, _, told = option.name.partition("=")
             query[parameter] = told or _text(option, value)
     return SystemRequest(values, ServerFilter(values), query)
+
+
+def _valuesOf(body: bytes, kinds: Mapping[str, OptionKind]) -> dict[str, Any]:
+    try:
+        found = json.loads(whole(decoded(body)))
+    except (ValueError, RecursionError) as error:
+        raise BadOptions(f"the request is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadOptions("the request is not an object")
+    values = {key.lower(): value for key, value in found.items() if value is not None}
+    for key in kinds.keys() & values.keys():
+        if not _fits(values[key], kinds[key]):
+            raise BadOptions(f"the value of {key} has a wrong type or is out of range")
+    return {key: values[key] for key in values if key in kinds}
+
+
+def _fits(value: Any, kind: OptionKind) -> bool:
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if isinstance(kind, range):
+        return type(value) is int and value in kind
+    return isinstance(value, kind)
 
 
 def _text(option: PageOption, value: Any) -> str:

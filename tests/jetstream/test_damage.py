@@ -11,7 +11,7 @@ from twisted.internet.defer import fail
 
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.jetstream.damage import LostState, Unreadable, keptConfig
-from natsbroker.jetstream.model.configjson import STREAM_CONFIG
+from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys, keyOf
 from tests.jetstream.api.support import ApiStage
@@ -50,13 +50,13 @@ def _put(stage: ApiStage, key: bytes, value: bytes) -> None:
 def test_unreadable(value: bytes, name: str) -> None:
     """The name is known where it can be read."""
     with pytest.raises(Unreadable, match="cannot be read") as caught:
-        keptConfig(value, STREAM_CONFIG)
+        keptConfig(value, StreamConfig)
     assert caught.value.name == name
 
 
 def test_readable() -> None:
     """A good value gives the configuration."""
-    found, config = keptConfig(_GOOD, STREAM_CONFIG)
+    found, config = keptConfig(_GOOD, StreamConfig)
     assert (found["created"], config.name) == (1, "S")
 
 

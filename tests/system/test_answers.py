@@ -122,8 +122,9 @@ class TestServers:
     @pytest.mark.parametrize("subject", ["SERVER.PING.CONNZ", "ACCOUNT.A.CONNZ", "ACCOUNT.A.STATZ"])
     def test_noJSON(self, asker: Asker, subject: str) -> None:
         """A request that is no JSON is an error."""
-        error = {"code": 400, "description": "unexpected end of JSON input"}
-        assert asker.askWith(subject, b"{")["error"] == error
+        error = asker.askWith(subject, b"{")["error"]
+        assert error["code"] == 400
+        assert error["description"].startswith("the request is not JSON: ")
 
     def test_largeAnswer(self, asker: Asker) -> None:
         """Answers have no indentation, and text with line ends stays as it is."""

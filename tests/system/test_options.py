@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.system.options import decodeRequest
-from natsbroker.wire.gojson import JsonError
+from natsbroker.system.options import BadOptions, decodeRequest
 
 
 def queryOf(kind: str, **options: Any) -> dict[str, str]:
@@ -49,23 +48,27 @@ class TestQuery:
         assert decodeRequest("CONNZ", b"").query == {}
 
     @pytest.mark.parametrize(
-        ("body", "error"),
+        ("kind", "body", "error"),
         [
-            (b"{", "unexpected end of JSON input"),
-            (b" ", "unexpected end of JSON input"),
-            (b"[]", "json: cannot unmarshal array into Go value of type server.JszEventOptions"),
-            (
-                b'{"accounts":"x"}',
-                "json: cannot unmarshal string into Go struct field JszEventOptions.accounts of "
-                "type bool",
-            ),
+            ("JSZ", b"{", "the request is not JSON"),
+            ("JSZ", b" ", "the request is not JSON"),
+            ("JSZ", b"[" * 100_000, "the request is not JSON"),
+            ("JSZ", b"[]", "the request is not an object"),
+            ("JSZ", b'{"accounts":"x"}', "the value of accounts has a wrong type"),
+            ("JSZ", b'{"tags":[5]}', "the value of tags has a wrong type"),
+            ("KICK", b'{"cid":-1}', "the value of cid has a wrong type or is out of range"),
+            ("KICK", b'{"cid":true}', "the value of cid has a wrong type"),
+            ("CONNZ", b'{"limit":9223372036854775808}', "the value of limit has a wrong type"),
         ],
     )
-    def test_wrongTypes(self, body: bytes, error: str) -> None:
-        """What is no such request is refused in Go's words."""
-        with pytest.raises(JsonError) as caught:
-            decodeRequest("JSZ", body)
-        assert str(caught.value) == error
+    def test_refused(self, kind: str, body: bytes, error: str) -> None:
+        """A request whose options cannot be read is refused with the reason."""
+        with pytest.raises(BadOptions, match=error):
+            decodeRequest(kind, body)
+
+    def test_null(self) -> None:
+        """An option that is null is not there."""
+        assert decodeRequest("KICK", b'{"cid":null}').options == {}
 
 
 class TestFilter:

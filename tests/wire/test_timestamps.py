@@ -57,25 +57,22 @@ def test_parseTime(text: str, nanoseconds: int, offset: int) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("zork", ' as "2006-01-02T15:04:05Z07:00": cannot parse "zork" as "2006"'),
-        ("2024/", ' as "2006-01-02T15:04:05Z07:00": cannot parse "/" as "-"'),
-        ("2024-00-01T00:00:00Z", ": month out of range"),
-        ("2023-02-29T00:00:00Z", ": day out of range"),
-        ("2024-01-01T00:60:00Z", ": minute out of range"),
-        ("2024-01-01T00:00:00+01:61", ": time zone offset minute out of range"),
-        ("2024-01-01T00:00:00Z!", ': extra text: "!"'),
-        (
-            "2024-01-01T00:00:00x01:00",
-            ' as "2006-01-02T15:04:05Z07:00": cannot parse "x01:00" as "Z07:00"',
-        ),
-        (
-            "2024-01-01T00:00:00.Z",
-            ' as "2006-01-02T15:04:05Z07:00": cannot parse ".Z" as "Z07:00"',
-        ),
+        ("zork", "'zork' is not a time"),
+        ("2024-01-01 00:00:00Z", "is not a time"),
+        ("2024-01-01T00:00:00", "is not a time"),
+        ("2024-01-01T00:00:00Z!", "is not a time"),
+        ("2024-01-01T00:00:00.Z", "is not a time"),
+        ("2024-01-01T00:00:00x01:00", "is not a time"),
+        ("2024-01-01T00:00:00+01:61", "is not a time"),
+        ("2024-01-01T00:00:00+25:00", "is not a time"),
+        ("2024-00-01T00:00:00Z", "month"),
+        ("2023-02-29T00:00:00Z", "day"),
+        ("2024-01-01T24:00:00Z", "hour"),
+        ("2024-01-01T00:60:00Z", "minute"),
+        ("2024-01-01T00:00:60Z", "second"),
     ],
 )
 def test_noTime(text: str, problem: str) -> None:
-    """What is no time is refused in Go's words."""
-    with pytest.raises(ValueError, match="parsing time") as caught:
+    """A text that is no time is refused with the reason."""
+    with pytest.raises(ValueError, match=problem):
         parseTime(text)
-    assert str(caught.value) == f'parsing time "{text}"{problem}'

@@ -12,7 +12,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import streamInfo, streamState
-from natsbroker.jetstream.model.configjson import consumerConfigJSON
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.wire.gojson import EncodedNumbers, EncodedObject
@@ -158,7 +158,7 @@ async def shownConsumer(consumer: Consumer, isListed: bool = False) -> dict[str,
     shown = consumer.info()
     config = consumer.config if isListed else withServer(consumer.config)
     groups = shown.pop("priority_groups", None)
-    shown["config"] = consumerConfigJSON(config)
+    shown["config"] = toJSON(config)
     stream: Any = consumer.stream
     account = stream.account
     if account.members is not None:

@@ -18,16 +18,16 @@ from natsbroker.jetstream.consumers.consumer import Consumer, ResetRefused
 from natsbroker.jetstream.consumers.core import randomToken
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import LIST_LIMIT, NAMES_LIMIT, page, pauseState
-from natsbroker.jetstream.model.configjson import consumerConfigJSON
 from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 from natsbroker.jetstream.model.consumerupdates import (
     ConsumerChecker,
     CreateForm,
     addressedConsumer,
 )
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.requests import (
     parseConsumer,
-    parseConsumerPage,
+    parsePage,
     parsePause,
     parseReset,
     parseStepDown,
@@ -126,7 +126,7 @@ async def _create(
         # The reader counts from 1 again, and has what it did not acknowledge delivered again.
         await consumer.reset()
     # An update shows the end of a pause in UTC, even if nothing else changes.
-    if consumerConfigJSON(config) != consumerConfigJSON(consumer.config):
+    if toJSON(config) != toJSON(consumer.config):
         filters = consumer.filters
         await consumer.update(config)
         if consumer.filters != filters:
@@ -174,13 +174,13 @@ def _listed(account: JetStreamAccount, name: str) -> list[Consumer]:
 
 
 async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseConsumerPage(request.body, account.strict)
+    parsed = parsePage(request.body, account.strict)
     names = [each.name for each in _listed(account, request.names[0])]
     return page(names, parsed.offset, NAMES_LIMIT, "consumers")
 
 
 async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseConsumerPage(request.body, account.strict)
+    parsed = parsePage(request.body, account.strict)
     await findStream(account, request.names[0]).settle()
     shown = page(_listed(account, request.names[0]), parsed.offset, LIST_LIMIT, "consumers")
     shown["consumers"] = [

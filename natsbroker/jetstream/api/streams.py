@@ -29,14 +29,13 @@ from natsbroker.jetstream.model.limits import NOTHING
 from natsbroker.jetstream.model.names import overlapping
 from natsbroker.jetstream.model.requests import (
     parseInfo,
-    parseList,
     parseMessageDelete,
     parseMessageGet,
-    parseNames,
     parsePeer,
     parsePurge,
     parseStepDown,
     parseStream,
+    parseStreams,
     requireEmpty,
 )
 from natsbroker.jetstream.model.streamchecks import StreamChecker
@@ -191,7 +190,7 @@ async def _info(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     subjects: EncodedObject | None = None
     if parsed.subjects_filter:
         await stream.settle()
-        matching = SubjectsPage(parsed.offset)
+        matching = SubjectsPage(max(parsed.offset, 0))
         await stream.eachTally((parsed.subjects_filter.encode(),), matching.add)
         paging, subjects = matching.paging, matching.shown
     shown = await shownStream(
@@ -217,13 +216,13 @@ async def _matching(account: JetStreamAccount, subject: str) -> list[str]:
 
 
 async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseNames(request.body, account.strict)
+    parsed = parseStreams(request.body, account.strict)
     names = await _matching(account, parsed.subject)
     return page(names, parsed.offset, NAMES_LIMIT, "streams", isNullable=True)
 
 
 async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
-    parsed = parseList(request.body, account.strict)
+    parsed = parseStreams(request.body, account.strict)
     names = await _matching(account, parsed.subject)
     shown = page(names, parsed.offset, LIST_LIMIT, "streams")
     if account.cluster is not None:

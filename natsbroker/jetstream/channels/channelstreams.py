@@ -24,7 +24,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.channels.channelstream import ChannelStream, channelConfig, streamNameOf
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.damage import Unreadable, keptConfig
-from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.recovery import within
 from natsbroker.jetstream.streams.stream import consumerKeys, keyOf
@@ -66,7 +66,7 @@ class _Kept:
 
     def _addConsumer(self, value: bytes) -> None:
         try:
-            found, config = keptConfig(value, CONSUMER_CONFIG)
+            found, config = keptConfig(value, ConsumerConfig)
         except Unreadable as error:
             name, why = error.name or "without a name", str(error)
             _log.error("Consumer {name} of a channel is not served: {why}", name=name, why=why)

@@ -20,14 +20,14 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.cluster.peers import PeerChannel
 from natsbroker.jetstream.cluster.views import DirectViews
 from natsbroker.jetstream.damage import Unreadable, lostState
-from natsbroker.jetstream.model.configjson import STREAM_CONFIG
+from natsbroker.jetstream.model.documents import documentOf
 from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
 from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
 from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
 from natsbroker.runtime.deadlines import Deadline
-from natsbroker.wire.shapes import decode
+from natsbroker.steps import finish
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")
@@ -138,8 +138,7 @@ class AccountCluster:
             for value in values.values():
                 config = known.get(value)
                 if config is None:
-                    text = json.dumps(json.loads(value)["config"]).encode()
-                    config = decode(text, STREAM_CONFIG)
+                    config = finish(documentOf(json.loads(value)["config"], StreamConfig))
                 self._configs[value] = config
         return {each.name: each for each in self._configs.values()}
 

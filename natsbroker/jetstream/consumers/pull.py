@@ -4,40 +4,19 @@ Pull requests, and those of them that wait.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from natsbroker.jetstream.model.bodies import LONGEST
+from natsbroker.jetstream.model.bodies import LONGEST, PullBody
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPolicy
-from natsbroker.steps import finish
-from natsbroker.wire import gojson
+from natsbroker.jetstream.model.documents import JsonError, read
 from natsbroker.wire.durations import nanosecondsText
-from natsbroker.wire.text import decoded
 
 _NEVER = float("inf")
 
 #: Where a request without a priority is among those that have one.
 _LAST_PRIORITY = 1 << 31
-
-#: The fields of a request with their types, in Python and in Go.
-_FIELDS: dict[str, tuple[type, str]] = {
-    "expires": (int, "time.Duration"),
-    "batch": (int, "int"),
-    "max_bytes": (int, "int"),
-    "no_wait": (bool, "bool"),
-    "idle_heartbeat": (int, "time.Duration"),
-    "group": (str, "string"),
-    "min_pending": (int, "int64"),
-    "min_ack_pending": (int, "int64"),
-    "id": (str, "string"),
-    "priority": (int, "int"),
-}
-
-#: What Go calls the values of JSON.
-_KINDS: dict[type, str] = {str: "string", bool: "bool", list: "object"}
 
 
 class PullRefused(ValueError):
@@ -129,75 +108,23 @@ def parsePull(body: bytes, reply: bytes, now: float) -> PullRequest:
     if not text.startswith(b"{"):
         return PullRequest(reply, _number(text))
     try:
-        fields = _decoded(text)
-    except ValueError as error:
+        asked = read(text, PullBody, isStrict=False)
+    except JsonError as error:
         raise PullRefused(f"400 Bad Request - {error}") from error
-    request = PullRequest(reply, fields.get("batch", 0))
-    request.room = max(fields.get("max_bytes", 0), 0)
-    request.isNoWait = fields.get("no_wait", False)
-    expires = fields.get("expires", 0)
-    heartbeat = fields.get("idle_heartbeat", 0)
-    if heartbeat > 0:
-        if heartbeat * 2 > expires:
+    request = PullRequest(reply, asked.batch)
+    request.room = max(asked.max_bytes, 0)
+    request.isNoWait = asked.no_wait
+    if asked.idle_heartbeat > 0:
+        if asked.idle_heartbeat * 2 > asked.expires:
             raise PullRefused("400 Bad Request - heartbeat value too large")
-        request.heartbeat = heartbeat / 1e9
+        request.heartbeat = asked.idle_heartbeat / 1e9
         request.heartbeatDue = now + request.heartbeat
-    if expires:
-        request.expires = now + expires / 1e9
+    if asked.expires:
+        request.expires = now + asked.expires / 1e9
     request.terms = GroupTerms(
-        fields.get("group", ""),
-        fields.get("min_pending", 0),
-        fields.get("min_ack_pending", 0),
-        fields.get("id", ""),
-        fields.get("priority", 0),
+        asked.group, asked.min_pending, asked.min_ack_pending, asked.id, asked.priority
     )
     return request
-
-
-def _decoded(text: bytes) -> dict[str, Any]:
-    """
-    The fields of a request. Unknown ones are ignored, and case in names, as Go does.
-
-    @raise ValueError: with Go's words, for a malformed object or a field of a wrong type.
-    """
-    try:
-        pairs = json.loads(text, object_pairs_hook=list, parse_float=_Fraction)
-    except RecursionError:
-        raise ValueError("exceeded max depth") from None
-    except ValueError:
-        try:
-            node = finish(gojson.read(text))
-        except gojson.JsonEndError:
-            raise ValueError("unexpected end of JSON input") from None
-        rest = gojson.skipSpace(text, node.end)
-        wrong = decoded(text[rest : rest + 1])
-        raise ValueError(f"invalid character '{wrong}' after top-level value") from None
-    fields: dict[str, Any] = {}
-    for key, value in pairs:
-        name = key if key in _FIELDS else key.lower()
-        if name in _FIELDS and value is not None:
-            fields[name] = _checked(name, value)
-    return fields
-
-
-class _Fraction(str):
-    """A number with a fraction or an exponent, as it is written."""
-
-
-def _checked(name: str, value: object) -> object:
-    kind, shown = _FIELDS[name]
-    isNumber = isinstance(value, (int, _Fraction)) and not isinstance(value, bool)
-    if type(value) is kind and (kind is not int or _isInRange(value)):
-        return value
-    given = "number" if isNumber else _KINDS.get(type(value), "array")
-    if isNumber and kind is int:
-        given = f"number {value}"
-    raise ValueError(f"json: cannot unmarshal {given} into Go struct field .{name} of type {shown}")
-
-
-def _isInRange(value: object) -> bool:
-    """Whether a number has room in 64 bits."""
-    return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
 
 
 def _number(text: bytes) -> int:

@@ -13,13 +13,8 @@ from typing import Any, Final
 
 from natsbroker import API_LEVEL
 from natsbroker.interfaces.records import SubjectTallies
-from natsbroker.jetstream.model.configjson import (
-    EXTERNAL,
-    SUBJECT_TRANSFORM,
-    consumerConfigJSON,
-    streamConfigJSON,
-)
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.metadata import withServer
@@ -101,7 +96,7 @@ def sourceInfo(
     """
     info: dict[str, Any] = {"name": source.name}
     if source.external is not None:
-        info["external"] = EXTERNAL.toJSON(source.external)
+        info["external"] = toJSON(source.external)
     info["lag"] = lag
     if seq:
         info["seq"] = seq
@@ -111,7 +106,7 @@ def sourceInfo(
     if source.filter_subject:
         info["filter_subject"] = source.filter_subject
     if source.subject_transforms:
-        transforms = [SUBJECT_TRANSFORM.toJSON(each) for each in source.subject_transforms]
+        transforms = [toJSON(each) for each in source.subject_transforms]
         info["subject_transforms"] = transforms
     return info
 
@@ -140,7 +135,7 @@ def streamInfo(
     """
     shown = withServer(config) if showsServer else config
     info: dict[str, Any] = {
-        "config": streamConfigJSON(shown),
+        "config": toJSON(shown),
         "created": formatTime(created),
         "state": dict(state),
     }
@@ -213,7 +208,7 @@ def consumerInfo(
         "stream_name": stream,
         "name": name,
         "created": formatTime(created),
-        "config": consumerConfigJSON(withServer(config) if showsServer else config),
+        "config": toJSON(withServer(config) if showsServer else config),
         "delivered": dict(delivered),
         "ack_floor": dict(ackFloor),
         "num_ack_pending": numAckPending,

@@ -1,16 +1,18 @@
 """
-The bodies of API requests, decoded.
+The bodies of API requests: of each its keys, by L{natsbroker.jetstream.model.documents}.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
-from natsbroker.jetstream.model.streamconfig import StreamConfig
-from natsbroker.wire.timestamps import Timestamp
+from natsbroker.jetstream.model.documents import Int64, UInt64
+from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 
 LONGEST: Final = 1 << 16
 """The bytes of a body that may not bring a list of any length: it is read in one turn."""
@@ -56,13 +58,31 @@ class PageRequest:
     """
     A page of names or details.
 
-    @ivar offset: never negative.
-    @ivar subject: what the streams listed must take.
-    @ivar subjects_filter: the subjects of a stream that are counted.
+    @ivar offset: less than zero is the begin.
     """
 
-    offset: int = 0
+    offset: Int64 = 0
+
+
+@dataclass(frozen=True)
+class StreamsRequest(PageRequest):
+    """
+    A page of streams or of their names.
+
+    @ivar subject: what the streams must take.
+    """
+
     subject: str = ""
+
+
+@dataclass(frozen=True)
+class InfoRequest(PageRequest):
+    """
+    The details of a stream.
+
+    @ivar subjects_filter: the subjects that are counted.
+    """
+
     deleted_details: bool = False
     subjects_filter: str = ""
 
@@ -77,9 +97,9 @@ class PurgeRequest:
     @ivar keep: how many of the newest stay.
     """
 
-    seq: int = 0
+    seq: UInt64 = 0
     filter: str = ""
-    keep: int = 0
+    keep: UInt64 = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +108,7 @@ class MessageDeleteRequest:
     The message to remove. C{no_erase} leaves its bytes on disk, which makes no visible difference.
     """
 
-    seq: int = 0
+    seq: UInt64 = 0
     no_erase: bool = False
 
 
@@ -96,14 +116,14 @@ class MessageDeleteRequest:
 class MessageGetRequest:
     """Which messages are read, by the API or directly."""
 
-    seq: int = 0
+    seq: UInt64 = 0
     last_by_subj: str = ""
     next_by_subj: str = ""
-    batch: int = 0
-    max_bytes: int = 0
+    batch: Int64 = 0
+    max_bytes: Int64 = 0
     start_time: Timestamp | None = None
     multi_last: tuple[str, ...] = ()
-    up_to_seq: int = 0
+    up_to_seq: UInt64 = 0
     up_to_time: Timestamp | None = None
     no_hdr: bool = False
 
@@ -120,8 +140,8 @@ class SnapshotRequest:
 
     deliver_subject: str = ""
     no_consumers: bool = False
-    chunk_size: int = 0
-    window_size: int = 0
+    chunk_size: Int64 = 0
+    window_size: Int64 = 0
     jsck: bool = False
 
     def chunk(self) -> int:
@@ -138,15 +158,91 @@ class SnapshotRequest:
 
 
 @dataclass(frozen=True)
-class RestoreRequest:
-    """
-    A copy of a stream that is to be sent.
+class LostData:
+    msgs: tuple[UInt64, ...] = ()
+    bytes: UInt64 = 0
 
-    @ivar state: of the copied stream, as decoded.
-    """
+
+@dataclass(frozen=True)
+class CopiedState:
+    """The state of a stream that was copied."""
+
+    messages: UInt64 = 0
+    bytes: UInt64 = 0
+    first_seq: UInt64 = 0
+    first_ts: Timestamp = ZERO_TIME
+    last_seq: UInt64 = 0
+    last_ts: Timestamp = ZERO_TIME
+    num_subjects: Int64 = 0
+    subjects: Mapping[str, UInt64] = field(default_factory=dict)
+    num_deleted: Int64 = 0
+    deleted: tuple[UInt64, ...] = ()
+    lost: LostData | None = None
+    consumer_count: Int64 = 0
+
+
+@dataclass(frozen=True)
+class RestoreRequest:
+    """A copy of a stream that is to be sent."""
 
     config: StreamConfig = field(default_factory=StreamConfig)
-    state: dict[str, Any] = field(default_factory=dict)
+    state: CopiedState = field(default_factory=CopiedState)
+
+
+@dataclass(frozen=True)
+class PauseRequest:
+    """Until when a consumer pauses; Go's zero time for not at all."""
+
+    pause_until: Timestamp = ZERO_TIME
+
+
+@dataclass(frozen=True)
+class UnpinRequest:
+    """The group whose client loses its pin."""
+
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class ResetRequest:
+    """The sequence to which a consumer goes back; 0 for its acknowledgement floor."""
+
+    seq: UInt64 = 0
+
+
+@dataclass(frozen=True)
+class StepDownRequest:
+    """Where the leader is to go; C{None} for anywhere."""
+
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True)
+class PeerRequest:
+    """The name or the id of a broker."""
+
+    peer: str = ""
+
+
+@dataclass(frozen=True)
+class ServerRequest(PeerRequest):
+    peer_id: str = ""
+
+
+@dataclass(frozen=True)
+class PullBody:
+    """Which messages a pull request is for. Durations are nanoseconds."""
+
+    expires: Int64 = 0
+    batch: Int64 = 0
+    max_bytes: Int64 = 0
+    no_wait: bool = False
+    idle_heartbeat: Int64 = 0
+    group: str = ""
+    min_pending: Int64 = 0
+    min_ack_pending: Int64 = 0
+    id: str = ""
+    priority: Int64 = 0
 
 
 def _within(value: int, bounds: tuple[int, int, int]) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from natsbroker.jetstream.model.documents import Always, Int64, UInt64
 from natsbroker.wire.timestamps import Timestamp
 
 
@@ -23,6 +24,11 @@ class DeliverPolicy(str, Enum):
     BY_START_SEQUENCE = "by_start_sequence"
     BY_START_TIME = "by_start_time"
     LAST_PER_SUBJECT = "last_per_subject"
+
+    @classmethod
+    def _missing_(cls, value: object) -> DeliverPolicy | None:
+        """The word with which old servers stored no policy."""
+        return cls.ALL if value == "undefined" else None
 
 
 class AckPolicy(str, Enum):
@@ -66,30 +72,30 @@ class ConsumerConfig:
     durable_name: str = ""
     name: str = ""
     description: str = ""
-    deliver_policy: DeliverPolicy = DeliverPolicy.ALL
-    opt_start_seq: int = 0
+    deliver_policy: Always[DeliverPolicy] = DeliverPolicy.ALL
+    opt_start_seq: UInt64 = 0
     opt_start_time: Timestamp | None = None
-    ack_policy: AckPolicy = AckPolicy.NONE
-    ack_wait: int = 0
-    max_deliver: int = 0
-    backoff: tuple[int, ...] = ()
+    ack_policy: Always[AckPolicy] = AckPolicy.NONE
+    ack_wait: Int64 = 0
+    max_deliver: Int64 = 0
+    backoff: tuple[Int64, ...] = ()
     filter_subject: str = ""
     filter_subjects: tuple[str, ...] = ()
-    replay_policy: ReplayPolicy = ReplayPolicy.INSTANT
-    rate_limit_bps: int = 0
+    replay_policy: Always[ReplayPolicy] = ReplayPolicy.INSTANT
+    rate_limit_bps: UInt64 = 0
     sample_freq: str = ""
-    max_waiting: int = 0
-    max_ack_pending: int = 0
+    max_waiting: Int64 = 0
+    max_ack_pending: Int64 = 0
     flow_control: bool = False
     headers_only: bool = False
-    max_batch: int = 0
-    max_expires: int = 0
-    max_bytes: int = 0
+    max_batch: Int64 = 0
+    max_expires: Int64 = 0
+    max_bytes: Int64 = 0
     deliver_subject: str = ""
     deliver_group: str = ""
-    idle_heartbeat: int = 0
-    inactive_threshold: int = 0
-    num_replicas: int = 0
+    idle_heartbeat: Int64 = 0
+    inactive_threshold: Int64 = 0
+    num_replicas: Always[Int64] = 0
     mem_storage: bool = False
     direct: bool = False
     sourcing: bool = False
@@ -97,4 +103,4 @@ class ConsumerConfig:
     pause_until: Timestamp | None = None
     priority_groups: tuple[str, ...] = ()
     priority_policy: PriorityPolicy = PriorityPolicy.NONE
-    priority_timeout: int = 0
+    priority_timeout: Int64 = 0

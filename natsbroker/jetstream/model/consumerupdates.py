@@ -12,13 +12,13 @@ from typing import Final
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import ConsumerAction, ConsumerRequest
-from natsbroker.jetstream.model.configjson import consumerConfigJSON
 from natsbroker.jetstream.model.consumerchecks import (
     checkConsumer,
     filtersOf,
     withConsumerDefaults,
 )
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig, DeliverPolicy
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.limits import (
     NO_ACCOUNT_LIMITS,
     NO_SERVER_LIMITS,
@@ -91,7 +91,7 @@ def isIdenticalConsumer(config: ConsumerConfig, stored: ConsumerConfig) -> bool:
     """
     Tell whether a complete configuration is that of a consumer, the server's own metadata aside.
     """
-    return consumerConfigJSON(withLevelOf(config, stored)) == consumerConfigJSON(stored)
+    return toJSON(withLevelOf(config, stored)) == toJSON(stored)
 
 
 class ConsumerChecker:

@@ -4,210 +4,76 @@ The decoding of API requests, and what can be wrong with a body for itself.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, fields
+from typing import TypeVar, cast
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import (
-    ConsumerAction,
     ConsumerRequest,
+    InfoRequest,
     MessageDeleteRequest,
     MessageGetRequest,
     PageRequest,
+    PauseRequest,
+    PeerRequest,
     PurgeRequest,
+    ResetRequest,
     RestoreRequest,
+    ServerRequest,
     SnapshotRequest,
+    StepDownRequest,
     StreamRequest,
+    StreamsRequest,
+    UnpinRequest,
 )
-from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, PLACEMENT, STREAM_CONFIG
+from natsbroker.jetstream.model.documents import JsonError, read, reading
 from natsbroker.jetstream.model.names import isLiteralSubject, isValidGroup, isValidSubjectText
-from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
+from natsbroker.jetstream.model.streamconfig import Placement, StorageType, StreamConfig
 from natsbroker.steps import Steps, finish
-from natsbroker.wire.gojson import JsonError
-from natsbroker.wire.shapes import (
-    BOOL,
-    INT,
-    STRING,
-    TIME,
-    UINT64,
-    Choice,
-    Field,
-    ListOf,
-    MapOf,
-    Optional,
-    Struct,
-    decodeInSteps,
-    decodeLoosely,
-    decodeLooselyInSteps,
-)
-from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
+from natsbroker.wire.timestamps import Timestamp
 
 T = TypeVar("T")
 
-
-def _streamRequest(pedantic: bool = False, **config: Any) -> StreamRequest:
-    return StreamRequest(StreamConfig(**config), pedantic, "storage" in config)
+_UNNAMED = cast(StorageType, None)
 
 
-_STREAM: Final = Struct(
-    "StreamConfigRequest", _streamRequest, [*STREAM_CONFIG.fields, Field("pedantic", BOOL)]
-)
+@dataclass(frozen=True)
+class _StreamBody(StreamConfig):
+    """
+    The body of a request to create or change a stream.
 
-_ACTION: Final = Choice(
-    ConsumerAction,
-    refusal=lambda text: f"unknown consumer action: {text.decode('utf-8', 'replace')}",
-)
+    @ivar storage: C{None} if the request does not name one.
+    """
 
-_CONSUMER: Final = Struct(
-    "CreateConsumerRequest",
-    ConsumerRequest,
-    [
-        Field("stream_name", STRING),
-        Field("config", CONSUMER_CONFIG),
-        Field("action", _ACTION),
-        Field("pedantic", BOOL),
-    ],
-)
-
-_OFFSET: Final = Field("offset", INT)
-_NAMES: Final = Struct("JSApiStreamNamesRequest", PageRequest, [_OFFSET, Field("subject", STRING)])
-_LIST: Final = Struct("JSApiStreamListRequest", PageRequest, [_OFFSET, Field("subject", STRING)])
-_CONSUMERS: Final = Struct("JSApiConsumersRequest", PageRequest, [_OFFSET])
-_INFO: Final = Struct(
-    "JSApiStreamInfoRequest",
-    PageRequest,
-    [_OFFSET, Field("deleted_details", BOOL), Field("subjects_filter", STRING)],
-)
-
-_PURGE: Final = Struct(
-    "JSApiStreamPurgeRequest",
-    PurgeRequest,
-    [Field("seq", UINT64), Field("filter", STRING), Field("keep", UINT64)],
-)
-
-_DELETE: Final = Struct(
-    "JSApiMsgDeleteRequest",
-    MessageDeleteRequest,
-    [Field("seq", UINT64), Field("no_erase", BOOL)],
-)
-
-MESSAGE_GET: Final = Struct(
-    "JSApiMsgGetRequest",
-    MessageGetRequest,
-    [
-        Field("seq", UINT64),
-        Field("last_by_subj", STRING),
-        Field("next_by_subj", STRING),
-        Field("batch", INT),
-        Field("max_bytes", INT),
-        Field("start_time", Optional(TIME)),
-        Field("multi_last", ListOf(STRING)),
-        Field("up_to_seq", UINT64),
-        Field("up_to_time", Optional(TIME)),
-        Field("no_hdr", BOOL),
-    ],
-)
-
-_SNAPSHOT: Final = Struct(
-    "JSApiStreamSnapshotRequest",
-    SnapshotRequest,
-    [
-        Field("deliver_subject", STRING),
-        Field("no_consumers", BOOL),
-        Field("chunk_size", INT),
-        Field("window_size", INT),
-        Field("jsck", BOOL),
-    ],
-)
-
-STREAM_STATE: Final[Struct[dict[str, Any]]] = Struct(
-    "StreamState",
-    dict,
-    [
-        Field("messages", UINT64),
-        Field("bytes", UINT64),
-        Field("first_seq", UINT64),
-        Field("first_ts", TIME),
-        Field("last_seq", UINT64),
-        Field("last_ts", TIME),
-        Field("num_subjects", INT),
-        Field("subjects", MapOf(UINT64)),
-        Field("num_deleted", INT),
-        Field("deleted", ListOf(UINT64)),
-        Field(
-            "lost",
-            Optional(
-                Struct[dict[str, Any]](
-                    "LostStreamData", dict, [Field("msgs", ListOf(UINT64)), Field("bytes", UINT64)]
-                )
-            ),
-        ),
-        Field("consumer_count", INT),
-    ],
-)
-
-_RESTORE: Final = Struct(
-    "JSApiStreamRestoreRequest",
-    RestoreRequest,
-    [Field("config", STREAM_CONFIG), Field("state", STREAM_STATE)],
-)
-
-_PAUSE: Final[Struct[dict[str, Any]]] = Struct(
-    "JSApiConsumerPauseRequest", dict, [Field("pause_until", TIME)]
-)
-_UNPIN: Final[Struct[dict[str, Any]]] = Struct(
-    "JSApiConsumerUnpinRequest", dict, [Field("group", STRING)]
-)
-_RESET: Final[Struct[dict[str, Any]]] = Struct(
-    "JSApiConsumerResetRequest", dict, [Field("seq", UINT64)]
-)
-_STEP_DOWN: Final[Struct[dict[str, Any]]] = Struct(
-    "JSApiLeaderStepdownRequest", dict, [Field("placement", Optional(PLACEMENT))]
-)
-_PEER: Final[Struct[dict[str, Any]]] = Struct(
-    "JSApiStreamRemovePeerRequest", dict, [Field("peer", STRING)]
-)
-_SERVER: Final[Struct[dict[str, Any]]] = Struct(
-    "JSApiMetaServerRemoveRequest", dict, [Field("peer", STRING), Field("peer_id", STRING)]
-)
-_ANYTHING: Final[Struct[dict[str, Any]]] = Struct("", dict, [])
+    storage: StorageType = _UNNAMED
+    pedantic: bool = False
 
 
-def _parsed(body: bytes, shape: Struct[T], isStrict: bool = True) -> T:
-    return finish(_parsing(body, shape, isStrict))
+def _parsed(body: bytes, kind: type[T], isStrict: bool = True) -> T:
+    return finish(_parsing(body, kind, isStrict))
 
 
-def _parsing(body: bytes, shape: Struct[T], isStrict: bool = True) -> Steps[T]:
+def _parsing(body: bytes, kind: type[T], isStrict: bool = True) -> Steps[T]:
     """
     @param isStrict: whether unknown keys are errors.
     @raise errors.JetStreamError: if the body is not such a request.
     """
     try:
-        return (yield from decodeInSteps(body, shape))
-    except JsonError as error:
-        if isStrict:
-            raise errors.INVALID_JSON(err=error) from error
-    try:
-        return (yield from decodeLooselyInSteps(body, shape))
+        return (yield from reading(body, kind, isStrict))
     except JsonError as error:
         raise errors.INVALID_JSON(err=error) from error
 
 
-def _isStructured(body: bytes) -> bool:
-    """Tell whether a body that may be left out is there: it begins as an object or an array."""
-    return body.lstrip(b" \t\r\n")[:1] in (b"{", b"[")
+def _given(body: bytes) -> bytes:
+    """
+    @return: a body that may be left out; without keys if it does not begin as an object or a list.
+    """
+    return body if body.lstrip(b" \t\r\n")[:1] in (b"{", b"[") else b"{}"
 
 
 def isEmptyBody(body: bytes) -> bool:
     """Tell whether a body says nothing: it is empty or an object without keys."""
-    if body in (b"", b"{}"):
-        return True
-    if body.strip(b" \t\r\n")[:1] != b"{" or b'"' in body:
-        return False
-    try:
-        decodeLoosely(body, _ANYTHING)
-    except JsonError:
-        return False
-    return True
+    return not body or body.translate(None, b" \t\r\n") == b"{}"
 
 
 def requireEmpty(body: bytes) -> None:
@@ -230,58 +96,45 @@ def parseStream(body: bytes, isStrict: bool = True) -> Steps[StreamRequest]:
     """
     @return: the creation or change of a stream.
     """
-    return _parsing(body, _STREAM, isStrict)
+    found = yield from _parsing(body.strip() or b"{}", _StreamBody, isStrict)
+    values = {each.name: getattr(found, each.name) for each in fields(StreamConfig)}
+    values["storage"] = found.storage or StorageType.FILE
+    return StreamRequest(StreamConfig(**values), found.pedantic, bool(found.storage))
 
 
 def parseConsumer(body: bytes, isStrict: bool = True) -> Steps[ConsumerRequest]:
     """
     @return: the creation or change of a consumer.
     """
-    return _parsing(body, _CONSUMER, isStrict)
+    return _parsing(body.strip() or b"{}", ConsumerRequest, isStrict)
 
 
-def parseNames(body: bytes, isStrict: bool = True) -> PageRequest:
+def parseStreams(body: bytes, isStrict: bool = True) -> StreamsRequest:
     """
-    @return: the page of stream names that is asked for.
+    @return: the page of streams, or of their names, that is asked for.
     """
-    return _page(body, _NAMES, isStrict)
+    return _parsed(_given(body), StreamsRequest, isStrict)
 
 
-def parseList(body: bytes, isStrict: bool = True) -> PageRequest:
-    """
-    @return: the page of streams that is asked for.
-    """
-    return _page(body, _LIST, isStrict)
-
-
-def parseConsumerPage(body: bytes, isStrict: bool = True) -> PageRequest:
+def parsePage(body: bytes, isStrict: bool = True) -> PageRequest:
     """
     @return: the page of consumers, or of their names, that is asked for.
     """
-    return _page(body, _CONSUMERS, isStrict)
+    return _parsed(_given(body), PageRequest, isStrict)
 
 
-def parseInfo(body: bytes, isStrict: bool = True) -> PageRequest:
+def parseInfo(body: bytes, isStrict: bool = True) -> InfoRequest:
     """
     @return: the details of a stream that are asked for.
     """
-    return _page(body, _INFO, isStrict)
-
-
-def _page(body: bytes, shape: Struct[PageRequest], isStrict: bool) -> PageRequest:
-    request = _parsed(body, shape, isStrict) if _isStructured(body) else PageRequest()
-    if request.offset >= 0:
-        return request
-    return PageRequest(0, request.subject, request.deleted_details, request.subjects_filter)
+    return _parsed(_given(body), InfoRequest, isStrict)
 
 
 def parsePurge(body: bytes, isStrict: bool = True) -> PurgeRequest:
     """
     @return: what is removed: everything, also for a body that is no JSON.
     """
-    if not _isStructured(body):
-        return PurgeRequest()
-    request = _parsed(body, _PURGE, isStrict)
+    request = _parsed(_given(body), PurgeRequest, isStrict)
     if request.seq and request.keep:
         raise errors.BAD_REQUEST()
     return request
@@ -292,7 +145,7 @@ def parseMessageDelete(body: bytes, isStrict: bool = True) -> MessageDeleteReque
     @return: the message to remove.
     """
     requireBody(body)
-    return _parsed(body, _DELETE, isStrict)
+    return _parsed(body, MessageDeleteRequest, isStrict)
 
 
 def parseMessageGet(body: bytes, isStrict: bool = True) -> MessageGetRequest:
@@ -300,7 +153,7 @@ def parseMessageGet(body: bytes, isStrict: bool = True) -> MessageGetRequest:
     @return: the one message to read.
     """
     requireBody(body)
-    request = _parsed(body, MESSAGE_GET, isStrict)
+    request = _parsed(body, MessageGetRequest, isStrict)
     hasStart = request.start_time is not None
     hasLast, hasNext = bool(request.last_by_subj), bool(request.next_by_subj)
     isNothing = not (request.seq or hasLast or hasNext or hasStart)
@@ -315,7 +168,7 @@ def parseSnapshot(body: bytes) -> SnapshotRequest:
     @return: where the copy of a stream goes. That there is a body is checked earlier, before the
         stream is looked up.
     """
-    request = _parsed(body, _SNAPSHOT)
+    request = _parsed(body, SnapshotRequest)
     subject = request.deliver_subject
     if not isValidSubjectText(subject) or not isLiteralSubject(subject):
         raise errors.SNAPSHOT_DELIVER_SUBJECT_INVALID()
@@ -327,17 +180,14 @@ def parseRestore(body: bytes) -> Steps[RestoreRequest]:
     @return: the copy of a stream that is to be sent.
     """
     requireBody(body)
-    return _parsing(body, _RESTORE)
+    return _parsing(body, RestoreRequest)
 
 
 def parsePause(body: bytes, isStrict: bool = True) -> Timestamp:
     """
     @return: until when a consumer pauses; Go's zero time for not at all.
     """
-    if not _isStructured(body):
-        return ZERO_TIME
-    until = _parsed(body, _PAUSE, isStrict).get("pause_until")
-    return until if isinstance(until, Timestamp) else ZERO_TIME
+    return _parsed(_given(body), PauseRequest, isStrict).pause_until
 
 
 def parseUnpin(body: bytes) -> str:
@@ -346,10 +196,7 @@ def parseUnpin(body: bytes) -> str:
 
     @return: the group whose client loses its pin.
     """
-    try:
-        group = str(decodeLoosely(body, _UNPIN).get("group", ""))
-    except JsonError as error:
-        raise errors.INVALID_JSON(err=error) from error
+    group = _parsed(body, UnpinRequest, isStrict=False).group
     if not group:
         raise errors.INVALID_JSON(err="consumer group not specified")
     if not isValidGroup(group):
@@ -361,35 +208,27 @@ def parseReset(body: bytes) -> int:
     """
     @return: the sequence to which a consumer goes back; 0 for its acknowledgement floor.
     """
-    if not body:
-        return 0
-    try:
-        return int(decodeLoosely(body, _RESET).get("seq", 0))
-    except JsonError as error:
-        raise errors.INVALID_JSON(err=error) from error
+    return _parsed(body or b"{}", ResetRequest, isStrict=False).seq
 
 
 def parsePeer(body: bytes) -> str:
     """
     @return: the name or the id of the broker that is meant.
     """
-    return _peerIn(body, _PEER)
+    requireBody(body)
+    return _named(_parsed(body, PeerRequest, isStrict=False).peer)
 
 
 def parseServer(body: bytes) -> str:
     """
     @return: the name or the id of the broker that is to be removed.
     """
-    return _peerIn(body, _SERVER)
-
-
-def _peerIn(body: bytes, shape: Struct[dict[str, Any]]) -> str:
     requireBody(body)
-    try:
-        found = decodeLoosely(body, shape)
-    except JsonError as error:
-        raise errors.INVALID_JSON(err=error) from error
-    peer = str(found.get("peer") or found.get("peer_id") or "")
+    found = _parsed(body, ServerRequest, isStrict=False)
+    return _named(found.peer or found.peer_id)
+
+
+def _named(peer: str) -> str:
     if not peer:
         raise errors.BAD_REQUEST()
     return peer
@@ -402,7 +241,6 @@ def parseStepDown(body: bytes) -> Placement | None:
     if isEmptyBody(body):
         return None
     try:
-        placement: Placement | None = decodeLoosely(body, _STEP_DOWN).get("placement")
+        return read(body, StepDownRequest, isStrict=False).placement
     except JsonError as error:
         raise errors.CLUSTER_NOT_AVAIL() from error
-    return placement

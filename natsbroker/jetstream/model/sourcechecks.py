@@ -176,7 +176,7 @@ def sourceKey(source: StreamSource) -> tuple[str | None, ...]:
 
 
 def checkSources(
-    sources: Sequence[StreamSource | None], checked: Callable[[StreamSource], None]
+    sources: Sequence[StreamSource], checked: Callable[[StreamSource], None]
 ) -> Steps[None]:
     """
     Check each source, and that none is there twice.
@@ -186,7 +186,7 @@ def checkSources(
     """
     seen: set[tuple[str | None, ...]] = set()
     for place, source in enumerate(sources, 1):
-        if source is None or not isValidName(source.name):
+        if not isValidName(source.name):
             raise errors.SOURCE_INVALID_STREAM_NAME()
         key = sourceKey(source)
         if key in seen:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from natsbroker.jetstream.model.documents import Always, Int32, Int64, UInt64
 from natsbroker.wire.timestamps import Timestamp
 
 
@@ -28,6 +29,11 @@ class DiscardPolicy(str, Enum):
 
     OLD = "old"
     NEW = "new"
+
+    @classmethod
+    def _missing_(cls, value: object) -> DiscardPolicy | None:
+        """Capitals do not count here."""
+        return next((each for each in cls if each == str(value).lower()), None)
 
 
 class StorageType(str, Enum):
@@ -50,6 +56,10 @@ class PersistMode(str, Enum):
     DEFAULT = "default"
     ASYNC = "async"
 
+    @classmethod
+    def _missing_(cls, value: object) -> PersistMode | None:
+        return None if value else cls.DEFAULT
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -64,8 +74,8 @@ class Placement:
 class SubjectTransformConfig:
     """A subject pattern and the subject that replaces what it matches."""
 
-    src: str = ""
-    dest: str = ""
+    src: Always[str] = ""
+    dest: Always[str] = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class Republish:
     """Where copies of stored messages are published."""
 
     src: str = ""
-    dest: str = ""
+    dest: Always[str] = ""
     headers_only: bool = False
 
 
@@ -86,8 +96,8 @@ class External:
     @ivar deliver: the prefix of the subjects on which messages arrive.
     """
 
-    api: str = ""
-    deliver: str = ""
+    api: Always[str] = ""
+    deliver: Always[str] = ""
 
 
 @dataclass(frozen=True)
@@ -102,8 +112,8 @@ class ConsumerSource:
 class StreamSource:
     """Another stream whose messages this one takes, as its mirror or one of its sources."""
 
-    name: str = ""
-    opt_start_seq: int = 0
+    name: Always[str] = ""
+    opt_start_seq: UInt64 = 0
     opt_start_time: Timestamp | None = None
     filter_subject: str = ""
     subject_transforms: tuple[SubjectTransformConfig, ...] = ()
@@ -115,8 +125,8 @@ class StreamSource:
 class ConsumerLimits:
     """Defaults and upper bounds for the consumers of a stream."""
 
-    inactive_threshold: int = 0
-    max_ack_pending: int = 0
+    inactive_threshold: Int64 = 0
+    max_ack_pending: Int64 = 0
 
 
 @dataclass(frozen=True)
@@ -129,38 +139,38 @@ class StreamConfig:
     @ivar sealed: whether nothing can be added or removed any more.
     """
 
-    name: str = ""
+    name: Always[str] = ""
     description: str = ""
     subjects: tuple[str, ...] = ()
-    retention: RetentionPolicy = RetentionPolicy.LIMITS
-    max_consumers: int = 0
-    max_msgs: int = 0
-    max_bytes: int = 0
-    max_age: int = 0
-    max_msgs_per_subject: int = 0
-    max_msg_size: int = 0
-    discard: DiscardPolicy = DiscardPolicy.OLD
-    storage: StorageType = StorageType.FILE
-    num_replicas: int = 0
+    retention: Always[RetentionPolicy] = RetentionPolicy.LIMITS
+    max_consumers: Always[Int64] = 0
+    max_msgs: Always[Int64] = 0
+    max_bytes: Always[Int64] = 0
+    max_age: Always[Int64] = 0
+    max_msgs_per_subject: Always[Int64] = 0
+    max_msg_size: Int32 = 0
+    discard: Always[DiscardPolicy] = DiscardPolicy.OLD
+    storage: Always[StorageType] = StorageType.FILE
+    num_replicas: Always[Int64] = 0
     no_ack: bool = False
-    duplicate_window: int = 0
+    duplicate_window: Int64 = 0
     placement: Placement | None = None
     mirror: StreamSource | None = None
     sources: tuple[StreamSource, ...] = ()
-    compression: StoreCompression = StoreCompression.NONE
-    first_seq: int = 0
+    compression: Always[StoreCompression] = StoreCompression.NONE
+    first_seq: UInt64 = 0
     subject_transform: SubjectTransformConfig | None = None
     republish: Republish | None = None
-    allow_direct: bool = False
-    mirror_direct: bool = False
+    allow_direct: Always[bool] = False
+    mirror_direct: Always[bool] = False
     discard_new_per_subject: bool = False
-    sealed: bool = False
-    deny_delete: bool = False
-    deny_purge: bool = False
-    allow_rollup_hdrs: bool = False
-    consumer_limits: ConsumerLimits = ConsumerLimits()
-    allow_msg_ttl: bool = False
-    subject_delete_marker_ttl: int = 0
+    sealed: Always[bool] = False
+    deny_delete: Always[bool] = False
+    deny_purge: Always[bool] = False
+    allow_rollup_hdrs: Always[bool] = False
+    consumer_limits: Always[ConsumerLimits] = ConsumerLimits()
+    allow_msg_ttl: Always[bool] = False
+    subject_delete_marker_ttl: Int64 = 0
     allow_msg_counter: bool = False
     allow_atomic: bool = False
     allow_msg_schedules: bool = False

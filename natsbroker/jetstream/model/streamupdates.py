@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.bodies import StreamRequest
-from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import checkLimits
 from natsbroker.jetstream.model.metadata import withLevel, withLevelOf
@@ -36,7 +36,7 @@ def isIdenticalStream(config: StreamConfig, stored: StreamConfig) -> bool:
     """
     Tell whether a complete configuration is that of a stream, the server's own metadata aside.
     """
-    return streamConfigJSON(withLevelOf(config, stored)) == streamConfigJSON(stored)
+    return toJSON(withLevelOf(config, stored)) == toJSON(stored)
 
 
 def createdStream(request: StreamRequest, name: str, checker: StreamChecker) -> Steps[StreamConfig]:

@@ -4,19 +4,16 @@ Consumers as documents of a snapshot: their configuration and where they are.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.state import ConsumerState
-from natsbroker.jetstream.model.configjson import CONSUMER_CONFIG, consumerConfigJSON
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.documents import documentOf, parsed, toJSON
 from natsbroker.jetstream.snapshots.archive import InvalidArchive
-from natsbroker.wire.gojson import JsonError, encode
-from natsbroker.wire.shapes import Struct, decodeLoosely
-
-_ANYTHING: Struct[dict[str, Any]] = Struct("", dict, [])
+from natsbroker.steps import finish
+from natsbroker.wire.gojson import encode
 
 
 def consumerDocument(consumer: Consumer, last: int) -> bytes:
@@ -47,7 +44,7 @@ def consumerDocument(consumer: Consumer, last: int) -> bytes:
     if counts:
         state["redelivered"] = counts
     config = replace(consumer.config, name=consumer.name)
-    return encode({"config": consumerConfigJSON(config), "state": state})
+    return encode({"config": toJSON(config), "state": state})
 
 
 def _position(consumer: int, stream: int) -> dict[str, int]:
@@ -62,32 +59,14 @@ def readConsumer(name: str, document: bytes) -> tuple[ConsumerConfig, ConsumerSt
     @raise InvalidArchive: if the document is not that of a consumer.
     """
     try:
-        found = json.loads(document)
-        if not isinstance(found, dict):
-            raise TypeError("not an object")
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidArchive(_undecoded(name, _reason(document, error))) from error
-    for key in ("config", "state"):
-        if found.get(key) is None:
-            raise InvalidArchive(f'consumer "{name}" is missing {key}')
-    try:
-        config = decodeLoosely(json.dumps(found["config"]).encode(), CONSUMER_CONFIG)
+        found = parsed(document)
+        for key in ("config", "state"):
+            if found.get(key) is None:
+                raise InvalidArchive(f'consumer "{name}" is missing {key}')
+        config = finish(documentOf(found["config"], ConsumerConfig, isStrict=False))
         return config, _stateFrom(found["state"], config)
-    except (JsonError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidArchive(_undecoded(name, str(error))) from error
-
-
-def _undecoded(name: str, why: str) -> str:
-    return f'failed to decode consumer "{name}" state: {why}'
-
-
-def _reason(document: bytes, error: Exception) -> str:
-    """The text of Go's error for a text that is not JSON."""
-    try:
-        decodeLoosely(document, _ANYTHING)
-    except JsonError as wrong:
-        return str(wrong)
-    return str(error)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidArchive(f'failed to decode consumer "{name}" state: {error}') from error
 
 
 def _stateFrom(found: dict[str, Any], config: ConsumerConfig) -> ConsumerState | None:

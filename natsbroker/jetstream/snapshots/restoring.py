@@ -18,12 +18,12 @@ from natsbroker.interfaces.records import Entry, StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.model.bodies import ConsumerRequest, StreamRequest
+from natsbroker.jetstream.model.bodies import ConsumerRequest, CopiedState, StreamRequest
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.consumerupdates import ConsumerChecker
+from natsbroker.jetstream.model.documents import JsonError, read
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import checkLimits
-from natsbroker.jetstream.model.requests import STREAM_STATE
 from natsbroker.jetstream.model.streamchecks import StreamChecker
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.model.streamupdates import createdStream
@@ -36,8 +36,7 @@ from natsbroker.jetstream.snapshots.archive import (
 from natsbroker.jetstream.snapshots.consumerdocuments import readConsumer
 from natsbroker.jetstream.streams.recovery import activateStream, openStream
 from natsbroker.jetstream.streams.stream import Stream
-from natsbroker.wire.gojson import JsonError, goQuoted
-from natsbroker.wire.shapes import decodeLoosely
+from natsbroker.wire.gojson import goQuoted
 from natsbroker.wire.text import decoded
 
 #: Bytes of the archive that are read before others are served.
@@ -202,14 +201,14 @@ class StreamRestore:
     async def _begin(self, document: bytes) -> None:
         """Create the stream with the first sequence of the archived one."""
         try:
-            state = decodeLoosely(document, STREAM_STATE)
+            state = read(document, CopiedState, isStrict=False)
         except JsonError as error:
             raise InvalidArchive(f"error in state.json: {error}") from error
         account, config = self._account, self._config
         if config.name in account.streams:
             raise errors.STREAM_NAME_EXIST_RESTORE_FAILED()
         reserved = account.reserved(config.storage)
-        size = max(config.max_bytes, state.get("bytes", 0))
+        size = max(config.max_bytes, state.bytes)
         checkLimits(config, account.limits, account.serverLimits, reserved, size)
         others = {name: each.config for name, each in account.streams.items()}
         checker = StreamChecker(others, account.limits, account.serverLimits)
@@ -221,9 +220,9 @@ class StreamRestore:
             raise InvalidArchive(text) from error
         self.stream = await openStream(account, config)
         self._created(self.stream)
-        self._consumersLeft = state.get("consumer_count", 0)
-        self._archivedLast = state.get("last_seq", 0)
-        first = state.get("first_seq", 0)
+        self._consumersLeft = state.consumer_count
+        self._archivedLast = state.last_seq
+        first = state.first_seq
         self._last = max(first - 1, 0)
         if first > 1:
             await self.stream.log.skipTo(first)

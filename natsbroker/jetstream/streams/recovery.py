@@ -18,11 +18,8 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.damage import Unreadable, keptConfig, lostState
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.model.configjson import (
-    CONSUMER_CONFIG,
-    STREAM_CONFIG,
-    consumerConfigJSON,
-)
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.stream import (
     Stream,
@@ -125,7 +122,7 @@ def consumerValue(consumer: Consumer) -> bytes:
         "stream": consumer.stream.name,
         "name": consumer.name,
         "created": consumer.created,
-        "config": consumerConfigJSON(consumer.config),
+        "config": toJSON(consumer.config),
     }
     if consumer.core.passedOver:
         value["passed_over"] = consumer.core.passedOver
@@ -192,7 +189,7 @@ async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
     @return: whether the value can be read.
     """
     try:
-        found, config = keptConfig(value, STREAM_CONFIG)
+        found, config = keptConfig(value, StreamConfig)
     except Unreadable as error:
         if error.name:
             account.damaged.note(account.name, error.name, str(error))
@@ -223,7 +220,7 @@ async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
     changes: dict[bytes, bytes | None] = dict.fromkeys(_keysOf(name))
     for key, value in (await account.states.load(b"consumer/")).items():
         try:
-            found, _ = keptConfig(value, CONSUMER_CONFIG)
+            found, _ = keptConfig(value, ConsumerConfig)
         except Unreadable:
             continue
         if found.get("stream") == name:
@@ -263,7 +260,7 @@ async def takeStream(
     found = next((values[key] for key in values if key.startswith(b"stream/")), None)
     if found is None:
         return None
-    kept, config = keptConfig(found, STREAM_CONFIG)
+    kept, config = keptConfig(found, StreamConfig)
     stream = Stream(account, config, kept["created"], log)
     account.streams[config.name] = stream
     try:
@@ -343,7 +340,7 @@ async def _recoverConsumer(
     @return: whether the configuration can be read.
     """
     try:
-        found, config = keptConfig(values[key], CONSUMER_CONFIG)
+        found, config = keptConfig(values[key], ConsumerConfig)
     except Unreadable as error:
         account.damagedConsumers.add(key)
         _log.error(

@@ -19,7 +19,7 @@ from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.consumers.table import ConsumerTable
 from natsbroker.jetstream.contracts import StreamAccount
-from natsbroker.jetstream.model.configjson import streamConfigJSON
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
 from natsbroker.jetstream.schedules.scheduler import NOTE, MessageScheduler
 from natsbroker.jetstream.sources.intake import StreamIntake
@@ -216,7 +216,7 @@ class Stream(StreamRecords):
 
     def stateValue(self, config: StreamConfig | None = None) -> bytes:
         """The stream in the account's state."""
-        shown = streamConfigJSON(config or self.config)
+        shown = toJSON(config or self.config)
         return json.dumps({"created": self.created, "config": shown}).encode()
 
     def retire(self) -> None:

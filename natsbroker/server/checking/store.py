@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from natsbroker.jetstream.damage import Unreadable, keptConfig
-from natsbroker.jetstream.model.configjson import STREAM_CONFIG
-from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.stream import logName
 from natsbroker.storage.lmdb.checking import CheckedLog, CheckedStore, checkDirectory
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
@@ -92,7 +91,7 @@ def _streamProblems(checked: CheckedStore) -> Iterator[str]:
             continue
         account = space.removeprefix("jetstream/")
         try:
-            _, config = keptConfig(value, STREAM_CONFIG)
+            _, config = keptConfig(value, StreamConfig)
         except Unreadable as error:
             yield f"stream {account}/{error.name or '(unknown)'}: {error}"
             continue

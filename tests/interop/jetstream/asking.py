@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from natsbroker.jetstream.model.configjson import consumerConfigJSON, streamConfigJSON
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.consumerupdates import (
     ConsumerChecker,
     CreateForm,
     addressedConsumer,
 )
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.model.requests import parseConsumer, parseStream
@@ -103,7 +103,7 @@ class Model:
             else:
                 config = finish(updatedStream(request, name, checker, {}))
             self.streams[name] = config
-            return streamConfigJSON(withServer(config))
+            return toJSON(withServer(config))
 
         return _answered(work)
 
@@ -118,9 +118,7 @@ class Model:
 
         def work() -> dict[str, Any]:
             request = addressedConsumer(finish(parseConsumer(body)), form, stream, name, filter_)
-            return consumerConfigJSON(
-                withServer(finish(checker.admitted(request, lambda: _RANDOM)))
-            )
+            return toJSON(withServer(finish(checker.admitted(request, lambda: _RANDOM))))
 
         return _answered(work)
 

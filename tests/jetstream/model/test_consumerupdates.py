@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from natsbroker.jetstream.model.bodies import ConsumerRequest
-from natsbroker.jetstream.model.configjson import consumerConfigJSON
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig
 from natsbroker.jetstream.model.consumerupdates import (
     ConsumerChecker,
     CreateForm,
     addressedConsumer,
 )
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import JetStreamLimits
 from natsbroker.jetstream.model.metadata import withServer
@@ -64,7 +64,7 @@ def _answer(
         config = finish(_checker(stream, **consumers).admitted(request, lambda: "random"))
     except JetStreamError as error:
         return None, answerOf({"error": error.toJSON()})
-    return config, answerOf({"config": consumerConfigJSON(withServer(config))})
+    return config, answerOf({"config": toJSON(withServer(config))})
 
 
 @pytest.mark.parametrize(("tail", "body", "answer"), _CASES["creates"])
@@ -125,7 +125,7 @@ def test_workQueueUpdate() -> None:
     consumers = {name: _queued(name, filter_subject=f"w.{name}") for name in "ab"}
     assert _answer(
         "CREATE.W.a",
-        {"stream_name": "W", "config": consumerConfigJSON(consumers["a"])},
+        {"stream_name": "W", "config": toJSON(consumers["a"])},
         consumers,
     )[0]
     body = {"stream_name": "W", "config": {"ack_policy": "explicit", "filter_subject": "w.>"}}

@@ -10,33 +10,42 @@ import pytest
 
 from natsbroker.jetstream.model.bodies import (
     ConsumerAction,
+    ConsumerRequest,
+    CopiedState,
+    InfoRequest,
+    LostData,
     MessageDeleteRequest,
     MessageGetRequest,
     PageRequest,
     PurgeRequest,
     SnapshotRequest,
+    StreamRequest,
+    StreamsRequest,
 )
 from natsbroker.jetstream.model.consumerconfig import AckPolicy
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.requests import (
     isEmptyBody,
     parseConsumer,
-    parseConsumerPage,
     parseInfo,
-    parseList,
     parseMessageDelete,
     parseMessageGet,
-    parseNames,
+    parsePage,
     parsePause,
+    parsePeer,
     parsePurge,
     parseReset,
     parseRestore,
+    parseServer,
     parseSnapshot,
+    parseStepDown,
     parseStream,
+    parseStreams,
     parseUnpin,
     requireBody,
     requireEmpty,
 )
+from natsbroker.jetstream.model.streamconfig import Placement
 from natsbroker.steps import finish
 from natsbroker.wire.timestamps import ZERO_TIME, Timestamp
 from tests.counting import callsOf
@@ -78,48 +87,67 @@ def test_consumer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parse", "body", "text"),
+    ("parse", "body"),
     [
-        (parseConsumer, b'{"action":"bogus"}', 'unknown consumer action: "bogus"'),
-        (parseConsumer, b'{"config":{"priority_policy":5}}', "unknown priority policy: 5"),
-        (
-            parseConsumer,
-            b'{"config":{"max_deliver":"x"}}',
-            "json: cannot unmarshal string into Go struct field"
-            " CreateConsumerRequest.config.max_deliver of type int",
-        ),
-        (
-            parseList,
-            b'{"offset":"x"}',
-            "json: cannot unmarshal string into Go struct field JSApiStreamListRequest.offset"
-            " of type int",
-        ),
-        (parseNames, b"[", "unexpected EOF"),
-        (parseConsumerPage, b'{"subject":"a"}', 'json: unknown field "subject"'),
-        (parseUnpin, b'{"zork":1}', "consumer group not specified"),
-        (parseUnpin, b"", "unexpected end of JSON input"),
-        (parseUnpin, b"x", "invalid character 'x' looking for beginning of value"),
-        (parseReset, b"{", "unexpected end of JSON input"),
+        (parseConsumer, b'{"action":"bogus"}'),
+        (parseConsumer, b'{"config":{"priority_policy":5}}'),
+        (parseStreams, b'{"offset":"x"}'),
+        (parseStreams, b"["),
+        (parsePage, b'{"subject":"a"}'),
+        (parseUnpin, b'{"zork":1}'),
+        (parseUnpin, b""),
+        (parseUnpin, b"x"),
+        (parseReset, b"{"),
+        (parsePeer, b"x"),
     ],
 )
-def test_invalid(parse: Callable[[bytes], object], body: bytes, text: str) -> None:
-    """What is no such request is refused with Go's text."""
-    with pytest.raises(JetStreamError) as caught:
+def test_invalid(parse: Callable[[bytes], object], body: bytes) -> None:
+    """A body that is no such request has an error that clients can tell from others."""
+    with pytest.raises(JetStreamError, match=r"^invalid JSON: ") as caught:
         found = parse(body)
         if isinstance(found, Generator):
             finish(found)
     assert caught.value.err_code == 10025
-    assert caught.value.description == f"invalid JSON: {text}"
+
+
+@pytest.mark.parametrize("body", [b"", b" \n", b"{}"])
+def test_nothing(body: bytes) -> None:
+    """A request to create something may have no keys."""
+    assert finish(parseStream(body)) == StreamRequest(namesStorage=False)
+    assert finish(parseConsumer(body)) == ConsumerRequest()
 
 
 def test_pages() -> None:
-    """A page may be left out or be anything but JSON; a negative offset is none."""
-    assert parseNames(b"garbage") == PageRequest()
-    assert parseList(b'{"offset":3,"subject":"a.*"}') == PageRequest(3, "a.*")
-    assert parseConsumerPage(b' {"offset":-3}') == PageRequest()
-    assert parseInfo(b'{"deleted_details":true,"subjects_filter":">","offset":-1}') == PageRequest(
-        0, "", True, ">"
+    """A page may be left out or be anything but JSON."""
+    assert parseStreams(b"garbage") == StreamsRequest()
+    assert parseStreams(b'{"offset":3,"subject":"a.*"}') == StreamsRequest(3, "a.*")
+    assert parsePage(b' {"offset":-3}') == PageRequest(-3)
+    assert parseInfo(b'{"deleted_details":true,"subjects_filter":">"}') == InfoRequest(0, True, ">")
+
+
+def test_peer() -> None:
+    """A broker is named, by its id too where it is to be removed."""
+    assert parsePeer(b'{"peer":"a","zork":1}') == "a"
+    assert (parseServer(b'{"peer":"a","peer_id":"b"}'), parseServer(b'{"peer_id":"b"}')) == (
+        "a",
+        "b",
     )
+    for parse, body in (
+        (parsePeer, b""),
+        (parsePeer, b'{"peer_id":"b"}'),
+        (parseServer, b'{"a":1}'),
+    ):
+        with pytest.raises(JetStreamError, match="bad request"):
+            parse(body)
+
+
+def test_stepDown() -> None:
+    """A leader may go anywhere, or where a placement permits."""
+    assert parseStepDown(b" {} ") is None
+    assert parseStepDown(b'{"placement":{"preferred":"b"}}') == Placement(preferred="b")
+    with pytest.raises(JetStreamError) as caught:
+        parseStepDown(b'{"placement":5}')
+    assert caught.value.err_code == 10008
 
 
 def test_purge() -> None:
@@ -187,11 +215,7 @@ def test_restore() -> None:
         )
     )
     assert request.config.name == "S"
-    assert request.state == {
-        "messages": 3,
-        "first_ts": Timestamp(0),
-        "lost": {"msgs": (4,), "bytes": 5},
-    }
+    assert request.state == CopiedState(3, first_ts=Timestamp(0), lost=LostData((4,), 5))
 
 
 def test_pause() -> None:
@@ -218,16 +242,15 @@ def test_reset() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"name":"S","subjects":[%b]}' % b",".join(b'"a.%d"' % each for each in range(3000)),
+        b'{"name":"S","subjects":[%b]}' % b",".join(b'"a.%d"' % each for each in range(90_000)),
         b'{"name":"S","sources":[%b]}' % b",".join(b'{"name":"X%d"}' % n for n in range(3000)),
         b'{"name":"S","metadata":{%b}}' % b",".join(b'"k%d":"v"' % each for each in range(3000)),
         b"{%b}" % b",".join(b'"k%d":1' % each for each in range(3000)),
-        b'{"name":"S"}' * 3000,
     ],
 )
 def test_steps(body: bytes) -> None:
-    """A long body is read in steps of some hundreds of its parts."""
-    steps, longest, count = parseStream(body, isStrict=False), 0, 0
+    """A long body is read in steps, each of which makes some hundreds of documents at most."""
+    steps, longest = parseStream(body, isStrict=False), 0
     isOver = False
 
     def step() -> None:
@@ -236,18 +259,4 @@ def test_steps(body: bytes) -> None:
 
     while not isOver:
         longest = max(longest, callsOf(step))
-        count += 1
-    assert count > 20
     assert longest < 20_000
-
-
-def test_repeatedKey() -> None:
-    """A key that comes again and again does not copy what it already has."""
-
-    def read(count: int) -> None:
-        many = b",".join(b'"k%d":"v"' % each for each in range(count))
-        again = b',"metadata":{"k":"v"}' * count
-        request = finish(parseStream(b'{"metadata":{%b}%b}' % (many, again)))
-        assert len(request.config.metadata) == count + 1
-
-    read(30_000)

@@ -50,7 +50,7 @@ _STREAMS = {
 }
 
 
-def _passing(sources: Sequence[StreamSource | None]) -> list[StreamSource]:
+def _passing(sources: Sequence[StreamSource]) -> list[StreamSource]:
     passing: list[StreamSource] = []
     finish(checkSources(sources, passing.append))
     return passing
@@ -134,7 +134,7 @@ def test_checkSources() -> None:
     """The sources in front of a wrong one have passed."""
     passing: list[StreamSource] = []
     with pytest.raises(JetStreamError) as caught:
-        finish(checkSources([StreamSource("A"), None], passing.append))
+        finish(checkSources([StreamSource("A"), StreamSource()], passing.append))
     assert caught.value.err_code == 10141
     assert passing == [StreamSource("A")]
 

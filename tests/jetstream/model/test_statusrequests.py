@@ -1,5 +1,5 @@
 """
-Pull requests and direct reads: nats-server's answers to their bodies.
+Direct reads: nats-server's answers to their bodies.
 """
 
 from __future__ import annotations
@@ -8,78 +8,11 @@ import pytest
 
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.statusrequests import (
-    PullBody,
     StatusRefusal,
     parseDirect,
     parseDirectLast,
-    parsePullBody,
 )
 from natsbroker.steps import finish
-
-
-@pytest.mark.parametrize(
-    ("body", "batch"),
-    [
-        (b"", 1),
-        (b" 7\n", 7),
-        (b"+7", 7),
-        (b"0", 1),
-        (b"-3", 1),
-        (b"0x7", 1),
-        (b"garbage", 1),
-        (b"[5]", 1),
-        (b"9" * 30, 1),
-    ],
-)
-def test_noObject(body: bytes, batch: int) -> None:
-    """A number is a batch; anything else but an object asks for one message."""
-    assert parsePullBody(body) == PullBody(batch=batch, isObject=False)
-
-
-def test_object() -> None:
-    """An object may have any key, and asks for at least one message."""
-    body = b' {"batch":5,"expires":10,"idle_heartbeat":5,"zork":{"a":[1]},"ID":"x","priority":3} '
-    assert parsePullBody(body) == PullBody(
-        batch=5, expires=10, idle_heartbeat=5, id="x", priority=3
-    )
-    assert parsePullBody(b'{"batch":-2}') == PullBody(batch=1)
-
-
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (
-            b'{"batch":"x","no_wait":true}',
-            "json: cannot unmarshal string into Go struct field .batch of type int",
-        ),
-        (b'{"batch":"x", y}', "invalid character 'y' looking for beginning of object key string"),
-        (b'{"x":1,"batch":1', "unexpected end of JSON input"),
-        (b'{"batch":"x"}x', "invalid character 'x' after top-level value"),
-        (
-            b'{"batch":1.5}',
-            "json: cannot unmarshal number 1.5 into Go struct field .batch of type int",
-        ),
-        (
-            b'{"min_pending":"a"}',
-            "json: cannot unmarshal string into Go struct field .min_pending of type int64",
-        ),
-        (
-            b'{"BATCH":"x"}',
-            "json: cannot unmarshal string into Go struct field .BATCH of type int",
-        ),
-        (
-            b'{"expires":"1s"}',
-            "json: cannot unmarshal string into Go struct field .expires of type time.Duration",
-        ),
-        (b'{"a":"\\q"}', "invalid escape sequence `\\q` in string"),
-        (b'{"batch":1,"idle_heartbeat":5}', "heartbeat value too large"),
-    ],
-)
-def test_refusedPull(body: bytes, text: str) -> None:
-    """Malformed JSON is refused with Go's text."""
-    with pytest.raises(StatusRefusal) as caught:
-        parsePullBody(body)
-    assert str(caught.value) == f"400 Bad Request - {text}"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from natsbroker.jetstream.model.bodies import StreamRequest
-from natsbroker.jetstream.model.configjson import streamConfigJSON
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
+from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.model.metadata import withServer
@@ -46,7 +46,7 @@ _ORIGIN = _created(_CASES["origin"], "O")
 
 
 def _shown(config: StreamConfig) -> dict[str, Any]:
-    return streamConfigJSON(withServer(config))
+    return toJSON(withServer(config))
 
 
 @pytest.mark.parametrize(("request_", "answer"), _CASES["creates"])

@@ -1,0 +1,165 @@
+"""
+JSON documents, each declared once: by a frozen dataclass, whose fields are the keys with their
+types and their order.
+
+Text is read as by nats-server where clients can tell. Keys match without regard to case, a C{null}
+is a key that is not there, of equal keys the last one counts, and what is not Unicode becomes
+U+FFFD. The texts of errors are msgspec's, which verifies the types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+
+from msgspec import DecodeError, Meta, ValidationError, convert, json
+
+from natsbroker.steps import PIECE, Steps, finish
+from natsbroker.wire.text import decoded, whole
+from natsbroker.wire.timestamps import Timestamp, formatTime, parseTime
+
+T = TypeVar("T")
+
+Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+UInt64 = Annotated[int, Meta(ge=0)]
+
+_MOST_BITS: Final = 64
+"""Of any number; msgspec has no upper bound that is beyond those of C{Int64}."""
+
+Always = Annotated[T, "always"]
+"""The type of a key that is shown even if its value is the one that it has by default."""
+
+
+class JsonError(ValueError):
+    """A text that is not JSON, or JSON that is not the document that it should be."""
+
+
+class _Key(NamedTuple):
+    """
+    @ivar nested: the class of the documents in the value; C{None} for a plain value.
+    @ivar hidden: the value with which the key is not shown.
+    """
+
+    nested: type | None
+    hidden: Any
+
+
+_KEYS: dict[type, Mapping[str, _Key]] = {}
+
+
+def _keysOf(kind: type) -> Mapping[str, _Key]:
+    if kind not in _KEYS:
+        hints, empty = get_type_hints(kind, include_extras=True), kind()
+        _KEYS[kind] = {
+            each.name: _keyOf(hints[each.name], getattr(empty, each.name)) for each in fields(kind)
+        }
+    return _KEYS[kind]
+
+
+def _keyOf(hint: Any, default: Any) -> _Key:
+    isAlways = "always" in getattr(hint, "__metadata__", ())
+    return _Key(_documentIn(hint), ... if isAlways else default)
+
+
+def _documentIn(hint: Any) -> type | None:
+    if is_dataclass(hint):
+        return hint if isinstance(hint, type) else None
+    return next(filter(None, map(_documentIn, get_args(hint))), None)
+
+
+def toJSON(document: Any) -> dict[str, Any]:
+    """
+    @return: the keys of a document for an encoder, in their order. Maps are sorted.
+    """
+    return {
+        name: _shownValue(value)
+        for name, key in _keysOf(type(document)).items()
+        if (value := getattr(document, name)) != key.hidden
+    }
+
+
+def _shownValue(value: Any) -> Any:
+    if type(value) in (str, int, bool):
+        return value
+    if isinstance(value, Timestamp):
+        return formatTime(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_shownValue(each) for each in value]
+    return dict(sorted(value.items())) if isinstance(value, Mapping) else toJSON(value)
+
+
+def read(text: bytes, kind: type[T], isStrict: bool = True) -> T:
+    return finish(reading(text, kind, isStrict))
+
+
+def reading(text: bytes, kind: type[T], isStrict: bool = True) -> Steps[T]:
+    """
+    Read a document in steps, because it may bring lists of any length.
+
+    @param isStrict: whether unknown keys are errors.
+    @raise JsonError: if the text is no such document.
+    """
+    found = parsed(text)
+    yield
+    return (yield from documentOf(found, kind, isStrict))
+
+
+def parsed(text: bytes) -> Any:
+    """
+    @return: the value, made of dictionaries, lists and plain values.
+    @raise JsonError: if the text is not JSON.
+    """
+    try:
+        return json.decode(whole(decoded(text)))
+    except (DecodeError, RecursionError) as error:
+        raise JsonError(str(error).removeprefix("JSON is malformed: ")) from error
+
+
+def documentOf(found: Any, kind: type[T], isStrict: bool = True, place: str = "$") -> Steps[T]:
+    """
+    @param found: a value that was L{parsed}.
+    @param place: where it stands, for the texts of errors.
+    @raise JsonError: if it is no such document.
+    """
+    if found is not None and not isinstance(found, dict):
+        raise JsonError(f"Expected an object - at `{place}`")
+    keys, values = _keysOf(kind), {}
+    for key, value in (found or {}).items():
+        name = key if key in keys else key.lower()
+        if name not in keys:
+            if isStrict:
+                raise JsonError(f'json: unknown field "{key}"')
+        elif value is not None:
+            nested = keys[name].nested
+            if nested is not None:
+                value = yield from _nested(value, nested, isStrict, f"{place}.{name}")
+            elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+                raise JsonError(f"Expected `int` of {_MOST_BITS} bits - at `{place}.{name}`")
+            values[name] = value
+    try:
+        return convert(values, kind, dec_hook=lambda _, text: parseTime(text))
+    except ValidationError as error:
+        raise JsonError(str(error).replace("$", place, 1)) from error
+
+
+def _nested(found: Any, kind: type, isStrict: bool, place: str) -> Steps[Any]:
+    """
+    @return: a document instead of each object. What is none stays, and is refused with the whole.
+    """
+    if isinstance(found, dict):
+        return (yield from documentOf(found, kind, isStrict, place))
+    if not isinstance(found, list):
+        return found
+    made = []
+    for number, each in enumerate(found):
+        if number % PIECE == 0:
+            yield
+        isDocument = each is None or isinstance(each, dict)
+        inside = f"{place}[{number}]"
+        made.append((yield from documentOf(each, kind, isStrict, inside)) if isDocument else each)
+    return made

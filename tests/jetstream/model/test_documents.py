@@ -1,0 +1,225 @@
+"""
+Documents in JSON: their text, and what is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from natsbroker.jetstream.model.bodies import ConsumerRequest, MessageGetRequest
+from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, DeliverPolicy
+from natsbroker.jetstream.model.documents import (
+    Always,
+    Int32,
+    Int64,
+    JsonError,
+    UInt64,
+    documentOf,
+    parsed,
+    read,
+    toJSON,
+)
+from natsbroker.jetstream.model.errors import JetStreamError
+from natsbroker.jetstream.model.requests import parseStream
+from natsbroker.jetstream.model.streamconfig import (
+    DiscardPolicy,
+    PersistMode,
+    StreamConfig,
+    StreamSource,
+)
+from natsbroker.steps import finish
+from natsbroker.wire.gojson import encode
+from natsbroker.wire.timestamps import Timestamp
+from tests.jetstream.model.cases import cases
+
+_ALWAYS = (
+    "name retention max_consumers max_msgs max_bytes max_age max_msgs_per_subject discard storage"
+    " num_replicas compression allow_direct mirror_direct sealed deny_delete deny_purge"
+    " allow_rollup_hdrs consumer_limits allow_msg_ttl"
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A document with a key of each kind of number."""
+
+    small: Int32 = 0
+    whole: Int64 = 0
+    unsigned: UInt64 = 0
+    always: Always[Int64] = 0
+    map: Mapping[str, str] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(("body", "isRefused"), cases("json"))
+def test_recorded(body: str, isRefused: bool) -> None:
+    """A body that nats-server takes for no request is refused, and no other."""
+    try:
+        finish(parseStream(body.encode("latin-1")))
+    except JetStreamError as error:
+        assert (isRefused, error.err_code) == (True, 10025)
+    else:
+        assert not isRefused
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("small", -(1 << 31)),
+        ("small", (1 << 31) - 1),
+        ("whole", -(1 << 63)),
+        ("whole", (1 << 63) - 1),
+        ("unsigned", 0),
+        ("unsigned", (1 << 64) - 1),
+    ],
+)
+def test_bounds(key: str, value: int) -> None:
+    """A number may have each value of its type, and none beyond."""
+    assert getattr(read(b'{"%b":%d}' % (key.encode(), value), Sample), key) == value
+    beyond = value - 1 if value <= 0 else value + 1
+    with pytest.raises(JsonError, match=rf"at `\$\.{key}`"):
+        read(b'{"%b":%d}' % (key.encode(), beyond), Sample)
+
+
+@pytest.mark.parametrize("text", [b"1.0", b"1e2", b'"1"', b"true", b"[]", b"9" * 5000, b"1e999"])
+def test_noNumber(text: bytes) -> None:
+    """A number has neither fraction nor exponent, and no other type."""
+    with pytest.raises(JsonError):
+        read(b'{"whole":%b}' % text, Sample)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "Input data was truncated"),
+        (b'{"name":"S"', "Input data was truncated"),
+        (b"[]", "Expected an object - at `$`"),
+        (b"{}x", "trailing characters"),
+        (b'{"name":"a\x01"}', "invalid character (byte 10)"),
+        (b'{"name":NaN}', "invalid character (byte 8)"),
+        (b'{"zork":1}', 'json: unknown field "zork"'),
+        (b'{"sources":[{},{"zork":1}]}', 'json: unknown field "zork"'),
+        (b'{"mirror":{"external":{"api":1}}}', "got `int` - at `$.mirror.external.api`"),
+        (b'{"subjects":["a",5]}', "got `int` - at `$.subjects[1]`"),
+        (b'{"sources":[[[]]]}', "got `array` - at `$.sources[0]`"),
+        (b'{"storage":"disk"}', "Invalid enum value 'disk' - at `$.storage`"),
+        (b'{"mirror":{"opt_start_time":5}}', "at `$.mirror.opt_start_time`"),
+        (b'{"mirror":{"opt_start_time":"today"}}', "'today' is not a time"),
+    ],
+)
+def test_refused(text: bytes, problem: str) -> None:
+    """The error says what is wrong, and where."""
+    with pytest.raises(JsonError) as caught:
+        read(text, StreamConfig)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 900 + b"]" * 900])
+def test_deep(value: bytes) -> None:
+    """A deeply nested text is refused, or passed over in a key that nobody knows."""
+    text = b'{"sources":%b}' % value
+    with pytest.raises(JsonError):
+        read(text, StreamConfig)
+
+
+def test_loosely() -> None:
+    """Where the server is not strict, unknown keys pass, also in documents within others."""
+    text = b'{"zork":[1],"sources":[{"name":"X","zork":{}}]}'
+    assert read(text, StreamConfig, isStrict=False).sources == (StreamSource("X"),)
+
+
+def test_capitals() -> None:
+    """Keys match in any case, and of equal ones the last one counts."""
+    assert read(b'{"Name":"a","NAME":"b"}', StreamConfig).name == "b"
+    assert read(b'{"name":"a","name":"b"}', StreamConfig).name == "b"
+
+
+def test_null() -> None:
+    """A null is a key that is not there; in a list it is an empty document."""
+    text = (
+        b'{"max_msgs":null,"subjects":null,"mirror":null,"consumer_limits":null,"sources":[null]}'
+    )
+    assert read(text, StreamConfig) == StreamConfig(sources=(StreamSource(),))
+    assert read(b"null", StreamConfig) == StreamConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (rb'"\ud83d\ude00"', "\U0001f600"),
+        (rb'"\ud83dx\ude00"', "\ufffdx\ufffd"),
+        (rb'"\\ud83d\u00e9\/\b\f\""', '\\ud83dé/\b\f"'),
+        (b'"a\xff\xfeb"', "a\ufffd\ufffdb"),
+        (b'"\xe2\x82"', "\ufffd\ufffd"),
+    ],
+)
+def test_strings(text: bytes, value: str) -> None:
+    """Escapes are replaced; what is no character becomes U+FFFD, byte by byte."""
+    assert parsed(text) == value
+
+
+def test_keysThatAreAlwaysThere() -> None:
+    """An empty configuration has the keys that nats-server always sends."""
+    assert " ".join(toJSON(StreamConfig())) == _ALWAYS
+    assert toJSON(ConsumerConfig()) == {
+        "deliver_policy": "all",
+        "ack_policy": "none",
+        "replay_policy": "instant",
+        "num_replicas": 0,
+    }
+
+
+def test_toJSON() -> None:
+    """Keys come in their order, maps in that of their keys, and 1970 is a time too."""
+    sample = Sample(unsigned=1, map={"b": "1", "a": "2"})
+    shown = toJSON(sample)
+    assert list(shown.items()) == [
+        ("unsigned", 1),
+        ("always", 0),
+        ("map", {"a": "2", "b": "1"}),
+    ]
+    assert list(shown["map"]) == ["a", "b"]
+    consumer = ConsumerConfig(pause_until=Timestamp(0), backoff=(1, 2))
+    assert toJSON(consumer)["pause_until"] == "1970-01-01T00:00:00Z"
+    assert toJSON(ConsumerRequest("S", consumer))["config"]["backoff"] == [1, 2]
+
+
+def test_thereAndBack() -> None:
+    """A stored configuration is read back as it was."""
+    body = (
+        b'{"name":"S","subjects":["x.\\u003e"],"retention":"limits","max_consumers":0,"max_msgs":0,'
+        b'"max_bytes":0,"max_age":0,"max_msgs_per_subject":0,"discard":"old","storage":"file",'
+        b'"num_replicas":0,"sources":[{"name":"X","opt_start_time":"2024-01-01T00:00:00.12+02:00",'
+        b'"subject_transforms":[{"src":"","dest":"a"}],"external":{"api":"","deliver":"d"}}],'
+        b'"compression":"s2","allow_direct":false,"mirror_direct":false,"sealed":false,'
+        b'"deny_delete":false,"deny_purge":false,"allow_rollup_hdrs":false,'
+        b'"consumer_limits":{"max_ack_pending":5},"allow_msg_ttl":false,"persist_mode":"async",'
+        b'"metadata":{"a":"1","b":"2"}}'
+    )
+    config = read(body, StreamConfig)
+    assert config.persist_mode is PersistMode.ASYNC
+    assert encode(toJSON(config)) == body
+    assert finish(documentOf(toJSON(config), StreamConfig)) == config
+
+
+def test_timesThereAndBack() -> None:
+    """A consumer's times and lists are read back as they were."""
+    config = ConsumerConfig(backoff=(1, 2), pause_until=Timestamp(5), filter_subjects=("a",))
+    assert read(encode(toJSON(config)), ConsumerConfig) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "key", "value"),
+    [
+        (b'{"deliver_policy":"undefined"}', ConsumerConfig, "deliver_policy", DeliverPolicy.ALL),
+        (b'{"discard":"NeW"}', StreamConfig, "discard", DiscardPolicy.NEW),
+        (b'{"persist_mode":""}', StreamConfig, "persist_mode", PersistMode.DEFAULT),
+        (b'{"multi_last":["a"]}', MessageGetRequest, "multi_last", ("a",)),
+    ],
+)
+def test_otherWords(text: bytes, kind: type, key: str, value: Any) -> None:
+    """Words may be spelt as nats-server lets them."""
+    assert getattr(read(text, kind), key) == value
