@@ -4,10 +4,17 @@ The errors of the API.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
+
+import natsbroker
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
 
 _ROWS = {name: row for name, row in vars(errors).items() if isinstance(row, ErrorRow)}
+_USED = re.compile(r"\berrors\.([A-Z][A-Z_0-9]+)\b")
 
 
 def test_causesAreUnique() -> None:
@@ -15,6 +22,25 @@ def test_causesAreUnique() -> None:
     numbers = [row.err_code for row in _ROWS.values()]
     assert len(numbers) > 200
     assert len(set(numbers)) == len(numbers)
+
+
+def test_used() -> None:
+    """Each error that the package raises by its name is in the table."""
+    texts = [each.read_text("utf-8") for each in Path(natsbroker.__file__).parent.rglob("*.py")]
+    used = {
+        name
+        for text in texts
+        if "from natsbroker.jetstream.model import errors\n" in text
+        for name in _USED.findall(text)
+    }
+    assert len(used) > 100
+    assert used <= _ROWS.keys()
+
+
+def test_missing() -> None:
+    """An error that is not in the table is missed by its name."""
+    with pytest.raises(AttributeError, match="there is no error ZORK"):
+        _ = errors.ZORK
 
 
 def test_toJSON() -> None:
