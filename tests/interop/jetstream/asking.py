@@ -27,7 +27,7 @@ from natsbroker.steps import finish
 from tests.interop.plainclients import Client
 from tests.interop.servers import Server
 
-__all__ = ["STORAGE", "Asker", "Model", "answerOf", "storageOf"]
+__all__ = ["STORAGE", "Asker", "Model", "answerOf", "storageOf", "wordless"]
 
 STORAGE = 'jetstream { store_dir: "$DIR/js", max_mem: 1GB, max_file: 10GB }'
 
@@ -47,12 +47,24 @@ def storageOf(users: Iterable[str]) -> str:
     return f"{STORAGE}\naccounts {{ {', '.join(accounts)} }}"
 
 
+_INVALID_JSON = 10025
+
+
+def wordless(error: dict[str, Any]) -> dict[str, Any]:
+    """
+    @return: what counts of an error: about malformed JSON each server has its own words.
+    """
+    if error.get("err_code") != _INVALID_JSON:
+        return error
+    return {**error, "description": error["description"].partition(":")[0]}
+
+
 def answerOf(answer: dict[str, Any]) -> Any:
     """
     @return: what counts of an answer: the error, or the configuration with its order.
     """
-    error = answer.get("error")
-    if error is not None:
+    if "error" in answer:
+        error = wordless(answer["error"])
         return [error["code"], error["err_code"], error["description"]]
     return answer.get("config", answer)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.jetstream.asking import STORAGE
+from tests.interop.jetstream.asking import STORAGE, wordless
 from tests.interop.plainclients import Client
 from tests.interop.servers import OURS_FAST, REAL, Server
 
@@ -90,6 +90,6 @@ def test_answers(clients: list[Client], storage: str) -> None:
 
 def _essence(answer: dict[str, Any]) -> Any:
     if "error" in answer:
-        return answer["error"]
+        return wordless(answer["error"])
     state = answer.get("state", {}).get("subjects")
     return state or answer.get("message") or answer.get("streams") or sorted(answer)
