@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from natsbroker import API_LEVEL
 from natsbroker.interfaces.records import SubjectTallies
-from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
@@ -25,20 +24,6 @@ from natsbroker.wire.timestamps import ZERO_TIME, formatTime
 NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000
-
-
-def enveloped(
-    kind: str, payload: Mapping[str, Any], error: JetStreamError | None = None
-) -> dict[str, Any]:
-    """
-    @param kind: the type of the answer without what all types have, such as C{stream_create}.
-    @return: the whole answer.
-    """
-    answer: dict[str, Any] = {"type": f"io.nats.jetstream.api.v1.{kind}_response"}
-    if error is not None:
-        answer["error"] = error.toJSON()
-    answer.update(payload)
-    return answer
 
 
 def streamState(
@@ -152,78 +137,6 @@ def streamInfo(
     if alternates:
         info["alternates"] = [dict(each) for each in alternates]
     info["ts"] = formatTime(now)
-    return info
-
-
-def sequenceState(consumerSeq: int, streamSeq: int, lastActive: int = 0) -> dict[str, Any]:
-    """
-    @param lastActive: when it moved last; 0 for not since the server started.
-    @return: a position of a consumer.
-    """
-    state: dict[str, Any] = {"consumer_seq": consumerSeq, "stream_seq": streamSeq}
-    if lastActive:
-        state["last_active"] = formatTime(lastActive)
-    return state
-
-
-def groupState(group: str, pin: str = "", pinnedAt: int = ZERO_TIME) -> dict[str, Any]:
-    """
-    @param pin: the id of the pinned client, if there is one.
-    @return: the state of a priority group.
-    """
-    state: dict[str, Any] = {"group": group}
-    if pin:
-        state["pinned_client_id"] = pin
-    state["pinned_ts"] = formatTime(pinnedAt if pin else ZERO_TIME)
-    return state
-
-
-def consumerInfo(
-    stream: str,
-    name: str,
-    config: ConsumerConfig,
-    created: int,
-    now: int,
-    *,
-    delivered: Mapping[str, Any],
-    ackFloor: Mapping[str, Any],
-    numAckPending: int = 0,
-    numRedelivered: int = 0,
-    numWaiting: int = 0,
-    numPending: int = 0,
-    isBound: bool = False,
-    pauseRemaining: int = 0,
-    groups: Sequence[Mapping[str, Any]] = (),
-    showsServer: bool = True,
-) -> dict[str, Any]:
-    """
-    @param delivered: a L{sequenceState}, like C{ackFloor}.
-    @param isBound: whether the deliver subject has interest.
-    @param pauseRemaining: how long the consumer still pauses; 0 for not at all.
-    @param showsServer: whether the metadata has the version of the server, as everywhere but in
-        lists.
-    @return: a consumer with its state.
-    """
-    info: dict[str, Any] = {
-        "stream_name": stream,
-        "name": name,
-        "created": formatTime(created),
-        "config": toJSON(withServer(config) if showsServer else config),
-        "delivered": dict(delivered),
-        "ack_floor": dict(ackFloor),
-        "num_ack_pending": numAckPending,
-        "num_redelivered": numRedelivered,
-        "num_waiting": numWaiting,
-        "num_pending": numPending,
-    }
-    if isBound:
-        info["push_bound"] = True
-    if pauseRemaining > 0:
-        info["paused"] = True
-        info["pause_remaining"] = pauseRemaining
-    info["ts"] = formatTime(now)
-    if groups:
-        info["priority_groups"] = [dict(each) for each in groups]
     return info
 
 

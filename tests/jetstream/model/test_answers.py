@@ -11,19 +11,14 @@ from natsbroker.jetstream.model.answers import (
     SUBJECTS_LIMIT,
     SubjectsPage,
     accountInfo,
-    consumerInfo,
-    enveloped,
-    groupState,
     page,
     pauseState,
-    sequenceState,
     sourceInfo,
     storedMessage,
     streamInfo,
     streamState,
     tiersInfo,
 )
-from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import (
     External,
@@ -35,16 +30,6 @@ from natsbroker.wire.gojson import EncodedNumbers, EncodedObject, encode
 from natsbroker.wire.timestamps import ZERO_TIME
 
 _ZERO = '"0001-01-01T00:00:00Z"'
-
-
-def test_enveloped() -> None:
-    """An error stands before what the answer has in any case."""
-    answer = enveloped("stream_purge", {"purged": 0}, errors.STREAM_NOT_FOUND())
-    assert encode(answer) == (
-        b'{"type":"io.nats.jetstream.api.v1.stream_purge_response","error":{"code":404,'
-        b'"err_code":10059,"description":"stream not found"},"purged":0}'
-    )
-    assert list(enveloped("stream_delete", {"success": True})) == ["type", "success"]
 
 
 def test_emptyState() -> None:
@@ -123,40 +108,6 @@ def test_streamInfo() -> None:
     assert " ".join(info) == "config created state domain cluster mirror sources alternates ts"
     assert info["cluster"] == {"leader": "S1"}
     assert info["config"]["metadata"] == {"_nats.req.level": "0"}
-
-
-def test_consumerInfo() -> None:
-    """The groups stand behind the time, the rest before it."""
-    nowhere = sequenceState(0, 0)
-    info = consumerInfo("S", "c", ConsumerConfig(), 0, 5, delivered=nowhere, ackFloor=nowhere)
-    assert " ".join(info) == (
-        "stream_name name created config delivered ack_floor num_ack_pending num_redelivered"
-        " num_waiting num_pending ts"
-    )
-    info = consumerInfo(
-        "S",
-        "c",
-        ConsumerConfig(),
-        0,
-        5,
-        delivered=sequenceState(2, 3, 1_000_000_000),
-        ackFloor=nowhere,
-        isBound=True,
-        pauseRemaining=7,
-        groups=[groupState("g"), groupState("h", "id", 0)],
-        showsServer=False,
-    )
-    assert list(info)[-5:] == ["push_bound", "paused", "pause_remaining", "ts", "priority_groups"]
-    assert info["delivered"] == {
-        "consumer_seq": 2,
-        "stream_seq": 3,
-        "last_active": "1970-01-01T00:00:01Z",
-    }
-    assert info["priority_groups"] == [
-        {"group": "g", "pinned_ts": "0001-01-01T00:00:00Z"},
-        {"group": "h", "pinned_client_id": "id", "pinned_ts": "1970-01-01T00:00:00Z"},
-    ]
-    assert "metadata" not in info["config"]
 
 
 def test_pauseState() -> None:
