@@ -9,7 +9,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.wire.gojson import EncodedObject, encode, goQuoted
+from natsbroker.wire.gojson import EncodedNumbers, EncodedObject, encode, goQuoted
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -52,3 +52,12 @@ def test_encodedObjects() -> None:
     expected = b'{"x":{"a\\u003c":1,"b":[2,"\\u2028"],"c":{}},"y":[{},{"d":"e"}]}'
     assert encode({"x": first, "y": [none, second]}) == expected
     assert (bool(first), bool(none)) == (True, False)
+
+
+def test_encodedNumbers() -> None:
+    """Numbers that were encoded range by range stand where the value has them."""
+    numbers = EncodedNumbers()
+    for gap in (range(3, 5), range(5, 5), range(7, 8)):
+        numbers.add(gap)
+    assert encode({"x": numbers, "y": EncodedNumbers()}) == b'{"x":[3,4,7],"y":[]}'
+    assert len(numbers) == 3

@@ -11,7 +11,6 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.model import errors
-from natsbroker.jetstream.model.answers import streamInfo, streamState
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.metadata import withServer
 from natsbroker.jetstream.streams.stream import Stream
@@ -73,19 +72,23 @@ async def shownState(
     await stream.settle()
     oldest = await stream.firstRecord()
     first, last, messages = stream.first, stream.last, stream.messages
-    return streamState(
-        messages=messages,
-        bytes_=stream.size,
-        firstSeq=first,
-        firstTime=ZERO_TIME if oldest is None else oldest.timestamp,
-        lastSeq=last,
-        lastTime=stream.lastTime or ZERO_TIME,
-        numSubjects=await stream.countSubjects(),
-        subjects=subjects,
-        numDeleted=last - first + 1 - messages if messages else 0,
-        deleted=await _deleted(stream) if showsDeleted and messages else None,
-        consumers=sum(not each.config.direct for each in stream.consumers.values()),
-    )
+    state: dict[str, Any] = {
+        "messages": messages,
+        "bytes": stream.size,
+        "first_seq": first,
+        "first_ts": formatTime(ZERO_TIME if oldest is None else oldest.timestamp),
+        "last_seq": last,
+        "last_ts": formatTime(stream.lastTime or ZERO_TIME),
+    }
+    details = {
+        "num_subjects": await stream.countSubjects(),
+        "subjects": subjects,
+        "num_deleted": last - first + 1 - messages if messages else 0,
+        "deleted": await _deleted(stream) if showsDeleted and messages else None,
+    }
+    state.update((key, value) for key, value in details.items() if value)
+    state["consumer_count"] = sum(not each.config.direct for each in stream.consumers.values())
+    return state
 
 
 async def _deleted(stream: Stream) -> EncodedNumbers:
@@ -115,20 +118,26 @@ async def shownStream(
     @param details: see L{shownState}.
     """
     state = await shownState(stream, **details)
-    members = account.members
-    return streamInfo(
-        stream.config,
-        stream.created,
-        state,
-        account.now(),
-        domain=account.domain if isInfo or isListed else "",
-        leader=account.server if isInfo else "",
-        cluster=None if members is None else members.shownStream(stream.config, stream.ledSince),
-        mirror=stream.intake.mirrorInfo(),
-        sources=stream.intake.sourceInfos(),
-        alternates=await _alternates(account, stream.name) if isInfo else (),
-        showsServer=not isListed,
-    )
+    members, intake = account.members, stream.intake
+    shown: dict[str, Any] = {
+        "config": toJSON(stream.config if isListed else withServer(stream.config)),
+        "created": formatTime(stream.created),
+        "state": state,
+    }
+    if account.domain and (isInfo or isListed):
+        shown["domain"] = account.domain
+    if members is not None:
+        shown["cluster"] = members.shownStream(stream.config, stream.ledSince)
+    elif isInfo and account.server:
+        shown["cluster"] = {"leader": account.server}
+    origins = {
+        "mirror": intake.mirrorInfo(),
+        "sources": intake.sourceInfos(),
+        "alternates": await _alternates(account, stream.name) if isInfo else (),
+    }
+    shown.update((key, value) for key, value in origins.items() if value)
+    shown["ts"] = formatTime(account.now())
+    return shown
 
 
 async def _alternates(account: JetStreamAccount, name: str) -> list[dict[str, str]]:

@@ -16,54 +16,13 @@ from natsbroker.interfaces.records import SubjectTallies
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
-from natsbroker.jetstream.model.metadata import withServer
-from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
-from natsbroker.wire.gojson import EncodedNumbers, EncodedObject
-from natsbroker.wire.timestamps import ZERO_TIME, formatTime
+from natsbroker.jetstream.model.streamconfig import StreamSource
+from natsbroker.wire.gojson import EncodedObject
+from natsbroker.wire.timestamps import formatTime
 
 NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000
-
-
-def streamState(
-    *,
-    messages: int = 0,
-    bytes_: int = 0,
-    firstSeq: int = 0,
-    firstTime: int = ZERO_TIME,
-    lastSeq: int = 0,
-    lastTime: int = ZERO_TIME,
-    numSubjects: int = 0,
-    subjects: EncodedObject | None = None,
-    numDeleted: int = 0,
-    deleted: EncodedNumbers | None = None,
-    consumers: int = 0,
-) -> dict[str, Any]:
-    """
-    @param numDeleted: the gaps between the first and the last message.
-    @param subjects: the number of messages of each subject, in order, if the request asks for it.
-    @param deleted: the sequences of the gaps, if the request asks for them.
-    @return: the state of a stream.
-    """
-    state: dict[str, Any] = {
-        "messages": messages,
-        "bytes": bytes_,
-        "first_seq": firstSeq,
-        "first_ts": formatTime(firstTime),
-        "last_seq": lastSeq,
-        "last_ts": formatTime(lastTime),
-    }
-    if numSubjects:
-        state["num_subjects"] = numSubjects
-    if subjects:
-        state["subjects"] = subjects
-    if numDeleted:
-        state["num_deleted"] = numDeleted
-    if deleted:
-        state["deleted"] = deleted
-    state["consumer_count"] = consumers
-    return state
 
 
 def sourceInfo(
@@ -93,50 +52,6 @@ def sourceInfo(
     if source.subject_transforms:
         transforms = [toJSON(each) for each in source.subject_transforms]
         info["subject_transforms"] = transforms
-    return info
-
-
-def streamInfo(
-    config: StreamConfig,
-    created: int,
-    state: Mapping[str, Any],
-    now: int,
-    *,
-    domain: str = "",
-    leader: str = "",
-    cluster: Mapping[str, Any] | None = None,
-    mirror: Mapping[str, Any] | None = None,
-    sources: Sequence[Mapping[str, Any]] = (),
-    alternates: Sequence[Mapping[str, Any]] = (),
-    showsServer: bool = True,
-) -> dict[str, Any]:
-    """
-    @param leader: the server that leads the stream, which only STREAM.INFO shows.
-    @param alternates: in a cluster, the stream and its mirrors, which only STREAM.INFO shows.
-    @param cluster: in a cluster, where the stream is.
-    @param showsServer: whether the metadata has the version of the server, as everywhere but in
-        lists.
-    @return: a stream with its state.
-    """
-    shown = withServer(config) if showsServer else config
-    info: dict[str, Any] = {
-        "config": toJSON(shown),
-        "created": formatTime(created),
-        "state": dict(state),
-    }
-    if domain:
-        info["domain"] = domain
-    if cluster is not None:
-        info["cluster"] = dict(cluster)
-    elif leader:
-        info["cluster"] = {"leader": leader}
-    if mirror is not None:
-        info["mirror"] = dict(mirror)
-    if sources:
-        info["sources"] = [dict(each) for each in sources]
-    if alternates:
-        info["alternates"] = [dict(each) for each in alternates]
-    info["ts"] = formatTime(now)
     return info
 
 

@@ -36,6 +36,28 @@ def test_state() -> None:
     assert state["first_ts"] == state["last_ts"] == "2023-11-14T22:13:20Z"
 
 
+def test_order() -> None:
+    """An info has nats-server's keys in their order, and what is asked for behind the times."""
+    stage = ApiStage()
+    stage.make()
+    empty = stage.ask("STREAM.INFO.S")["state"]
+    assert " ".join(empty) == "messages bytes first_seq first_ts last_seq last_ts consumer_count"
+    assert empty["first_ts"] == empty["last_ts"] == "0001-01-01T00:00:00Z"
+    stage.make(name="T", subjects=[], sources=[{"name": "S"}])
+    for subject in (b"s.a", b"s.b", b"s.c"):
+        stage.publish(subject)
+    stage.ask("STREAM.MSG.DELETE.S", {"seq": 2})
+    state = stage.ask("STREAM.INFO.S", {"deleted_details": True, "subjects_filter": ">"})["state"]
+    assert " ".join(state) == (
+        "messages bytes first_seq first_ts last_seq last_ts num_subjects subjects num_deleted"
+        " deleted consumer_count"
+    )
+    info = stage.ask("STREAM.INFO.T")
+    assert " ".join(info) == "type total offset limit config created state cluster sources ts"
+    assert "_nats.ver" in info["config"]["metadata"]
+    assert "_nats.ver" not in stage.ask("STREAM.LIST")["streams"][0]["config"]["metadata"]
+
+
 def test_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list shows some streams, or consumers, in a turn, and none that is only being created."""
     monkeypatch.setattr(answering, "SHOWN", 2)

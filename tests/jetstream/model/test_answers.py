@@ -4,7 +4,6 @@ The answers of the API, key by key as nats-server sends them.
 
 from __future__ import annotations
 
-from natsbroker import NATS_VERSION
 from natsbroker.interfaces.records import SubjectTally
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import (
@@ -15,57 +14,18 @@ from natsbroker.jetstream.model.answers import (
     pauseState,
     sourceInfo,
     storedMessage,
-    streamInfo,
-    streamState,
     tiersInfo,
 )
 from natsbroker.jetstream.model.limits import AccountAllowance, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import (
     External,
-    StreamConfig,
     StreamSource,
     SubjectTransformConfig,
 )
-from natsbroker.wire.gojson import EncodedNumbers, EncodedObject, encode
+from natsbroker.wire.gojson import encode
 from natsbroker.wire.timestamps import ZERO_TIME
 
 _ZERO = '"0001-01-01T00:00:00Z"'
-
-
-def test_emptyState() -> None:
-    """A stream that was never used has zero times and no counts of subjects."""
-    assert encode(streamState()).decode() == (
-        f'{{"messages":0,"bytes":0,"first_seq":0,"first_ts":{_ZERO},"last_seq":0,'
-        f'"last_ts":{_ZERO},"consumer_count":0}}'
-    )
-
-
-def test_fullState() -> None:
-    """The details stand between the times and the number of consumers."""
-    subjects = EncodedObject()
-    subjects.add({"a": 2})
-    subjects.add({"b": 1})
-    deleted = EncodedNumbers()
-    for gap in (range(3, 5), range(5, 5)):
-        deleted.add(gap)
-    state = streamState(
-        messages=3,
-        bytes_=90,
-        firstSeq=1,
-        firstTime=0,
-        lastSeq=5,
-        lastTime=1_500_000_000,
-        numSubjects=2,
-        subjects=subjects,
-        numDeleted=2,
-        deleted=deleted,
-        consumers=1,
-    )
-    assert encode(state) == (
-        b'{"messages":3,"bytes":90,"first_seq":1,"first_ts":"1970-01-01T00:00:00Z","last_seq":5,'
-        b'"last_ts":"1970-01-01T00:00:01.5Z","num_subjects":2,"subjects":{"a":2,"b":1},'
-        b'"num_deleted":2,"deleted":[3,4],"consumer_count":1}'
-    )
 
 
 def test_sourceInfo() -> None:
@@ -83,31 +43,6 @@ def test_sourceInfo() -> None:
     )
     assert info["external"] == {"api": "$JS.x.API", "deliver": ""}
     assert info["subject_transforms"] == [{"src": "a", "dest": "b"}]
-
-
-def test_streamInfo() -> None:
-    """Everything that may be left out stands between the state and the time."""
-    config = StreamConfig(name="S", metadata={"_nats.req.level": "0"})
-    info = streamInfo(config, 0, streamState(), 5)
-    assert " ".join(info) == "config created state ts"
-    assert info["ts"] == "1970-01-01T00:00:00.000000005Z"
-    assert info["config"]["metadata"]["_nats.ver"] == NATS_VERSION
-    source = sourceInfo(StreamSource("M"))
-    info = streamInfo(
-        config,
-        0,
-        streamState(),
-        5,
-        domain="hub",
-        leader="S1",
-        mirror=source,
-        sources=[source],
-        alternates=[{"name": "S"}, {"name": "M"}],
-        showsServer=False,
-    )
-    assert " ".join(info) == "config created state domain cluster mirror sources alternates ts"
-    assert info["cluster"] == {"leader": "S1"}
-    assert info["config"]["metadata"] == {"_nats.req.level": "0"}
 
 
 def test_pauseState() -> None:
