@@ -314,7 +314,7 @@ class JetStreamAccount:
     def _reconfigure(self) -> None:
         self._looks.clear()
         for stream in self.streams.values():
-            stream.publisher.configured()
+            stream.publisher.applyConfig()
 
     @property
     def serverLimits(self) -> ConfiguredLimits:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from natsbroker.jetstream.batches.openbatches import LONGEST_ID, OpenBatch, OpenBatches
-from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage, StoredBefore
+from natsbroker.jetstream.batches.staging import StagedChecks
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
@@ -23,6 +23,7 @@ from natsbroker.jetstream.streams.publishanswers import (
     PublishAnswers,
     refusalPlace,
 )
+from natsbroker.jetstream.streams.publishchecks import Candidate, PublishChecks, StoredBefore
 from natsbroker.wire.text import decoded
 
 SUFFIX = b".$FI"
@@ -84,7 +85,7 @@ def _flowOf(word: bytes) -> int:
 class FastOutput(Protocol):
     """Where messages and answers go, in order."""
 
-    def putFast(self, message: CheckedMessage, failed: Callable[[], object], reply: bytes) -> int:
+    def putFast(self, message: Candidate, failed: Callable[[], object], reply: bytes) -> int:
         """
         Have a message stored.
 
@@ -144,7 +145,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         self,
         stream: PublishedStream,
         output: FastOutput,
-        checks: BatchChecks,
+        checks: PublishChecks,
         prepared: Callable[[bytes], bytes],
         following: Callable[[], int],
     ) -> None:
@@ -183,7 +184,7 @@ class FastBatches(OpenBatches[_FastBatch]):
             return
         if place.number == 1 and not place.isCommit:
             self._acknowledge(batch, 0, message.reply)
-        if isinstance(outcome, CheckedMessage):
+        if isinstance(outcome, Candidate):
             self._store(place, batch, outcome, message.reply)
         elif isinstance(outcome, StoredBefore):
             self._skip(place, batch, outcome.sequence, message.reply)
@@ -191,8 +192,7 @@ class FastBatches(OpenBatches[_FastBatch]):
             self._refuse(place, batch, outcome, message.reply)
 
     def _placeOf(self, message: Arrived) -> FastPlace:
-        self._checkMessage(message)
-        self._checks.checkRoom(message)
+        self._checks.checkArrived(message)
         if not self._stream.config.allow_batched:
             raise errors.BATCH_PUBLISH_DISABLED()
         place = placeOf(message.reply)
@@ -210,8 +210,8 @@ class FastBatches(OpenBatches[_FastBatch]):
         window = 1 if self._batches else min(WINDOW, place.flow)
         return self._begin(place.batchId, _FastBatch(place.goesOn, place.flow, window))
 
-    def _check(self, message: Arrived) -> CheckedMessage | StoredBefore | JetStreamError:
-        staged = self._checks.begin(False)
+    def _check(self, message: Arrived) -> Candidate | StoredBefore | JetStreamError:
+        staged = StagedChecks(self._checks, isAtomic=False)
         try:
             (checked,) = staged.checkAll([message], self._prepared, self._following())
         except (StoredBefore, JetStreamError) as found:
@@ -245,9 +245,7 @@ class FastBatches(OpenBatches[_FastBatch]):
         self._commit(place.batchId, batch, reply)
         return False
 
-    def _store(
-        self, place: FastPlace, batch: _FastBatch, checked: CheckedMessage, reply: bytes
-    ) -> None:
+    def _store(self, place: FastPlace, batch: _FastBatch, checked: Candidate, reply: bytes) -> None:
         batchId = place.batchId
         batch.sequence = self._output.putFast(checked, partial(self._forget, batchId), reply)
         if place.isCommit:

@@ -59,13 +59,6 @@ class OpenBatches(Generic[Batch]):
         for batchId in list(self._batches):
             self._forget(batchId)
 
-    def _checkMessage(self, message: Arrived) -> None:
-        config = self._stream.config
-        if config.sealed:
-            raise errors.STREAM_SEALED()
-        if 0 <= config.max_msg_size < len(message.headers) + len(message.payload):
-            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-
     def _withoutLevel(self, batchId: bytes, message: Arrived) -> Arrived:
         """Check the API level that a message asks for, which is not stored."""
         if b"Nats-Required-Api-Level" not in message.headers:

@@ -24,7 +24,7 @@ SCHEDULER = b"Nats-Scheduler"
 NEXT = b"Nats-Schedule-Next"
 PURGE = b"purge"
 
-_NONE: Mapping[bytes, bool] = MappingProxyType({})
+NOTHING_STAGED: Mapping[bytes, bool] = MappingProxyType({})
 
 
 def scheduleOf(known: MessageHeaders, since: int) -> int | None:
@@ -59,7 +59,7 @@ class ScheduleChecks:
         self._isTaken = testOf(())
 
     def check(
-        self, known: MessageHeaders, subject: bytes, staged: Mapping[bytes, bool] = _NONE
+        self, known: MessageHeaders, subject: bytes, staged: Mapping[bytes, bool] = NOTHING_STAGED
     ) -> bool:
         """
         Check the headers of a message that is not from a source.

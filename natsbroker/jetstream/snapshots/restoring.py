@@ -34,6 +34,7 @@ from natsbroker.jetstream.snapshots.archive import (
     InvalidArchive,
 )
 from natsbroker.jetstream.snapshots.consumerdocuments import readConsumer
+from natsbroker.jetstream.streams.publishchecks import isTooLong
 from natsbroker.jetstream.streams.recovery import activateStream, openStream
 from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.wire.gojson import goQuoted
@@ -177,7 +178,7 @@ class StreamRestore:
                 raise InvalidArchive("expected message sequence")
         elif size > LARGEST_ENTRY or len(header.name) > _LONGEST_SUBJECT:
             raise InvalidArchive(f"message sequence {sequence} exceeds maximum payload size")
-        elif 0 <= self._config.max_msg_size < size:
+        elif isTooLong(self._config, size):
             raise InvalidArchive(f"message sequence {sequence} exceeds maximum message size")
         elif sequence <= self._last:
             raise InvalidArchive(f"message sequence {sequence} out of order")

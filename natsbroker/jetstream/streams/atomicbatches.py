@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from natsbroker.jetstream.batches.openbatches import LONGEST_ID, OpenBatch, OpenBatches
-from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
+from natsbroker.jetstream.batches.staging import StagedChecks
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence, withHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
+from natsbroker.jetstream.streams.publishchecks import Candidate, PublishChecks
 from natsbroker.wire.text import decoded
 
 
@@ -31,7 +32,7 @@ class _AtomicBatch(OpenBatch):
 class AtomicBatches(OpenBatches[_AtomicBatch]):
     """The batches of one stream."""
 
-    def __init__(self, stream: PublishedStream, checks: BatchChecks) -> None:
+    def __init__(self, stream: PublishedStream, checks: PublishChecks) -> None:
         self._budget = stream.account.batches
         super().__init__(stream, self._budget.atomic)
         self._checks = checks
@@ -42,7 +43,7 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
         known: MessageHeaders,
         transformed: Callable[[bytes], bytes],
         following: int,
-    ) -> list[CheckedMessage]:
+    ) -> list[Candidate]:
         """
         Take a message of a batch.
 
@@ -75,9 +76,9 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
         messages = list(batch.messages)
         if commit == b"1":
             messages.append(message)
-        staging = self._checks.begin(True)
+        staging = StagedChecks(self._checks, isAtomic=True)
         try:
-            self._checks.checkRoomOfAll(messages)
+            self._checkUse(messages)
             checked = staging.checkAll(messages, transformed, following)
         except JetStreamError:
             staging.forgetPatterns()
@@ -87,9 +88,17 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
         self._forget(batchId)
         if commit == b"eob":
             last = checked[-1]
-            headers = withHeader(last.headers, b"Nats-Batch-Commit", b"1")
-            checked[-1] = last._replace(headers=headers)
+            last.headers = withHeader(last.headers, b"Nats-Batch-Commit", b"1")
         return checked
+
+    def _checkUse(self, messages: list[Arrived]) -> None:
+        """
+        Check that the account and the server have room for all messages of a batch. nats-server
+        stores those for which there is room.
+        """
+        room = self._checks.room
+        if room.isBounded:
+            room.check(0, self._checks.usage()[1] + sum(map(self._checks.sizeOf, messages)))
 
     def stagedWith(self, message: Arrived) -> list[Arrived]:
         """The messages that are stored with one, if it commits a batch; only that one otherwise."""
@@ -108,8 +117,7 @@ class AtomicBatches(OpenBatches[_AtomicBatch]):
         self._budget.size += size
 
     def _numberOf(self, message: Arrived, batchId: bytes, known: MessageHeaders) -> int:
-        self._checkMessage(message)
-        self._checks.checkRoom(message)
+        self._checks.checkArrived(message)
         if not self._stream.config.allow_atomic:
             raise errors.ATOMIC_PUBLISH_DISABLED()
         if len(batchId) > LONGEST_ID:

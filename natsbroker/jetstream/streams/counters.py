@@ -108,35 +108,15 @@ class CounterState(NamedTuple):
         state = CounterState(_EXACT.add(self.total, increment), _sourcesHeader(sources), sequence)
         return state, increment
 
-    def stored(self, headers: bytes, limit: int) -> tuple[bytes, bytes]:
+    def stored(self, headers: bytes) -> tuple[bytes, bytes]:
         """
-        What is stored for an increment.
+        The headers and the payload that are stored for an increment.
 
         @param headers: of the message with the increment.
-        @param limit: the largest size of both; below 0 for any.
-        @return: headers and payload.
-        @raise errors.JetStreamError: if they are larger.
         """
         if self.sources:
             headers = withHeader(headers, b"Nats-Counter-Sources", self.sources)
-        payload = b'{"val":"%b"}' % str(self.total).encode()
-        if 0 <= limit < len(headers) + len(payload):
-            raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-        return headers, payload
-
-
-class CounterPlace(NamedTuple):
-    """
-    Where the next message of a counter goes.
-
-    @ivar first: the first sequence of the stream.
-    @ivar sequence: of the message.
-    @ivar limit: the largest size of headers and payload; below 0 for any.
-    """
-
-    first: int
-    sequence: int
-    limit: int
+        return headers, b'{"val":"%b"}' % str(self.total).encode()
 
 
 class CounterTotals:
@@ -176,31 +156,6 @@ class CounterTotals:
         self._known.move_to_end(subject)
         if len(self._known) > KNOWN:
             self._known.popitem(last=False)
-
-    def count(
-        self,
-        subject: bytes,
-        headers: bytes,
-        payload: bytes,
-        increment: Decimal,
-        place: CounterPlace,
-    ) -> tuple[bytes, bytes]:
-        """
-        Increment a counter.
-
-        @param payload: with the total of a source, if the message comes from one; else empty.
-        @return: the headers and the payload to store.
-        """
-        state = self.find(subject, place.first)
-        if payload:
-            known = MessageHeaders(headers)
-            state, increment = state.merged(known, subject, payload, place.sequence)
-            headers = withHeader(headers, b"Nats-Incr", str(increment).encode())
-        else:
-            state = state.plus(increment, place.sequence)
-        headers, payload = state.stored(headers, place.limit)
-        self.stored(subject, state, headers)
-        return headers, payload
 
     def clear(self) -> None:
         self._known.clear()

@@ -19,15 +19,12 @@ from zope.interface import implementer
 from natsbroker.interfaces import IRunSubscriber, ITracedSubscriber
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.batches.fastbatches import SUFFIX, FastBatches
-from natsbroker.jetstream.batches.staging import BatchChecks, CheckedMessage
+from natsbroker.jetstream.batches.rollups import rollupsIn, rollupsOf
 from natsbroker.jetstream.contracts import PublishedStream
-from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
-from natsbroker.jetstream.schedules.checks import ScheduleChecks
 from natsbroker.jetstream.streams.atomicbatches import AtomicBatches
-from natsbroker.jetstream.streams.counters import CounterPlace, CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.lookups import JudgementQueue
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, withoutInfo
@@ -45,8 +42,13 @@ from natsbroker.jetstream.streams.publishanswers import (
     storeFailed,
     tracedIn,
 )
-from natsbroker.jetstream.streams.publishchecks import PublishChecks, Rollups
-from natsbroker.jetstream.streams.publishkeys import Way, isLimited, wayOf
+from natsbroker.jetstream.streams.publishchecks import (
+    NO_HEADERS,
+    Candidate,
+    PublishChecks,
+    StoredBefore,
+)
+from natsbroker.jetstream.streams.publishkeys import Way, wayOf
 from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.storageuse import StreamAppends
@@ -73,17 +75,12 @@ class StreamPublisher:
         self._account = stream.account
         self.duplicates = DuplicateWindow(stream.config.duplicate_window)
         self.subjects = SubjectStates()
-        self._checks = PublishChecks(stream, self.duplicates, self.subjects)
         self.steps = PublishSteps(stream, self.duplicates, self.subjects)
-        self._schedules = ScheduleChecks(stream)
-        self._counters = CounterTotals()
         self._renamed = StoredSubjects()
-        checks = BatchChecks(
-            stream, self._checks, self._schedules, self.duplicates, self._counters, self._usage
-        )
+        self._checks = checks = PublishChecks(stream, self.duplicates, self.subjects, self._usage)
         self._atomic = AtomicBatches(stream, checks)
         self._fast = FastBatches(stream, self, checks, self._prepared, self._nextSequence)
-        self._use = self._checks.room
+        self._use = checks.room
         self._batch: StreamBatch | None = None
         self._judging = JudgementQueue(
             stream,
@@ -95,23 +92,22 @@ class StreamPublisher:
         )
         self._appends = StreamAppends(stream)
         self._isClosed = False
-        self.configured()
+        self.applyConfig()
 
-    def configured(self) -> None:
+    def applyConfig(self) -> None:
         """Use the configuration that the stream has now."""
         config = self._stream.config
         self.duplicates.window = config.duplicate_window
         self._answers = PublishAnswers(config.name, self._account.domain)
-        self._renamed.configured(config)
+        self._renamed.applyConfig(config)
         self._republisher = republisherOf(self._stream, self.subjects)
         if not config.allow_batched:
             self._fast.close()
-        self._isLimited = isLimited(config)
         self._keepsNothing = config.retention is RetentionPolicy.INTEREST
         way = wayOf(config)
         self._isVerbatim = way is Way.ANY
         self.steps.applyConfig(way)
-        self._use.configured()
+        self._checks.applyConfig()
 
     def close(self) -> None:
         """Take nothing any more."""
@@ -123,7 +119,7 @@ class StreamPublisher:
     def forget(self) -> None:
         """Forget what is known of subjects: messages are being deleted."""
         self.subjects.clear()
-        self._counters.clear()
+        self._checks.counters.clear()
 
     @property
     def isBusy(self) -> bool:
@@ -203,85 +199,67 @@ class StreamPublisher:
         if not self._isClosed:
             self._judging.take(Arrived(subject, b"", headers, payload, True, place, last))
 
-    def _judge(self, published: Arrived) -> None:
+    def _judge(self, arrived: Arrived) -> None:
         """
         Check a message, and put it into the batch.
 
         @raise JetStreamError: if it is refused.
         """
-        subject, reply, headers, payload, isSourced, condition, last, trace, origin = published[:9]
-        if condition and self._checks.lastOf(condition) != last:
+        origin, isSourced = arrived.origin, arrived.isSourced
+        if arrived.place and self._checks.lastOf(arrived.place) != arrived.last:
             return
-        config = self._stream.config
         delivery = None if origin is None else origin.delivery
         if origin is not None and delivery is not None and not self._reach(origin, delivery):
             return
-        if reply.endswith(SUFFIX) and not isSourced:
-            self._fast.take(published)
+        if arrived.reply.endswith(SUFFIX) and not isSourced:
+            self._fast.take(arrived)
             return
-        known = MessageHeaders(headers) if headers and b"Nats-" in headers else None
-        if known is not None and not isSourced and known.get(b"Nats-Batch-Id"):
-            self._judgeAtomic(published, known)
+        headers = arrived.headers
+        known = MessageHeaders(headers) if headers and b"Nats-" in headers else NO_HEADERS
+        if known is not NO_HEADERS and not isSourced and known.get(b"Nats-Batch-Id"):
+            self._judgeAtomic(arrived, known)
             return
-        subject = self._renamed.of(published)
-        if config.sealed:
-            raise errors.STREAM_SEALED()
-        self._checks.checkSize(len(headers), len(payload))
-        messageId = rollup = tail = b""
-        increment = ttl = None
         now = self._account.now() if delivery is None else delivery.timestamp
-        if known is not None:
-            messageId = known.get(b"Nats-Msg-Id")
-            increment = incrementOf(known, payload, config.allow_msg_counter, isSourced)
-            self._checks.checkStream(known)
-            ttl = self._checks.ttlOf(known, isSourced)
-            self._checks.checkSequences(known, subject, self._nextSequence() - 1)
-            if not isSourced and self._schedules.check(known, subject):
-                known, headers = self._checks.asRollup(known, headers)
-            self._checks.checkOrigin(known, isSourced)
-            if messageId and delivery is None:
-                sequence = self.duplicates.find(messageId, now)
-                if sequence is not None:
-                    if trace is not None:
-                        trace.repeated()
-                    self._answerDuplicate(reply, sequence)
-                    self._opened().passedBy(origin)
-                    return
-            self._checks.checkLastId(known)
-            rollup = self._checks.rollupOf(known, isSourced)
-        if config.allow_msg_counter and increment is None:
-            raise errors.MESSAGE_INCR_MISSING()
+        subject = self._renamed.of(arrived)
+        following = 0 if known is NO_HEADERS else self._nextSequence()
+        message = Candidate(arrived, subject, known, following, now)
+        try:
+            self._checks.checkMessage(message)
+        except StoredBefore as before:
+            self._passOver(arrived, before.sequence)
+            return
         isKept = self._isKept(subject)
+        trace = arrived.trace
         if trace is not None:
             trace.judged(subject, isKept)
             if trace.isOnly:
                 return
-        if not isKept:
+        if isKept:
+            self._store(arrived, message)
+        else:
             self.flush()
             if origin is None or not origin.isWithdrawn:
-                rollups = self._checks.rollupsOf(subject, headers, rollup, 0)
-                self._skip(reply, messageId, now, rollups)
+                self._skip(arrived.reply, message)
                 self._stream.sources.passed(origin)
-            return
-        if ttl is not None:
-            headers = self._checks.withTtl(headers, ttl)
-        if self._isLimited:
-            size = self._stream.sizeOf(subject, headers, payload)
-            self._checks.checkRoom(subject, size, self._usage())
-        if self._use.isNear():
-            size = self._stream.sizeOf(subject, headers, payload)
-            self._use.check(size, self._usage()[1])
+
+    def _passOver(self, arrived: Arrived, sequence: int) -> None:
+        """Take a message that was stored before, with that sequence."""
+        if arrived.trace is not None:
+            arrived.trace.repeated()
+        self._answerDuplicate(arrived.reply, sequence)
+        self._opened().passedBy(arrived.origin)
+
+    def _store(self, arrived: Arrived, message: Candidate) -> None:
+        tail = b""
+        self._checks.checkStored(message)
         if self._republisher is not None:
-            self._republisher.prepare(subject)
-        if increment is not None:
-            place = CounterPlace(self._stream.first, self._nextSequence(), config.max_msg_size)
-            headers, payload = self._counters.count(
-                subject, headers, payload if isSourced else b"", increment, place
-            )
-            tail = b"," + payload[1:-1]
-        self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
-        if origin is not None:
-            self._opened().sourced(origin)
+            self._republisher.prepare(message.subject)
+        if message.increment is not None:
+            self._checks.count(message)
+            tail = b"," + message.payload[1:-1]
+        self.put(message, arrived.reply, tail)
+        if arrived.origin is not None:
+            self._opened().sourced(arrived.origin)
 
     def _prepared(self, subject: bytes) -> bytes:
         subject = self._renamed.transformed(subject)
@@ -297,27 +275,26 @@ class StreamPublisher:
         if not messages:
             self.answer(published.reply, b"")
             return
-        now, last = self._account.now(), len(messages) - 1
+        last = len(messages) - 1
         name = json.dumps(decoded(known.get(b"Nats-Batch-Id")))
         tail = f',"batch":{name},"count":{last + 1}'.encode()
-        for place, (subject, headers, payload, messageId, rollup) in enumerate(messages):
-            reply = published.reply if place == last else b""
-            self.put(subject, headers, payload, reply, messageId, rollup, now, tail)
-            if self._batch is not None and not self._isKept(subject):
+        for place, message in enumerate(messages):
+            self.put(message, published.reply if place == last else b"", tail)
+            if self._batch is not None and not self._isKept(message.subject):
                 self._batch.unwanted.append(len(self._batch.entries) - 1)
 
-    def putFast(self, message: CheckedMessage, failed: Callable[[], object], reply: bytes) -> int:
+    def putFast(self, message: Candidate, failed: Callable[[], object], reply: bytes) -> int:
         """
         Put a message of a fast batch into the batch to append.
 
         @param failed: called if it cannot be stored; the publisher receives the error then.
         @return: its sequence.
         """
-        sequence, subject = self._nextSequence(), message.subject
-        self.put(subject, *message[1:3], b"", *message[3:], self._account.now())
+        sequence = self._nextSequence()
+        self.put(message, b"")
         if self._batch is not None:
             self._batch.failures.append((reply, failed))
-            if not self._isKept(subject):
+            if not self._isKept(message.subject):
                 self._batch.unwanted.append(len(self._batch.entries) - 1)
         return sequence
 
@@ -332,17 +309,7 @@ class StreamPublisher:
     def _usage(self) -> tuple[int, int]:
         return self._appends.usage(self._batch)
 
-    def put(
-        self,
-        subject: bytes,
-        headers: bytes,
-        payload: bytes,
-        reply: bytes,
-        messageId: bytes,
-        rollup: bytes,
-        now: int,
-        tail: bytes = b"",
-    ) -> None:
+    def put(self, message: Candidate, reply: bytes, tail: bytes = b"") -> None:
         """
         Put a message that passed the checks into the batch.
 
@@ -351,30 +318,37 @@ class StreamPublisher:
         batch = self._opened()
         place = len(batch.entries)
         sequence = batch.first + place
-        batch.size += self._stream.sizeOf(subject, headers, payload)
+        subject, headers, now = message.subject, message.headers, message.now
+        batch.size += self._stream.sizeOf(subject, headers, message.payload)
+        stored = headers
         if headers and self._stream.isInFile:
-            headers = len(headers).to_bytes(4, "big") + headers
-        batch.entries.append((subject, headers, payload, now))
+            stored = len(headers).to_bytes(4, "big") + headers
+        batch.entries.append((subject, stored, message.payload, now))
         if reply:
             batch.answers.append((reply, None, place, tail, 1))
-        if messageId:
-            self.duplicates.add(messageId, sequence, now)
-        self.duplicates.last = messageId
-        batch.rollups += self._checks.rollupsOf(subject, headers, rollup, place)
+        if message.messageId:
+            self.duplicates.add(message.messageId, sequence, now)
+        self.duplicates.last = message.messageId
+        if message.known is not NO_HEADERS:
+            config = self._stream.config
+            batch.rollups += rollupsOf(config, subject, headers, message.rollup, place)
         if self._republisher is not None:
             self._republisher.add(batch, subject)
         self.subjects.stored(subject, sequence)
 
-    def _skip(self, reply: bytes, messageId: bytes, now: int, rollups: Rollups) -> None:
+    def _skip(self, reply: bytes, message: Candidate) -> None:
         """Use a sequence for a message that nobody wants: it is acknowledged and not stored."""
         sequence = self._nextSequence()
-        if messageId:
-            self.duplicates.add(messageId, sequence, now)
-        self.duplicates.last = messageId
+        if message.messageId:
+            self.duplicates.add(message.messageId, sequence, message.now)
+        self.duplicates.last = message.messageId
         self._stream.skippedAt = self._account.now()
         self._appends.skipTo(sequence + 1).addCallbacks(
             lambda _: self._answer(reply, self._answers.stored(sequence)),
             lambda failure: self._refuse(reply, storeFailed(failure)),
+        )
+        rollups = rollupsOf(
+            self._stream.config, message.subject, message.headers, message.rollup, 0
         )
         if rollups:
             self._stream.upkeep.keepTrying(self._stream.rollUp, sequence, rollups)
@@ -426,7 +400,7 @@ class StreamPublisher:
 
     def rollUpAgain(self, records: Sequence[Record]) -> None:
         """Remove what stored messages replace, and may not have replaced yet."""
-        if rollups := self._checks.rollupsIn(records):
+        if rollups := rollupsIn(self._stream.config, records):
             self._stream.upkeep.keepTrying(self._stream.rollUp, 0, rollups)
 
     def _answerAll(self, batch: StreamBatch, first: int) -> None:

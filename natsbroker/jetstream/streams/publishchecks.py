@@ -1,17 +1,24 @@
 """
-The checks of a published message that look at its headers.
+The checks of a published message, and the order in which nats-server makes them.
+
+A check looks at one L{Candidate} and notes on it what it has found. It raises a
+L{JetStreamError<natsbroker.jetstream.model.errors.JetStreamError>} for a message to refuse, and
+C{SubjectUnknown} if the log must be asked first. Then the message is checked again, all of it: no
+check changes anything but the candidate, except for L{PublishChecks.count}, which is the last one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import TypeAlias
 
-from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.model.streamconfig import DiscardPolicy
+from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
+from natsbroker.jetstream.schedules.checks import NOTHING_STAGED, ScheduleChecks
+from natsbroker.jetstream.streams.counters import CounterState, CounterTotals, incrementOf
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.expiry import SECOND, parseTtl
 from natsbroker.jetstream.streams.msgheaders import (
@@ -19,6 +26,8 @@ from natsbroker.jetstream.streams.msgheaders import (
     expectedSequence,
     withHeader,
 )
+from natsbroker.jetstream.streams.publishanswers import Arrived
+from natsbroker.jetstream.streams.publishkeys import isLimited
 from natsbroker.jetstream.streams.storageuse import StorageUse
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.wire.text import decoded
@@ -29,95 +38,228 @@ LONGEST_HEADERS = 65535
 _UNSIGNED = (1 << 64) - 1
 """A value that is no number is the largest one."""
 
-Rollups: TypeAlias = list[tuple[bytes, int]]
-"""What messages replace; see L{PublishChecks.rollupsOf}."""
-
 _FULL_MESSAGES = "maximum messages exceeded"
 _FULL_BYTES = "maximum bytes exceeded"
 _FULL_SUBJECT = "maximum messages per subject exceeded"
 
+NO_HEADERS = MessageHeaders(b"")
+"""The headers of a message that has none which JetStream understands."""
+
+
+def isTooLong(config: StreamConfig, size: int) -> bool:
+    """
+    Whether a stream takes no message of a size.
+
+    @param size: of headers and payload.
+    """
+    return 0 <= config.max_msg_size < size
+
+
+class StoredBefore(Exception):
+    """A message with the same id is in the stream."""
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(sequence)
+        self.sequence = sequence
+
+
+class Candidate:
+    """
+    A message that is being checked, and what the checks have found.
+
+    @ivar arrived: the message as it came.
+    @ivar subject: that it is stored with; like C{headers} and C{payload}, as far as it is known.
+    @ivar known: its headers; L{NO_HEADERS} if JetStream understands none of them.
+    @ivar isSourced: whether it comes from another stream, which may allow what this one does not.
+    @ivar sequence: that it gets; not asked for without headers.
+    @ivar now: its time, in nanoseconds since 1970.
+    @ivar rollup: C{sub}, C{all}, or empty.
+    @ivar ttl: see L{parseTtl}; C{None} without.
+    @ivar increment: of a counter; C{None} without.
+    """
+
+    # Most messages keep these.
+    messageId = rollup = b""
+    ttl: int | None = None
+    increment: Decimal | None = None
+
+    def __init__(
+        self, arrived: Arrived, subject: bytes, known: MessageHeaders, sequence: int, now: int
+    ) -> None:
+        self.arrived = arrived
+        self.subject = subject
+        self.headers = arrived.headers
+        self.payload = arrived.payload
+        self.known = known
+        self.isSourced = arrived.isSourced
+        self.sequence = sequence
+        self.now = now
+
+    @property
+    def isCopied(self) -> bool:
+        """Whether it comes from the origin of a mirror, where duplicates were found."""
+        origin = self.arrived.origin
+        return origin is not None and origin.delivery is not None
+
+
+Check: TypeAlias = Callable[[Candidate], object]
+
+
+def _needed(*checks: tuple[bool, Check]) -> list[Check]:
+    return [check for isNeeded, check in checks if isNeeded]
+
 
 class PublishChecks:
     """
-    The checks of one stream. Each raises a
-    L{JetStreamError<natsbroker.jetstream.model.errors.JetStreamError>} for a message to refuse.
+    The checks of one stream.
 
+    @ivar stream: whose they are.
+    @ivar usage: gives the messages and the bytes of the stream, with those being appended.
     @ivar room: what the limits of the account and of the server leave.
+    @ivar counters: the totals of the stream's counters.
     """
 
     def __init__(
-        self, stream: PublishedStream, duplicates: DuplicateWindow, subjects: SubjectStates
+        self,
+        stream: PublishedStream,
+        duplicates: DuplicateWindow,
+        subjects: SubjectStates,
+        usage: Callable[[], tuple[int, int]],
     ) -> None:
         """
         @param duplicates: the stream's message ids.
         @param subjects: the last sequences of the stream's subjects.
         """
-        self._stream = stream
+        self.stream = stream
+        self.usage = usage
+        self.room = StorageUse(stream)
+        self.counters = CounterTotals()
         self._duplicates = duplicates
         self._subjects = subjects
-        self.room = StorageUse(stream)
+        self._schedules = ScheduleChecks(stream)
+        # A check is made if the header block contains what stands in front of it.
+        self._ofHeaders: tuple[tuple[bytes, Check], ...] = (
+            (b"Nats-Incr", self.readIncrement),
+            (b"Nats-Expected-Stream", self.checkStream),
+            (b"Nats-TTL", self.readTtl),
+            (b"Nats-Expected-Last-S", self.checkSequences),
+            (b"Nats-Schedule", self.checkSchedule),
+            (b"Nats-Stream-Source", self.checkOrigin),
+            (b"Nats-Msg-Id", self.checkDuplicate),
+            (b"Nats-Expected-Last-Msg-Id", self.checkLastId),
+            (b"Nats-Rollup", self.readRollup),
+        )
+        self.applyConfig()
 
-    def checkSize(self, headers: int, payload: int) -> None:
-        """
-        Check that a message is not too long.
+    def applyConfig(self) -> None:
+        """Leave out the checks that always pass with the configuration of the stream."""
+        config = self.stream.config
+        self.room.applyConfig()
+        self._ofAll = _needed(
+            (config.sealed, self.checkSealed),
+            (config.max_msg_size >= 0, self.checkLength),
+        )
+        self._ofStored = _needed(
+            (isLimited(config), self.checkRoom),
+            (self.room.isBounded, self.checkUse),
+        )
 
-        @param headers: the bytes of its header block.
-        @param payload: the bytes of its payload.
+    # The orders.
+
+    def checkMessage(self, message: Candidate) -> None:
         """
-        if 0 <= self._stream.config.max_msg_size < headers + payload:
+        Check what the publisher means, whether or not there is a consumer for the message.
+
+        @raise StoredBefore: for a duplicate.
+        """
+        for check in self._ofAll:
+            check(message)
+        if message.headers:
+            self.checkHeaderLength(message)
+        if message.known is not NO_HEADERS:
+            for name, check in self._ofHeaders:
+                if name in message.headers:
+                    check(message)
+        if message.increment is None and self.stream.config.allow_msg_counter:
+            raise errors.MESSAGE_INCR_MISSING()
+
+    def checkStored(self, message: Candidate) -> None:
+        """Check what matters for a message only if it is stored."""
+        if message.ttl is not None:
+            self.writeTtl(message)
+        for check in self._ofStored:
+            check(message)
+
+    def checkArrived(self, message: Arrived) -> None:
+        """Check a message of a batch when it comes; the rest follows when it is to be stored."""
+        self.checkSealed(message)
+        self.checkLength(message)
+        self.checkUse(message)
+
+    # The checks.
+
+    def checkSealed(self, message: Arrived | Candidate) -> None:
+        if self.stream.config.sealed:
+            raise errors.STREAM_SEALED()
+
+    def checkLength(self, message: Arrived | Candidate) -> None:
+        if isTooLong(self.stream.config, len(message.headers) + len(message.payload)):
             raise errors.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-        if headers > LONGEST_HEADERS:
+
+    def checkHeaderLength(self, message: Candidate) -> None:
+        if len(message.headers) > LONGEST_HEADERS:
             raise errors.STREAM_HEADER_EXCEEDS_MAXIMUM()
 
-    def checkStream(self, known: MessageHeaders) -> None:
+    def readIncrement(self, message: Candidate) -> None:
+        isCounter = self.stream.config.allow_msg_counter
+        message.increment = incrementOf(
+            message.known, message.payload, isCounter, message.isSourced
+        )
+
+    def checkStream(self, message: Candidate) -> None:
         """Check that the publisher means this stream."""
-        expected = known.get(b"Nats-Expected-Stream")
-        if expected and expected != self._stream.name.encode():
+        expected = message.known.get(b"Nats-Expected-Stream")
+        if expected and expected != self.stream.name.encode():
             raise errors.STREAM_NOT_MATCH()
 
-    def ttlOf(self, known: MessageHeaders, isSourced: bool = False) -> int | None:
+    def readTtl(self, message: Candidate) -> None:
         """
-        How long a message lives; see L{parseTtl}.
-
-        @param isSourced: whether it comes from another stream, which may allow what this one does
-            not allow.
-        @return: C{None} without the header. A value that is none is refused by L{withTtl}, after
-            other checks.
+        Look how long a message lives. A value that is none is refused by L{writeTtl}, after other
+        checks.
         """
-        text = known.get(b"Nats-TTL")
+        text = message.known.get(b"Nats-TTL")
         if not text:
-            return None
+            return
         ttl = parseTtl(text)
-        if ttl and not self._stream.config.allow_msg_ttl:
-            if isSourced:
-                return None
+        if not ttl or self.stream.config.allow_msg_ttl:
+            message.ttl = ttl
+        elif not message.isSourced:
             raise errors.MESSAGE_TTL_DISABLED()
-        return ttl
 
-    def withTtl(self, headers: bytes, ttl: int) -> bytes:
+    def writeTtl(self, message: Candidate) -> None:
         """
-        The headers that are stored of a message with a time to live: the time is at least that of
-        delete markers, so that a marker does not live longer than what it marks.
+        Have a message live as long as delete markers at least, so that a marker does not live
+        longer than what it marks.
         """
+        ttl = message.ttl
         if not ttl:
             raise errors.MESSAGE_TTL_INVALID()
-        config = self._stream.config
+        config = self.stream.config
         if not 0 < ttl < config.subject_delete_marker_ttl or config.max_msgs_per_subject == 1:
-            return headers
-        lines = [each for each in headers.split(b"\r\n") if not each.startswith(b"Nats-TTL:")]
+            return
+        lines = [
+            each for each in message.headers.split(b"\r\n") if not each.startswith(b"Nats-TTL:")
+        ]
         lines.insert(-2, b"Nats-TTL: %d" % (config.subject_delete_marker_ttl // SECOND))
-        return b"\r\n".join(lines)
+        message.headers = b"\r\n".join(lines)
 
-    def checkSequences(self, known: MessageHeaders, subject: bytes, last: int) -> None:
-        """
-        Check that the stream has the last sequences that the publisher expects.
-
-        @param last: the last sequence of the stream, with messages that are being appended.
-        """
+    def checkSequences(self, message: Candidate) -> None:
+        """Check that the stream has the last sequences that the publisher expects."""
+        known, last = message.known, message.sequence - 1
         other = known.get(b"Nats-Expected-Last-Subject-Sequence-Subject")
         wanted = known.get(b"Nats-Expected-Last-Subject-Sequence")
         if wanted:
-            found = self.lastOf(other or subject)
+            found = self.lastOf(other or message.subject)
             if expectedSequence(wanted) != found:
                 raise _mismatch("last sequence by subject", wanted, found)
         elif other:
@@ -133,97 +275,117 @@ class PublishChecks:
         @raise natsbroker.jetstream.streams.subjectstates.SubjectUnknown: if the log must be asked.
         """
         last = self._subjects.find(subject).last
-        return last if last >= self._stream.first else 0
+        return last if last >= self.stream.first else 0
 
-    def checkOrigin(self, known: MessageHeaders, isSourced: bool = False) -> None:
+    def checkSchedule(
+        self, message: Candidate, staged: Mapping[bytes, bool] = NOTHING_STAGED
+    ) -> bool:
+        """
+        @param staged: the subjects of the message's batch, and whether the last message of each is
+            a schedule.
+        @return: whether this one is. Then it replaces the one before on its subject.
+        """
+        isSchedule = not message.isSourced and self._schedules.check(
+            message.known, message.subject, staged
+        )
+        if isSchedule and not message.known.get(b"Nats-Rollup"):
+            message.headers = withHeader(message.headers, b"Nats-Rollup", b"sub")
+            message.known = MessageHeaders(message.headers)
+        return isSchedule
+
+    def checkOrigin(self, message: Candidate) -> None:
         """Check that the message does not claim to come from another stream, unless it does."""
-        if not isSourced and known.get(b"Nats-Stream-Source"):
+        if not message.isSourced and message.known.get(b"Nats-Stream-Source"):
             raise errors.MESSAGE_SOURCE_HDR_NOT_ALLOWED()
 
-    def checkLastId(self, known: MessageHeaders) -> None:
+    def checkDuplicate(self, message: Candidate) -> None:
+        """
+        Note the id of a message.
+
+        @raise StoredBefore: if the window has it.
+        """
+        messageId = message.messageId = message.known.get(b"Nats-Msg-Id")
+        if messageId and not message.isCopied:
+            sequence = self._duplicates.find(messageId, message.now)
+            if sequence is not None:
+                raise StoredBefore(sequence)
+
+    def checkLastId(self, message: Candidate) -> None:
         """Check that the last message has the id that the publisher expects."""
-        wanted = known.get(b"Nats-Expected-Last-Msg-Id")
+        wanted = message.known.get(b"Nats-Expected-Last-Msg-Id")
         if wanted and wanted != self._duplicates.last:
             last = decoded(self._duplicates.last)
             error = errors.STREAM_WRONG_LAST_MSG_ID(id=last)
             error.traced = f'last msgid mismatch: "{decoded(wanted)}" vs "{last}"'
             raise error
 
-    def rollupOf(self, known: MessageHeaders, isSourced: bool = False) -> bytes:
-        """
-        The rollup that a message asks for: C{sub}, C{all}, or empty.
-
-        @param isSourced: whether it comes from another stream, which may allow what this one does
-            not allow.
-        """
-        rollup = known.get(b"Nats-Rollup")
+    def readRollup(self, message: Candidate) -> None:
+        """Look whether a message asks for a rollup."""
+        rollup = message.known.get(b"Nats-Rollup")
         if not rollup:
-            return b""
-        config = self._stream.config
+            return
+        config = self.stream.config
         if not config.allow_rollup_hdrs or config.deny_purge:
-            if isSourced:
-                return b""
+            if message.isSourced:
+                return
             raise errors.STREAM_ROLLUP_FAILED(err="rollup not permitted")
-        kind = rollup.lower()
-        if kind not in (b"sub", b"all"):
+        message.rollup = rollup.lower()
+        if message.rollup not in (b"sub", b"all"):
             shown = decoded(rollup)
             raise errors.STREAM_ROLLUP_FAILED(err=f'rollup value invalid: "{shown}"')
-        return kind
 
-    def rollupsOf(self, subject: bytes, headers: bytes, rollup: bytes, place: int) -> Rollups:
+    def checkRoom(self, message: Candidate) -> None:
+        """Check that a stream that discards new messages has room for one more."""
+        config = self.stream.config
+        if config.max_msgs_per_subject > 0:
+            state = self._subjects.find(message.subject, True)
+            if state.messages >= config.max_msgs_per_subject:
+                if config.discard_new_per_subject:
+                    raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
+                return
+        messages, size = self.usage()
+        self._checkTotals(messages + 1, size + self.sizeOf(message))
+
+    def checkUse(self, message: Arrived | Candidate) -> None:
+        """Check a message against the limits of the account and of the server."""
+        if self.room.isNear():
+            self.room.check(self.sizeOf(message), self.usage()[1])
+
+    def count(self, message: Candidate) -> None:
+        """Add the increment of a message to its counter."""
+        state = self.counters.find(message.subject, self.stream.first)
+        state = self.addTo(state, message)
+        # From here on nothing may send the message back: it would be counted twice.
+        self.counters.stored(message.subject, state, message.headers)
+
+    def addTo(self, state: CounterState, message: Candidate) -> CounterState:
         """
-        What a message replaces: by a rollup, and as the end of a schedule.
+        Have a message say what a counter is after it.
 
-        @param rollup: C{sub}, C{all}, or empty.
-        @param place: the message's in its batch.
+        @return: that.
         """
-        found = [(subject if rollup == b"sub" else b"", place)] if rollup else []
-        config = self._stream.config
-        if b"Nats-Schedule-Next: purge" in headers and not config.deny_purge:
-            schedule = MessageHeaders(headers).get(b"Nats-Scheduler")
-            if schedule and config.allow_rollup_hdrs:
-                found.append((schedule, place))
-        return found
+        if message.isSourced and message.payload:
+            known = MessageHeaders(message.headers)
+            state, increment = state.merged(
+                known, message.subject, message.payload, message.sequence
+            )
+            line = str(increment).encode()
+            message.headers = withHeader(message.headers, b"Nats-Incr", line)
+        else:
+            state = state.plus(message.increment or Decimal(0), message.sequence)
+        message.headers, message.payload = state.stored(message.headers)
+        self.checkLength(message)
+        return state
 
-    def rollupsIn(self, records: Sequence[Record]) -> Rollups:
-        """What stored messages replace, with their sequences as places."""
-        found: Rollups = []
-        config = self._stream.config
-        for each in records if config.allow_rollup_hdrs and not config.deny_purge else ():
-            rollup = MessageHeaders(each.headers).get(b"Nats-Rollup").lower()
-            kind = rollup if rollup in (b"sub", b"all") else b""
-            found += self.rollupsOf(each.subject, each.headers, kind, each.sequence)
-        return found
-
-    def asRollup(self, known: MessageHeaders, headers: bytes) -> tuple[MessageHeaders, bytes]:
-        """The headers of a schedule, which replaces the one before on its subject."""
-        if not known.get(b"Nats-Rollup"):
-            headers = withHeader(headers, b"Nats-Rollup", b"sub")
-            known = MessageHeaders(headers)
-        return known, headers
+    def sizeOf(self, message: Arrived | Candidate) -> int:
+        return self.stream.sizeOf(message.subject, message.headers, message.payload)
 
     def forget(self, subject: bytes) -> None:
         """Forget what is known of a subject or a pattern."""
         self._subjects.forget(subject)
 
-    def checkRoom(self, subject: bytes, size: int, usage: tuple[int, int]) -> None:
-        """
-        Check that a stream that discards new messages has room for one more.
-
-        @param size: of the message.
-        @param usage: messages and bytes of the stream, with those being appended.
-        """
-        config = self._stream.config
-        if config.max_msgs_per_subject > 0:
-            state = self._subjects.find(subject, True)
-            if state.messages >= config.max_msgs_per_subject:
-                if config.discard_new_per_subject:
-                    raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
-                return
-        self._checkTotals(usage[0] + 1, usage[1] + size)
-
     def _checkTotals(self, messages: int, size: int) -> None:
-        config = self._stream.config
+        config = self.stream.config
         if 0 < config.max_msgs < messages:
             raise errors.STREAM_STORE_FAILED(err=_FULL_MESSAGES)
         if 0 < config.max_bytes < size:
@@ -239,7 +401,7 @@ class PublishChecks:
         @param usage: messages and bytes of the stream with that part.
         @param isRollup: whether the last of them replaces the older ones of its subject.
         """
-        config = self._stream.config
+        config = self.stream.config
         if config.discard is not DiscardPolicy.NEW:
             return
         self._checkTotals(*usage)

@@ -54,7 +54,7 @@ class StorageUse:
         self._others: StorageBounds | None = None
         self.isBounded = False
 
-    def configured(self) -> None:
+    def applyConfig(self) -> None:
         """Use the limits that the account has now."""
         self.forget()
         self.isBounded = self._stream.account.isBounded(self._stream.config.storage)

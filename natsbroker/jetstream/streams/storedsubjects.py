@@ -18,7 +18,7 @@ class StoredSubjects:
     def __init__(self) -> None:
         self._transform: SubjectTransform | None = None
 
-    def configured(self, config: StreamConfig) -> None:
+    def applyConfig(self, config: StreamConfig) -> None:
         transform = config.subject_transform
         self._transform = (
             None

@@ -154,7 +154,7 @@ class Stream(StreamRecords):
         """
         previous, self.config = self.config, config
         self._reserve()
-        self.publisher.configured()
+        self.publisher.applyConfig()
         self.sources.configured()
         self.log.retain(retentionOf(config))
         if not self._subscriptions or previous.subjects != config.subjects:

@@ -6,23 +6,18 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.jetstream.batches.staging import BatchChecks, StoredBefore
+from natsbroker.jetstream.batches.staging import StagedChecks
 from natsbroker.jetstream.model.errors import JetStreamError
-from natsbroker.jetstream.schedules.checks import ScheduleChecks
-from natsbroker.jetstream.streams.counters import CounterTotals
 from natsbroker.jetstream.streams.publishanswers import Arrived
-from natsbroker.jetstream.streams.publishchecks import PublishChecks
+from natsbroker.jetstream.streams.publishchecks import PublishChecks, StoredBefore
 from tests.jetstream.support import Stage
 
 
-def _checks(stage: Stage) -> BatchChecks:
+def _checks(stage: Stage) -> PublishChecks:
     stream = stage.stream()
     duplicates, subjects = stream.publisher.duplicates, stream.publisher.subjects
     duplicates.add(b"old", 3, stage.now())
-    checks = PublishChecks(stream, duplicates, subjects)
-    return BatchChecks(
-        stream, checks, ScheduleChecks(stream), duplicates, CounterTotals(), lambda: (0, 0)
-    )
+    return PublishChecks(stream, duplicates, subjects, lambda: (0, 0))
 
 
 def _message(**headers: str) -> Arrived:
@@ -36,9 +31,9 @@ def test_duplicates() -> None:
     checks = _checks(Stage())
     messages = [_message(Nats_Msg_Id="old")]
     with pytest.raises(JetStreamError, match="duplicate"):
-        checks.begin(True).checkAll(messages, lambda subject: subject, 1)
+        StagedChecks(checks, isAtomic=True).checkAll(messages, lambda subject: subject, 1)
     with pytest.raises(StoredBefore) as caught:
-        checks.begin(False).checkAll(messages, lambda subject: subject, 1)
+        StagedChecks(checks, isAtomic=False).checkAll(messages, lambda subject: subject, 1)
     assert caught.value.sequence == 3
 
 
@@ -47,5 +42,6 @@ def test_lastId() -> None:
     checks = _checks(Stage())
     messages = [_message(Nats_Expected_Last_Msg_Id="x")]
     with pytest.raises(JetStreamError, match="unsupported header"):
-        checks.begin(True).checkAll(messages, lambda subject: subject, 1)
-    assert len(checks.begin(False).checkAll(messages, lambda subject: subject, 1)) == 1
+        StagedChecks(checks, isAtomic=True).checkAll(messages, lambda subject: subject, 1)
+    checked = StagedChecks(checks, isAtomic=False).checkAll(messages, lambda subject: subject, 1)
+    assert len(checked) == 1

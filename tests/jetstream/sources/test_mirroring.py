@@ -393,7 +393,7 @@ class TestRefused:
             patched.setattr(stage.jetstream, "bounds", lambda storage, own: bounds)
             mirror = mirrored(stage)
             assert sequences(stage, mirror) == [1, 2]
-        mirror.publisher.configured()
+        mirror.publisher.applyConfig()
         stage.clock.pump([1.0] * 12)
         stage.settle()
         assert sequences(stage, mirror) == [1, 2, 3, 4, 5]

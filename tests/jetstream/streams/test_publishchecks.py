@@ -4,13 +4,22 @@ The checks of headers.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
+from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.publishchecks import PublishChecks
+from natsbroker.jetstream.streams.publishanswers import Arrived
+from natsbroker.jetstream.streams.publishchecks import (
+    Candidate,
+    PublishChecks,
+    StoredBefore,
+    isTooLong,
+)
 from natsbroker.jetstream.streams.subjectstates import (
     SubjectState,
     SubjectStates,
@@ -19,15 +28,17 @@ from natsbroker.jetstream.streams.subjectstates import (
 from tests.jetstream.support import Stage
 
 
-def _known(**headers: str) -> MessageHeaders:
+def _candidate(isSourced: Any = False, following: Any = 1, **headers: str) -> Candidate:
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return MessageHeaders("\r\n".join(("NATS/1.0", *lines, "", "")).encode())
+    block = "\r\n".join(("NATS/1.0", *lines, "", "")).encode()
+    arrived = Arrived(b"s.a", b"", block, b"", isSourced)
+    return Candidate(arrived, b"s.a", MessageHeaders(block), following, 0)
 
 
 def _made(**config: object) -> tuple[PublishChecks, DuplicateWindow, SubjectStates]:
     duplicates, subjects = DuplicateWindow(0), SubjectStates()
     return (
-        PublishChecks(Stage().stream(**config), duplicates, subjects),
+        PublishChecks(Stage().stream(**config), duplicates, subjects, lambda: (0, 0)),
         duplicates,
         subjects,
     )
@@ -40,11 +51,11 @@ def _is(caught: pytest.ExceptionInfo[JetStreamError], row: ErrorRow) -> bool:
 def test_lookUp() -> None:
     """The last sequence of a subject that is not known has to be looked up."""
     checks, _, subjects = _made()
-    known = _known(Nats_Expected_Last_Subject_Sequence="4")
+    message = _candidate(Nats_Expected_Last_Subject_Sequence="4")
     with pytest.raises(SubjectUnknown):
-        checks.checkSequences(known, b"s.a", 9)
+        checks.checkSequences(message)
     subjects.found(b"s.a", SubjectState(1, 4))
-    checks.checkSequences(known, b"s.a", 9)
+    checks.checkSequences(message)
     assert checks.lastOf(b"s.a") == 4
 
 
@@ -57,7 +68,7 @@ def test_mismatch(name: str, what: str) -> None:
     subjects.found(b"s.a", SubjectState(1, 4))
     for wanted, shown in (("9", 9), ("x", 2**64 - 1)):
         with pytest.raises(JetStreamError) as caught:
-            checks.checkSequences(_known(**{f"Nats_Expected_Last_{name}": wanted}), b"s.a", 4)
+            checks.checkSequences(_candidate(following=5, **{f"Nats_Expected_Last_{name}": wanted}))
         assert str(caught.value) == "wrong last sequence: 4"
         assert caught.value.traced == f"last {what} mismatch: {shown} vs 4"
 
@@ -65,10 +76,10 @@ def test_mismatch(name: str, what: str) -> None:
 def test_origin() -> None:
     """A client's message does not name a source."""
     checks, _, _ = _made()
-    checks.checkOrigin(_known(Nats_Stream_Source=""))
-    checks.checkOrigin(_known(Nats_Stream_Source="A 1 > > a"), isSourced=True)
+    checks.checkOrigin(_candidate(Nats_Stream_Source=""))
+    checks.checkOrigin(_candidate(isSourced=True, Nats_Stream_Source="A 1 > > a"))
     with pytest.raises(JetStreamError) as caught:
-        checks.checkOrigin(_known(Nats_Stream_Source="A 1 > > a"))
+        checks.checkOrigin(_candidate(Nats_Stream_Source="A 1 > > a"))
     assert _is(caught, errors.MESSAGE_SOURCE_HDR_NOT_ALLOWED)
 
 
@@ -76,9 +87,9 @@ def test_lastId() -> None:
     """The id that is expected is that of the last message."""
     checks, duplicates, _ = _made()
     duplicates.last = b"x"
-    checks.checkLastId(_known(Nats_Expected_Last_Msg_Id="x"))
+    checks.checkLastId(_candidate(Nats_Expected_Last_Msg_Id="x"))
     with pytest.raises(JetStreamError) as caught:
-        checks.checkLastId(_known(Nats_Expected_Last_Msg_Id="y"))
+        checks.checkLastId(_candidate(Nats_Expected_Last_Msg_Id="y"))
     assert str(caught.value) == "wrong last msg ID: x"
     assert caught.value.traced == 'last msgid mismatch: "y" vs "x"'
 
@@ -86,8 +97,69 @@ def test_lastId() -> None:
 def test_rollup() -> None:
     """A rollup is of the subject or of all, in any case, where the stream permits it."""
     checks, _, _ = _made(allow_rollup_hdrs=True)
-    assert checks.rollupOf(_known(Nats_Rollup="ALL")) == b"all"
-    assert checks.rollupOf(_known()) == b""
+    for headers, rollup in (({"Nats_Rollup": "ALL"}, b"all"), ({}, b"")):
+        message = _candidate(**headers)
+        checks.readRollup(message)
+        assert message.rollup == rollup
     with pytest.raises(JetStreamError) as caught:
-        checks.rollupOf(_known(Nats_Rollup="zork"))
+        checks.readRollup(_candidate(Nats_Rollup="zork"))
     assert str(caught.value) == 'rollup value invalid: "zork"'
+
+
+def test_size() -> None:
+    """Headers and payload count together; a negative limit is none."""
+    assert [isTooLong(StreamConfig(max_msg_size=5), size) for size in (5, 6)] == [False, True]
+    assert not isTooLong(StreamConfig(max_msg_size=-1), 1 << 40)
+
+
+class TestOrder:
+    """The order of the checks."""
+
+    ALL = {
+        "Nats_Incr": "1",
+        "Nats_Expected_Stream": "T",
+        "Nats_TTL": "1m",
+        "Nats_Expected_Last_Sequence": "9",
+        "Nats_Schedule": "@hourly",
+        "Nats_Stream_Source": "A",
+        "Nats_Msg_Id": "old",
+        "Nats_Expected_Last_Msg_Id": "x",
+        "Nats_Rollup": "sub",
+    }
+
+    def test_headers(self) -> None:
+        """Of a message with many faults, the error is that of the first check which finds one."""
+        checks, duplicates, _ = _made(duplicate_window=9, max_msg_size=2000)
+        duplicates.window = 9
+        duplicates.add(b"old", 3, 0)
+        errors: list[str] = []
+        names = dict(self.ALL)
+        for name in self.ALL:
+            with pytest.raises((JetStreamError, StoredBefore)) as caught:
+                checks.checkMessage(_candidate(**names))
+            errors.append(str(caught.value))
+            del names[name]
+        checks.checkMessage(_candidate(**names))
+        assert errors == [
+            "message counters is disabled",
+            "expected stream does not match",
+            "per-message TTL is disabled",
+            "wrong last sequence: 0",
+            "message schedules is disabled",
+            "message stream source header is not allowed",
+            "3",
+            "wrong last msg ID: ",
+            "rollup not permitted",
+        ]
+
+    def test_all(self) -> None:
+        """A sealed stream refuses first, then the size decides, before any header does."""
+        long = _candidate(**self.ALL, A="b" * 70_000)
+        for config, text in (
+            ({"sealed": True, "max_msg_size": 9}, "sealed"),
+            ({"max_msg_size": 9}, "message size exceeds maximum allowed"),
+            ({}, "header size exceeds maximum allowed of 64k"),
+        ):
+            checks, _, _ = _made(**config)
+            with pytest.raises(JetStreamError, match=text):
+                checks.checkMessage(long)

@@ -113,7 +113,7 @@ def test_near(monkeypatch: Any) -> None:
     stream = stage.stream(subjects=("s",))
     use = StorageUse(stream)
     assert not use.isNear()
-    use.configured()
+    use.applyConfig()
     assert not use.isNear()
     monkeypatch.setattr(stage.jetstream, "usage", lambda storage: 90 << 20)
     stage.clock.advance(FRESH / 1e9)
@@ -134,7 +134,7 @@ def test_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(stage.jetstream, "usage", usage)
     for use in uses:
-        use.configured()
+        use.applyConfig()
     for _ in range(5):
         assert not any(use.isNear() for use in uses)
         stage.clock.advance(1.9)

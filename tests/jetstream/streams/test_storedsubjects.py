@@ -12,7 +12,7 @@ from natsbroker.jetstream.streams.storedsubjects import StoredSubjects
 def subjects(src: str, dest: str) -> StoredSubjects:
     """With a transform."""
     made = StoredSubjects()
-    made.configured(StreamConfig("S", subject_transform=SubjectTransformConfig(src, dest)))
+    made.applyConfig(StreamConfig("S", subject_transform=SubjectTransformConfig(src, dest)))
     return made
 
 
@@ -39,5 +39,5 @@ def test_chance() -> None:
 def test_without() -> None:
     """Without a transform subjects stay."""
     made = StoredSubjects()
-    made.configured(StreamConfig("S"))
+    made.applyConfig(StreamConfig("S"))
     assert made.ofAll([Arrived(b"s.a", b"", b"", b"")]) == [b"s.a"]
