@@ -75,11 +75,3 @@ def test_help() -> None:
     for each in contracts:
         for member in each.names():
             assert f" {member}" in text, (each.__name__, member)
-
-
-def test_oldNames() -> None:
-    """A renamed interface can be imported under its old name, with a warning; no other name can."""
-    with pytest.warns(DeprecationWarning, match="IPrepared is now IReadiness"):
-        assert interfaces.IPrepared is interfaces.IReadiness
-    with pytest.raises(AttributeError, match="IReady"):
-        interfaces.IReady  # noqa: B018

@@ -358,11 +358,6 @@ cdef class Matcher:
         else:
             self.literals[nb_hash(text, length, SECRET) % BUCKETS] += 1
 
-    def _setCounter(self, counterFor):
-        self.counterFor = counterFor
-
-    recorder = property(attrgetter("counterFor"), _setCounter)
-
     def __len__(self):
         return self.recent.length()
 

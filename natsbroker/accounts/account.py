@@ -228,10 +228,6 @@ class Bus:
     def publishBatch(self, subject: bytes, payloads: list[bytes]) -> int:
         return self._delivery.publishBatch(self.kind, subject, payloads)
 
-    # The former names, for one more release.
-    post = publishInternal
-    postMany = publishBatch
-
     def subscribe(
         self,
         pattern: bytes,

@@ -33,7 +33,6 @@ class IConnection(ICredentials, Interface):
     """All about a connection, for checkers of tokens, keys, certificates, or addresses."""
 
     request = Attribute("A L{natsbroker.wire.grants.ConnectRequest}.")
-    hello = Attribute("The old name of C{request}, for one release.")
 
 
 class IAvatars(Interface):
@@ -59,7 +58,7 @@ class EverythingGranted:
 @implementer(IConnection)
 class _ConnectionCredentials:
     def __init__(self, request: ConnectRequest) -> None:
-        self.request = self.hello = request
+        self.request = request
 
 
 @implementer(IAnonymous)

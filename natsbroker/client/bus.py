@@ -250,10 +250,6 @@ class RemoteBus(Service):
         client.publishMany(subject, payloads)
         return 1
 
-    # The former names, for one more release.
-    post = publishInternal
-    postMany = publishBatch
-
     def _open(self, subject: bytes, size: int) -> Client | None:
         client = self._client
         if client is None or not client.isOpen or not isValidLiteral(subject):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
 
 from natsbroker.interfaces.auth import IAccountResolver, IAuthorizer
 from natsbroker.interfaces.bus import (
@@ -184,20 +183,6 @@ __all__ = [
     "SubjectTally",
     "UnknownFormat",
 ]
-
-
-_RENAMED = {"IPrepared": "IReadiness"}
-
-
-def __getattr__(name: str) -> Any:
-    """A public name that has changed, with a C{DeprecationWarning}, for one more release."""
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import warnings
-
-    new = _RENAMED[name]
-    warnings.warn(f"{__name__}.{name} is now {new}", DeprecationWarning, stacklevel=2)
-    return globals()[new]
 
 
 class _Documented(ModuleType):

@@ -7,7 +7,6 @@ stale; other subjects mostly stay cached.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Any, Protocol
 
 from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
@@ -226,12 +225,6 @@ class Matcher:
     @property
     def misses(self) -> int:
         return self._cache.misses
-
-    def _setCounter(self, counterFor: Callable[[bytes, Any], TrafficCounter | None] | None) -> None:
-        self.counterFor = counterFor
-
-    recorder = property(attrgetter("counterFor"), _setCounter)
-    """The old name of C{counterFor}, for one more release."""
 
     def __len__(self) -> int:
         return len(self._cache)

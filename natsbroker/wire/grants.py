@@ -80,10 +80,6 @@ class ConnectRequest:
         return value if isinstance(value, str) else ""
 
 
-#: The old name of L{ConnectRequest}, for one release.
-Hello = ConnectRequest
-
-
 @dataclass(frozen=True, slots=True)
 class Grant:
     """

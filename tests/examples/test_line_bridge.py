@@ -56,9 +56,9 @@ def test_slowPeer() -> None:
     for peer, transport in zip(peers, transports, strict=True):
         peer.makeConnection(transport)
     peers[0].pauseProducing()
-    host.broker.bus().post(b"lines.out", b"one\ntwo")
+    host.broker.bus().publishInternal(b"lines.out", b"one\ntwo")
     peers[0].resumeProducing()
-    host.broker.bus().post(b"lines.out", b"three")
+    host.broker.bus().publishInternal(b"lines.out", b"three")
     assert [each.value() for each in transports] == [b"three\n", b"one two\nthree\n"]
 
 
