@@ -156,28 +156,24 @@ class Delivery:
                 delivered += 1
             elif queues and queues is not EVERY_GROUP and isDeserted(kind, group, message):
                 self._chooseLink(successors(kind, matches, group, message), group[0], links)
-        if message.trace is not None:
-            self._traceForwards(links, message)
-        else:
-            for link, chosen in links.values():
-                link.forward(message, tuple(chosen))
+        self._forward(links, message)
         return delivered + len(links)
 
     def _publishToLinks(self, kind: Kind, message: Message) -> int:
         matches = self._matcher.match(message.subject)
         links = self._plainLinks(kind, matches, message)
-        if message.trace is not None:
-            self._traceForwards(links, message)
-        else:
-            for link, _ in links.values():
-                link.forward(message, ())
+        self._forward(links, message)
         return len(links)
 
-    def _traceForwards(
+    def _forward(
         self, links: dict[int, tuple[ILinkSubscriber, list[bytes]]], message: Message
     ) -> None:
-        """Gateways come last, as in nats-server."""
+        """Gateways come last in a trace, as in nats-server."""
         trace = message.trace
+        if trace is None:
+            for link, chosen in links.values():
+                link.forward(message, tuple(chosen))
+            return
         targets = [(isinstance(link, GatewayOutput), link, names) for link, names in links.values()]
         for _, link, chosen in sorted(targets, key=itemgetter(0)):
             copy = trace.forwarded(link, message, self.account)
@@ -288,26 +284,18 @@ class Delivery:
     ) -> bool:
         """Whether anybody took it: not if the subscription has ended or may not have it."""
         subscriber = subscription.subscriber
-        outbox = subscription.outbox
         if message.trace is not None:
             taken = self._traceTo(subscription, message, kind)
             if taken is not None:
                 return taken
-        if subscription.closed:
+        if _refusal(subscription, message):
             return False
-        if outbox is not None:
-            if outbox.closed or (subscriber is message.origin and not outbox.echo):
+        if subscription.outbox is None:
+            if isinstance(subscriber, Relay):
+                subscription.delivered += 1
+                return subscriber.relay(message, kind, path)
+            if subscriber is message.origin or subscription.kind not in REACH[kind]:
                 return False
-            permissions = subscription.permissions
-            if permissions is not None and not permissions.mayDeliver(
-                message.subject, subscription.queue
-            ):
-                return False
-        elif isinstance(subscriber, Relay):
-            subscription.delivered += 1
-            return subscriber.relay(message, kind, path)
-        elif subscriber is message.origin or subscription.kind not in REACH[kind]:
-            return False
         subscription.delivered += 1
         try:
             subscriber.deliver(message, subscription.tag)
@@ -320,9 +308,9 @@ class Delivery:
 
     def _traceTo(self, subscription: hot.Subscription, message: Message, kind: Kind) -> bool | None:
         """Trace a receiver, or why it is none; C{None} if the message is to be delivered."""
-        trace, outbox = message.trace, subscription.outbox
+        trace = message.trace
         subscriber: Any = subscription.subscriber
-        if outbox is None:
+        if subscription.outbox is None:
             if isinstance(subscriber, Relay):
                 return None
             if subscriber is message.origin or subscription.kind not in REACH[kind]:
@@ -334,29 +322,28 @@ class Delivery:
                 subscription.delivered += not trace.isOnly
                 stream.deliverTraced(message)
                 return True
-        why = self._refusal(subscription, message)
+        why = _refusal(subscription, message)
         peer = getattr(subscriber, "tracePeer", SERVICE)
         trace.egress(peer, self.account, subscription.pattern, subscription.queue, why)
         if why:
             return False
         return True if trace.isOnly else None
 
-    def _refusal(self, subscription: hot.Subscription, message: Message) -> str:
-        """Why a subscription does not receive a message, for a trace; empty if it does."""
-        outbox, permissions = subscription.outbox, subscription.permissions
-        if subscription.closed:
-            return CLOSED_SUBSCRIPTION
-        if outbox is None:
-            return ""
-        if outbox.closed:
-            return CLOSED_CLIENT
-        if subscription.subscriber is message.origin and not outbox.echo:
-            return NO_ECHO
-        if permissions is not None and not permissions.mayDeliver(
-            message.subject, subscription.queue
-        ):
-            return SUBSCRIPTION_DENIED
+
+def _refusal(subscription: hot.Subscription, message: Message) -> str:
+    """The reason, in a trace's words, for which a subscription has no message; empty for none."""
+    outbox, permissions = subscription.outbox, subscription.permissions
+    if subscription.closed:
+        return CLOSED_SUBSCRIPTION
+    if outbox is None:
         return ""
+    if outbox.closed:
+        return CLOSED_CLIENT
+    if subscription.subscriber is message.origin and not outbox.echo:
+        return NO_ECHO
+    if permissions is not None and not permissions.mayDeliver(message.subject, subscription.queue):
+        return SUBSCRIPTION_DENIED
+    return ""
 
 
 def unserved(matches: hot.Matches) -> hot.Matches:
