@@ -285,11 +285,9 @@ class GatewayBus(Bus):
 
     @property
     def hasPulled(self) -> bool:
-        """As in L{GatewayTargets<natsbroker.accounts.gateways.GatewayTargets>}."""
         return self._account.gateways.hasPulled
 
     def interestLost(self, pattern: bytes) -> None:
-        """Note that another cluster has withdrawn interest."""
         self._account.gateways.interestLost(pattern)
         self._account.delivery.withdrawn.ended(pattern)
 

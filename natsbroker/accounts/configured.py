@@ -33,7 +33,6 @@ _log = Logger(namespace="natsbroker")
 
 
 def checkImports(settings: Settings) -> None:
-    """Raise C{ValueError} if exports and imports do not fit together."""
     for problem in problems(settings.accounts, not settings.no_system_account):
         raise ValueError(f"accounts.{problem.account}: {problem.message}")
 

@@ -176,7 +176,6 @@ class AccountCore:
             self.failed(f"The subscriber to {subscription.pattern!r} failed")
 
     def mapSubjects(self, table: MappingTable | None) -> None:
-        """Map the subjects of clients; C{None} for none."""
         if table is not None and not table.mappings:
             table = None
         if table is self._mapping:

@@ -19,7 +19,6 @@ class PublishFilters:
     """A filter that raises, or returns something else than a message, lets nothing through."""
 
     def __init__(self, matcher: hot.Matcher, failed: Callable[[str, str], None]) -> None:
-        """C{failed} is called with C{filter} and a sentence while an exception is handled."""
         self._filters: list[IPublishFilter] = []
         self._matcher = matcher
         self._failed = failed

@@ -277,7 +277,6 @@ class GatewayTargets:
         self.replies.add(message.reply, message.via)
 
     def interestLost(self, pattern: bytes) -> None:
-        """Another cluster has withdrawn its interest: replies to it need not be returned."""
         if self.replies:
             self.replies.forget(pattern)
 

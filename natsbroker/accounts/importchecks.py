@@ -62,8 +62,6 @@ def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterat
 
 
 class ExportTable:
-    """The exports of an account."""
-
     def __init__(self, exports: Sequence[Export]) -> None:
         self._kinds = {
             kind: _ExportsOfKind([each for each in exports if isinstance(each, kind)])
@@ -215,8 +213,6 @@ class _TooLong(Exception):
 
 
 class _AccountTables:
-    """The imports, exported streams and mappings of an account, by subject."""
-
     def __init__(self, account: AccountSettings) -> None:
         self.services = list(_services(account))
         self.theirs = PatternTable([each.theirs for _, each in self.services])
@@ -317,7 +313,6 @@ class CycleSearch:
         return False
 
     def _mapped(self, found: _AccountTables, subjects: bytes) -> Iterator[bytes]:
-        """The subjects themselves, and where mappings of the account lead them."""
         yield subjects
         for place in found.mapped.overlapping(subjects):
             mapping = found.mappings[place]
@@ -340,7 +335,6 @@ def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
 
 
 def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
-    """The result of one destination token for subjects; C{None} for any number of tokens."""
     number = wildcardNumber(token)
     if number is not None:
         stars = [place for place, each in enumerate(source.split(b".")) if each == b"*"]

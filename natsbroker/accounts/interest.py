@@ -40,8 +40,6 @@ class _Watch:
 
 
 class _Count:
-    """A count; C{users} are the watchers, with those that wait for their first report."""
-
     def __init__(
         self,
         interestFilter: InterestFilter,

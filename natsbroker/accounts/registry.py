@@ -99,7 +99,6 @@ class AccountRegistry:
         self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
 
     def configure(self, settings: Settings) -> None:
-        """Raise C{ValueError} if exports and imports do not fit together; nothing has changed."""
         checkImports(settings)
         wanted = accountNames(settings)
         self._given = replace(self._given, remembers=not settings.disable_sublist_cache)
@@ -120,7 +119,6 @@ class AccountRegistry:
         _log.failure("{text}", text=text)
 
     def watch(self, watcher: Callable[[Account], None]) -> None:
-        """Call a watcher with every account that exists, and with every new one."""
         self._watchers.append(watcher)
         for place in self._places.values():
             watcher(place.account)

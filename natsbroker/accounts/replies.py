@@ -104,7 +104,6 @@ class GatewayReplyMap:
     def __init__(
         self, clock: IReactorTime, changed: Callable[[bytes], None], period: float = PERIOD
     ) -> None:
-        """C{changed} is called with a reply subject that is entered or removed."""
         self._changed = changed
         self._young: dict[bytes, bytes] = {}
         self._old: dict[bytes, bytes] = {}

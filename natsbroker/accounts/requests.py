@@ -24,8 +24,6 @@ _NO_RESPONDERS = b"NATS/1.0 503"
 
 @implementer(IOrigin)
 class ProgramOrigin:
-    """A program in this process, which may ask every service of an account anything."""
-
     def __init__(self, account: str) -> None:
         self.grant = Grant(account)
 

@@ -52,7 +52,6 @@ class ImportedStream:
         self.allowsTrace = allowsTrace
 
     def patternFor(self, pattern: bytes) -> bytes | None:
-        """The exporter's pattern for a subscription here; C{None} if they share no subject."""
         shared = intersection(pattern, self.renaming.ours)
         return None if shared is None else self.renaming.toTheirs(shared)
 

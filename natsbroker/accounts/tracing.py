@@ -115,7 +115,6 @@ class MessageTrace:
         return event
 
     def failed(self, text: str) -> None:
-        """The message was refused where it came in."""
         self.events[0]["error"] = text
 
     def egress(
@@ -157,7 +156,6 @@ class MessageTrace:
         return withTraceHeader(message, HOP, hop)
 
     def mapped(self, message: Message, subject: bytes) -> None:
-        """The message goes to another subject from here on."""
         if subject != message.subject:
             message.subject = subject
             self.add("sm", to=decoded(subject))
@@ -266,7 +264,6 @@ def withTraceHeader(message: Message, name: bytes, value: bytes) -> Message:
 
 
 def disabled(message: Message) -> Message:
-    """A copy that no server traces."""
     return withTraceHeader(message, DEST, DISABLED)
 
 

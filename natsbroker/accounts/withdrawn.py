@@ -29,7 +29,6 @@ class WithdrawnResponses(dict[bytes, None]):
     """The subjects of responses, each of which is used once."""
 
     def ended(self, pattern: bytes) -> None:
-        """Another broker's subscription has ended."""
         if pattern.startswith(RESPONSE) and not hasWildcard(pattern):
             if len(self) >= _MOST:
                 del self[next(iter(self))]

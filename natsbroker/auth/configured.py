@@ -82,7 +82,6 @@ class Logins:
 
     @property
     def isRequired(self) -> bool:
-        """Whether clients must authenticate."""
         return not self.isOpen and not self.noAuthUser
 
 

@@ -148,8 +148,6 @@ def _complaint(secret: str) -> str:
 
 @implementer(ICredentialsChecker)
 class HtpasswdChecker:
-    """A checker of C{twisted.cred}. The avatar id is the name."""
-
     credentialInterfaces = (IUsernamePassword,)
 
     def __init__(self, checks: PasswordChecks, entries: Mapping[str, str] | None = None) -> None:

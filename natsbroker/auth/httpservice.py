@@ -134,9 +134,6 @@ def _lists(fields: Fields | None) -> tuple[list[bytes] | None, list[bytes]]:
 
 
 def _publish(permissions: Fields, mayAnswer: bool) -> PermissionSet | None:
-    """
-    A user that may answer requests may publish nothing else, unless the answer lists subjects.
-    """
     allow, deny = _lists(permissions.block("publish"))
     if allow is None and mayAnswer:
         allow = []

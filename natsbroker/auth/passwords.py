@@ -67,7 +67,6 @@ class PasswordChecks:
         hashed: Callable[[str], bool] = isHash,
         compare: Callable[[str, str], bool] | None = None,
     ) -> None:
-        """C{clock} delays denials; C{compare}, by default L{checkHash}, may be slow."""
         self._isHash = hashed
         self._compare = compare
         self._runInThread = runInThread

@@ -146,7 +146,6 @@ def _checkers(section: Mapping[str, Any]) -> list[Any]:
 
 
 def _checker(description: str) -> Any:
-    """The text after the colon may be a secret, so it is not repeated."""
     kind = description.partition(":")[0]
     try:
         return makeChecker(description)

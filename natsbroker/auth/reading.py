@@ -115,7 +115,6 @@ class AuthorizationReader:
 
     @cached_property
     def _exports(self) -> ImportExportReader:
-        """Imports and exports; the module loads with the first account."""
         from natsbroker.accounts.reading import ImportExportReader
 
         return ImportExportReader(self._findings)

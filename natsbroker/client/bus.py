@@ -222,7 +222,6 @@ class RemoteBus(Service):
     # IMessageBus
 
     def mapped(self, subject: bytes) -> bytes:
-        """The subject: the server maps subjects."""
         return subject
 
     def publish(

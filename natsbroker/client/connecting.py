@@ -104,7 +104,6 @@ def connectInProcess(
 
 
 def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
-    """Refuse what checks a certificate's signature at most, never its name."""
     makers = [] if tls is None else [tls]
     if isinstance(endpoint, SSL4ClientEndpoint):
         makers.append(endpoint._sslContextFactory)

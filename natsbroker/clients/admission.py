@@ -84,7 +84,6 @@ class Admission:
         return login.waiting
 
     def withdraw(self) -> Login | None:
-        """End the wait for the authorizer's answer."""
         login, self.login = self.login, None
         return login
 

@@ -159,7 +159,6 @@ def _claims(facts: ConnectionFacts, isAsked: bool, isClosed: bool, namers: Namer
 def _subscriptions(
     chosen: Chosen, facts: ConnectionFacts, isDetailed: bool
 ) -> Iterator[tuple[int, str | Row]]:
-    """The bytes that each subscription counts, and what the row shows of it."""
     for pattern, queue, sid, subscription in _each(chosen, facts):
         size = len(pattern) + len(queue) + len(sid) + _EACH
         if not isDetailed:

@@ -102,8 +102,6 @@ class ConnectionEvents:
 @implementer(IObserver)
 @dataclass(frozen=True, eq=False)
 class ClientEvents:
-    """Publishes events on accounts' buses, with their names by key."""
-
     events: ConnectionEvents
     session: Callable[[int], ClientSession | None]
     server: Callable[[], str]
@@ -128,7 +126,6 @@ class ClientEvents:
                 self._tellAsked(advisory)
 
     def _tellAsked(self, advisory: ClientRefused) -> None:
-        """Tell the account whose auth callout service has not let a client in."""
         session = self.session(advisory.cid)
         if session is None or not advisory.asked:
             return

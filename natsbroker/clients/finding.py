@@ -31,7 +31,6 @@ def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str)
 
 
 def kick(connections: Connections, cid: int) -> bool:
-    """False if there is none with this number."""
     session = sessionOf(connections, cid)
     if session is not None:
         session.close(errors.KICKED)
@@ -39,7 +38,6 @@ def kick(connections: Connections, cid: int) -> bool:
 
 
 def askToLeave(connections: Connections, cid: int) -> bool:
-    """Tell one client to connect to another server."""
     session = sessionOf(connections, cid)
     if session is not None:
         session.sendInfo(isLeaving=True)

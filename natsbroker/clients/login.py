@@ -167,7 +167,6 @@ def _logBroken(what: str, failure: Failure, text: str) -> None:
 
 
 def _cureFor(failure: Failure) -> str:
-    """The end of the line: how to await asyncio, or where to find the text."""
     text = failure.getErrorMessage()
     if isinstance(failure.value, RuntimeError) and any(each in text for each in _NO_LOOP):
         return _ASYNCIO

@@ -93,7 +93,6 @@ class ClientOperations(PeerSession):
             self._nobodyResponds(subject, reply)
 
     def _publishTraced(self, asked: Message) -> None:
-        """Publish a message whose headers may ask for a trace."""
         rules, bus = self._admission.rules, self._admission.bus
         if rules is None or bus is None or bus.tracing is None:
             raise RuntimeError("a traced publish of a client that was not let in")
@@ -266,7 +265,6 @@ class ClientOperations(PeerSession):
         return self._admission.subscriptions
 
     def listed(self) -> Iterable[tuple[bytes, Any]]:
-        """The subscriptions by their sids."""
         return self.subscriptions or ()
 
     def facts(self) -> ConnectionFacts:

@@ -71,7 +71,6 @@ class ClientProtocol(SessionProtocol):
             self.host, self.port = client
 
     def _streamOver(self, transport: Any) -> Any:
-        """The transport's place from now on."""
         return transport
 
     def internalFailure(self) -> None:

@@ -393,7 +393,6 @@ class ClientSession(ClientOperations):
             super()._cut(error, detail)
 
     def lastFacts(self) -> ConnectionFacts:
-        """The facts at the end, also when the grant is gone."""
         return self._last or self.factsAtEnd()
 
     def factsAtEnd(self) -> ConnectionFacts:

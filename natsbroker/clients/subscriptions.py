@@ -42,7 +42,6 @@ class SubscriptionTable:
         return ((subscription.tag, subscription) for subscription in self._sids)
 
     def subscribe(self, subject: bytes, queue: bytes, sid: bytes) -> None:
-        """A sid that is in use is ignored."""
         verdict = self.grant.may(Verb.SUBSCRIBE, subject, queue)
         if verdict is Verdict.DENIED or queue == _SYSTEM_QUEUE:
             raise _refused(subject, queue)

@@ -134,7 +134,6 @@ class TLSClientProtocol(ClientProtocol):
         return self.session is None or bool(self.session.reason)
 
     def _startTLS(self) -> None:
-        """Flush the outbox in the clear, then start TLS."""
         session = self.session
         if session is None:
             return

@@ -16,8 +16,6 @@ from natsbroker import hot
 
 
 class PolledSession(Protocol):
-    """The protocol of a connection: see L{natsbroker.connections.peersession.PeerSession}."""
-
     decoder: hot.Decoder
     outbox: hot.Outbox
 
@@ -98,7 +96,6 @@ class PolledSocket:
             self._soon(main.CONNECTION_DONE)
 
     def end(self) -> None:
-        """End without sending what waits."""
         self._soon(main.CONNECTION_DONE)
 
     def forget(self) -> None:

@@ -38,7 +38,6 @@ class PolledTLS(TLSMemoryBIOProtocol):
         outbox.sealInto(self._seal)
 
     def sendFramesOf(self, outbox: Any) -> None:
-        """As L{PolledTransport.sendFramesOf}."""
         outbox.frameInto(self.outbox)
 
     def loseConnection(self) -> None:

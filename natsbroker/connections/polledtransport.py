@@ -93,7 +93,6 @@ class PolledTransport:
 
     @property
     def isClient(self) -> bool:
-        """Whether this side has connected."""
         return isinstance(self._transport, tcp.Client)
 
     def insert(self, layer: Any) -> None:
@@ -102,7 +101,6 @@ class PolledTransport:
         self.session.insert(layer.dataReceived, self._socket.end)
 
     def useSeal(self, seal: Any) -> None:
-        """Have a C{hot.Seal} decrypt input before anything else sees it."""
         self._socket.useSeal(seal)
 
     def useLane(self, lane: Any) -> None:

@@ -36,8 +36,6 @@ _NEVER = 1 << 30
 
 
 class FullPasses:
-    """The passes over all objects of a process."""
-
     def __init__(self, reactor: Any, worked: Callable[[], float] = time.thread_time) -> None:
         self._worked = worked
         self._seen = self._next = 0.0
@@ -46,13 +44,11 @@ class FullPasses:
         self._looking.clock = reactor
 
     def start(self) -> None:
-        """Begin. The objects that are there now are left out: they live as long as the process."""
         gc.freeze()
         gc.set_threshold(*self._thresholds[:2], _NEVER)
         self._looking.start(INTERVAL)
 
     def stop(self) -> None:
-        """Leave all passes to the collector again."""
         if self._looking.running:
             self._looking.stop()
             gc.set_threshold(*self._thresholds)

@@ -23,8 +23,6 @@ _log = Logger(namespace="natsbroker")
 
 
 class ProcessFiles(Service):
-    """Keeps the files while clients can connect; a reload may move them."""
-
     name = "process-files"
 
     def __init__(

@@ -122,7 +122,6 @@ class SyslogOutput:
 
 
 def _go(when: datetime) -> str:
-    """A moment as Go writes RFC 3339."""
     text = when.isoformat(timespec="seconds")
     return text[:-6] + "Z" if text.endswith("+00:00") else text
 

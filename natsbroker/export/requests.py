@@ -143,7 +143,6 @@ class ApiRequest:
         return self._may(Verb.SUBSCRIBE, self._reply)
 
     def isHeard(self) -> bool:
-        """Whether an answer would have a receiver."""
         return self._bus.hasInterest(self._reply, isRequest=False)
 
     def mayPublishAny(self, subjects: Sequence[bytes]) -> bool:

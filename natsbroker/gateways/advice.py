@@ -104,8 +104,6 @@ class AdvisedPolicy:
 
 @dataclass(eq=False)
 class GatewayAdvice:
-    """Advice for the connections that there are at once, and for new ones."""
-
     policy: AdvisedPolicy
     gateways: GatewayRegistry
     registry: AccountRegistry
@@ -118,7 +116,6 @@ class GatewayAdvice:
         return self.registry.names()
 
     def clusters(self) -> Iterable[str]:
-        """The names of the known clusters and of those that have dialled us."""
         dialled = {each.gateway for each in self.gateways.inbound.values()}
         return dialled | set(self.gateways.remotes)
 

@@ -25,7 +25,6 @@ class ClusterMembers:
         )
 
     def linkTo(self, server: bytes, account: str) -> ILinkSubscriber | None:
-        """A link to the member with a hash of its id."""
         cluster = self._cluster
         members = [] if cluster is None else list(cluster.members.values())
         for member in members:

@@ -171,7 +171,6 @@ class LinkPage:
 
     @property
     def peerId(self) -> str:
-        """Empty while it is not known."""
         document = self.link.document
         return "" if document is None else document.server_id
 

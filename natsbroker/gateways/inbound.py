@@ -65,7 +65,6 @@ class InboundTraffic:
         self.handlers: dict[int, Handler] = {ops.RMSG: self._message, ops.HMSG: self._message}
 
     def accountsChanged(self) -> None:
-        """Adapt to the accounts of the broker. Their queue groups are sent first."""
         buses: dict[bytes, Any] = {
             name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)
             for name in self._buses.names()
@@ -81,7 +80,6 @@ class InboundTraffic:
             self.reconsider()
 
     def reconsider(self) -> None:
-        """Send all interest in the accounts where the policy now wants that."""
         for known in self._accounts.values():
             if self._policy.introduces(self._name, known.name, self._document.gateway_iom):
                 known.advertiser.sendAll(self._now())

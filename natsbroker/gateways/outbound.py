@@ -64,8 +64,6 @@ class _OpenAccount(NamedTuple):
 
 
 class OutboundTraffic:
-    """Sends in each account what the policy's table wants, while the connection lasts."""
-
     def __init__(self, dependencies: GatewayDependencies, link: Any) -> None:
         document: ServerDocument = link.document
         replies = dependencies.replies

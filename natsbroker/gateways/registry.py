@@ -225,7 +225,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
                 self.dial(remote, 0.0)
 
     def unreachable(self, remote: Remote) -> None:
-        """Forget a cluster after the last attempt to dial it, unless it has dialled us."""
         if any(link.gateway == remote.name for link in self.inbound.values()):
             self.dial(remote, remote.pause)
         elif remote.isImplicit and self.remotes.get(remote.name) is remote:
@@ -252,7 +251,6 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
             )
 
     def learned(self, name: str, urls: Iterable[str]) -> None:
-        """Note the members of a cluster, and dial it if it is new."""
         if name == self.terms.block.name:
             return
         remote = self.remotes.get(name)

@@ -43,7 +43,6 @@ class Remote:
 
     @property
     def addresses(self) -> list[str]:
-        """The members as C{host:port}."""
         return list(map(str, self.targets))
 
     def shuffled(self, random: Random) -> list[RemoteURL]:

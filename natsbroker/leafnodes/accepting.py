@@ -92,7 +92,6 @@ class AcceptedLeaf(LeafLink):
             self.compression.select(claimed if claimed == OFF else UNSUPPORTED)
 
     def _ask(self, decided: Callable[[Grant | None], None]) -> None:
-        """Ask the authorizer. Until it has answered, nothing more is read."""
         peer = self.peer
         request = ConnectRequest(
             kind=Kind.SPOKE,
@@ -161,7 +160,6 @@ class AcceptedLeaf(LeafLink):
         self.close(error)
 
     def _problem(self) -> tuple[Any, ...] | None:
-        """The reason to reject an authenticated peer: the error, and the arguments of its text."""
         connect = self._connect
         if connect.lang:
             return (errors.WRONG_LEAF_PORT,)

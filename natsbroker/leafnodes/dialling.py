@@ -151,7 +151,6 @@ class DialledLeaf(LeafLink):
             self.begin(bus, rules, said.headers)
 
     def _permit(self, document: ServerDocument) -> bool:
-        """Apply the permissions of the peer and of our settings."""
         settings, said = self.target.settings, self._document or document
         denied = self.leafs.denialsFor(settings.localAccount, said.domain)
         try:

@@ -113,12 +113,10 @@ class LeafLink(Link):
 
     @property
     def user(self) -> str:
-        """The name that it logged in with; empty for none."""
         return "" if self.grant is None else self.grant.user
 
     @property
     def version(self) -> str:
-        """The peer's version, as far as it has said."""
         return ""
 
     @property
@@ -322,7 +320,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
                 leaf.say(line)
 
     def loopSubjectOf(self, account: str) -> bytes:
-        """A subject that only we subscribe to: a peer that sends it back is part of a loop."""
         known = self._loopSubjects.get(account)
         if known is None:
             letters = self.context.random.choices(_LETTERS, k=_TOKEN_LENGTH)
@@ -356,7 +353,6 @@ class LeafRegistry(LinkRegistry[LeafLink]):
         return self._links.get(number)
 
     def kick(self, number: int) -> bool:
-        """False if there is none with this number."""
         leaf = self.numbered(number)
         if leaf is not None:
             leaf.close(errors.KICKED)

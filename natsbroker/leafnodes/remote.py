@@ -50,7 +50,6 @@ class LeafRemote:
         return self.current
 
     def login(self) -> RemoteURL:
-        """The address that was dialled, with the login of the settings if it has none."""
         url, login = self.current, self._login
         if url.user or login is None:
             return url

@@ -63,7 +63,6 @@ class Gate:
         return self.mayDeliver(subject)
 
     def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
-        """Whether a message passes, for a member of a queue group if one is named."""
         key = subject, queue
         answer = self._answers.get(key)
         if answer is None:
@@ -74,7 +73,6 @@ class Gate:
         return answer
 
     def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
-        """Whether messages that match a pattern pass: all, some, or none."""
         if not hasWildcard(pattern):
             return Verdict.ALLOWED if self.mayDeliver(pattern, queue) else Verdict.DENIED
         denied = _concerning(self._denied, queue)

@@ -140,7 +140,6 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     @property
     def told(self) -> str:
-        """The same for the leafnodes of the other members of the cluster."""
         return "" if self.block.no_advertise else self.place
 
     def _redial(self, remote: LeafRemote) -> None:

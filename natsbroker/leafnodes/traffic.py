@@ -200,7 +200,6 @@ class LeafTraffic:
             self.interest.gained(interest)
 
     def _isForbidden(self, pattern: bytes, queue: bytes) -> bool:
-        """Whether a spoke breaks a rule that it has received."""
         if hasWildcard(pattern):
             return False
         return self._rules.takes(pattern, queue) is Verdict.DENIED

@@ -79,8 +79,6 @@ class DialledWebSocket(WebSocketProtocol):
 
 
 class WebSocketDialling(Factory):
-    """Makes the protocol of one connection."""
-
     noisy = False
 
     def __init__(

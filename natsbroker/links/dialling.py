@@ -128,8 +128,6 @@ def _nothing(isReached: bool) -> None:
 
 
 class Diallers(Generic[Key]):
-    """Diallers by the peer's key. Iterating gives the keys."""
-
     def __init__(self, reactor: Any, random: Random) -> None:
         self._reactor = reactor
         self._random = random

@@ -241,7 +241,6 @@ class RemoteInterest:
         self.accountsChanged()
 
     def accountsChanged(self) -> None:
-        """There may be other accounts: subscribe in those that are new."""
         self._places.clear()
         for account in [each for each in self._made if self._isUnknown(each)]:
             self._cancelAll(account)

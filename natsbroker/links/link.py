@@ -44,8 +44,6 @@ LinkTraffic = tuple[int, int, int, int]
 
 
 class ILinkOwner(Interface):
-    """Receives the events of links: the registry of their kind."""
-
     context = Attribute("The L{LinkContext} of its links.")
 
     def linkOpened(link: Any) -> None:
@@ -137,7 +135,6 @@ class Link(PeerSession):
 
     @property
     def timeoutError(self) -> errors.WireError:
-        """The refusal of a peer that took too long to identify itself."""
         return errors.AUTH_TIMEOUT
 
     def opened(self) -> None:
@@ -273,7 +270,6 @@ class Link(PeerSession):
             self.ping()
 
     def expect(self, seconds: float) -> None:
-        """Have the peer take no longer than that to say the next thing."""
         self._handshakeBy = self.context.reactor.seconds() + seconds
         self._schedule()
 
@@ -350,7 +346,6 @@ class Link(PeerSession):
 
 
 def _unproven(failure: Failure) -> bool:
-    """Treat a comparison that failed as one that found a difference."""
     if not failure.check(CancelledError, errors.Unauthorized):
         _log.failure("A password could not be compared", failure)
     return False

@@ -64,7 +64,6 @@ class LinkRegistry(Generic[AnyLink]):
                 call()
 
     def leave(self) -> None:
-        """Tell the peers that the broker will stop."""
         self.isLeaving = True
 
     def close(self, done: Callable[[], None]) -> None:

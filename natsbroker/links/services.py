@@ -28,8 +28,6 @@ from natsbroker.runtime.reload import Planner, Step, nothing
 
 @implementer(ILinks)
 class Links:
-    """Iterating gives the services."""
-
     def __init__(
         self,
         host: IBrokerHost,

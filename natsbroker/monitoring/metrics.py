@@ -60,7 +60,6 @@ class Metrics:
             yield PAUSE
 
     def series(self) -> Generator[Pause, None, list[MetricSeries]]:
-        """All metrics, with their samples."""
         found: list[MetricSeries] = []
         for each in self.contributions:
             found += yield from each()
@@ -68,8 +67,6 @@ class Metrics:
 
 
 class _Collected:
-    """One metric, as prometheus-client collects it."""
-
     def __init__(self, client: ModuleType, series: MetricSeries) -> None:
         self._client = client
         self._series = series

@@ -31,7 +31,6 @@ class MonitoringModel:
 
     @property
     def origins(self) -> Sequence[str]:
-        """The origins of web pages that may read the pages."""
         return self._settings().monitor_origins
 
     def answer(self, path: str, query: Query) -> Answer | None:

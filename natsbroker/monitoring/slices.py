@@ -28,7 +28,6 @@ class Slices:
         )
 
     def whileWanted(self, isWanted: Callable[[], bool]) -> Slices:
-        """Slices of the same turns, for one answer."""
         slices = copy(self)
         slices.isWanted = isWanted
         return slices

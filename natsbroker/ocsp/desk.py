@@ -188,11 +188,9 @@ class OCSPTerms:
 
     @property
     def wantsStaples(self) -> bool:
-        """Whether peers that are dialled are asked for a response."""
         return self._isStapled and self.kind in ("route", "gateway")
 
     def vets(self, tls: TLSSettings) -> bool:
-        """Whether peers are checked."""
         if self.kind in ("route", "gateway"):
             return self._isStapled
         return tls.ocsp_peer is not None and tls.ocsp_peer.verify

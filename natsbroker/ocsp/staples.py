@@ -58,7 +58,6 @@ class Staple:
 
     @property
     def current(self) -> bytes:
-        """The response; empty while there is none of this time."""
         answer = self._answer
         now = self._clock.seconds()
         isValid = answer is not None and (answer.until is None or now <= answer.until)

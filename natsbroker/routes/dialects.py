@@ -40,7 +40,6 @@ def _dialectOf(document: ServerDocument) -> RouteDialect:
 
 
 def chosen(ours: RouteDialect, document: ServerDocument) -> RouteDialect | None:
-    """The dialect to speak with a peer; C{None} if there is nothing in common."""
     common = ours.spoken & _dialectOf(document).spoken
     if RouteDialect.MODERN in common:
         return RouteDialect.MODERN

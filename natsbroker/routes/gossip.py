@@ -68,7 +68,6 @@ def targetFrom(document: ServerDocument, user: str, password: str, name: str) ->
 
 
 def isConfigured(document: ServerDocument, targets: Iterable[RouteTarget]) -> bool:
-    """Whether the settings name a member: then it is dialled anyway."""
     hosts = {document.host.lower(), (urlsplit(document.ip).hostname or "").lower()}
     return any(target.port == document.port and target.host.lower() in hosts for target in targets)
 

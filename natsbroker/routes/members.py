@@ -198,7 +198,6 @@ class Membership(LinkRegistry[Route]):
         return login.admits(checks, given.user, given.password, certificate)
 
     def placed(self) -> list[Route]:
-        """The routes that belong to a member."""
         return [route for member in self.members.values() for route in member]
 
     def isDedicated(self, account: str) -> bool:
@@ -232,7 +231,6 @@ class Membership(LinkRegistry[Route]):
         return self._advertised(self._hasUrls, self.urls, others)
 
     def webSocketConnectUrls(self) -> tuple[str, ...]:
-        """The same for clients over WebSocket."""
         others = (each.webSocketUrls for each in self.members.values())
         return self._advertised(self._hasWebSocketUrls, self.webSocketUrls, others)
 

@@ -73,7 +73,6 @@ class RouteAccount(PeerOrigin):
         self.tracePeer = tracePeer
 
     def peer(self) -> TracePeer:
-        """The peer in traces."""
         return self.tracePeer or FOREIGN
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:

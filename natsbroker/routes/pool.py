@@ -91,7 +91,6 @@ class RoutePool:
         return False
 
     def _makeWay(self, goes: Route | None, stays: Route | None) -> None:
-        """Close one of two routes for the same purpose; the other takes over its target."""
         if goes is None:
             return
         target = goes.target

@@ -121,13 +121,11 @@ class Route(Link):
 
     @property
     def remoteId(self) -> str:
-        """Empty while it is not known."""
         if self.document is not None:
             return self.document.server_id
         return "" if self._connect is None else self._connect.name
 
     def checkLogin(self) -> None:
-        """Close the route if its peer dialled us and would not be let in now."""
         if not self.isDialled:
             self.judge(self._admission(self._connect or LinkConnect()), self._closeIfWrong)
 
@@ -308,7 +306,6 @@ class Route(Link):
         self.say(infoLine(self._cluster.document(self.account, max(self.poolIndex, 0), gossip)))
 
     def repeat(self) -> None:
-        """Send all interest again: the peer takes more of it now."""
         if self.traffic is not None:
             self.traffic.repeat()
 

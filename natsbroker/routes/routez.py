@@ -106,7 +106,6 @@ def _interest(route: Route, isDetailed: bool) -> Iterator[tuple[int, str | Row]]
 
 
 def _varz(service: RouteService) -> dict[str, Any]:
-    """The member C{cluster} of C{/varz}. URLs are without passwords."""
     block, cluster = service.block, service.cluster
     hasTLS = block.tls is not None
     told = {

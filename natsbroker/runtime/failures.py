@@ -57,7 +57,6 @@ def raisedAt(failure: Failure) -> str:
 
 
 def _isLibrary(path: str) -> bool:
-    """Whether a file is one of this package, of Twisted or of Python itself."""
     inPython = path.startswith(_PYTHON) and "-packages" not in path
     return inPython or path.startswith("<frozen ") or path.startswith(_LIBRARIES)
 

@@ -16,8 +16,6 @@ from natsbroker.wire.values import Message
 
 
 class PeerEnding(Enum):
-    """Why no more answers to a request are taken."""
-
     ENOUGH = "enough"
     ALONE = "alone"
     ANSWERED = "answered"
@@ -93,7 +91,6 @@ class PeerRequests:
         return request.ended
 
     def close(self) -> None:
-        """End all requests."""
         for request in list(self._pending):
             self._end(request, PeerEnding.CLOSED)
 

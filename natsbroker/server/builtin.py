@@ -23,5 +23,4 @@ BUILT_IN: Mapping[InterfaceClass, Callable[[], Sequence[Any]]] = {
 
 
 def withBuiltIn(plugins: Plugins) -> Plugins:
-    """The same, and the built-in ones where it has none of its own."""
     return replace(plugins, builtIn={**BUILT_IN, **plugins.builtIn})

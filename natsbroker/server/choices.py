@@ -40,7 +40,6 @@ def choicesIn(
 def pluginsIn(
     settings: Settings, given: Replacements, services: Iterable[str], kinds: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
-    """Kind and name of what the broker was told to use, the built-in choices included."""
     choices = choicesIn(settings, given, services)
     yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
     yield from (("service", each) for each in services)

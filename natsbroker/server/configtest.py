@@ -84,7 +84,6 @@ def _streamingFolderProblems(settings: Settings) -> Iterator[tuple[str, Exceptio
 
 
 def folderProblem(path: str) -> str:
-    """Why a folder cannot be written to, or made; empty if it can."""
     absolute = Path(path).absolute()
     there = next(each for each in (absolute, *absolute.parents) if os.path.lexists(each))
     shown = Path(path) if there == absolute else there
@@ -121,7 +120,6 @@ def _storeBlocks(settings: Settings) -> Iterator[_StoreBlock]:
 
 
 def _streamingKey(settings: Settings, option: str) -> str:
-    """The key of an option of the store, in whichever block it is."""
     blocks = ("streaming.store_options", "streaming.sql_options")
     keys = [f"{block}.{option}" for block in blocks]
     return next((each for each in keys if each in settings.places), f"streaming.{option}")

@@ -192,7 +192,6 @@ def openListeners(settings: Settings, required: bool) -> Found:
 
 
 def keyIn(settings: Settings, *keys: str) -> str:
-    """The first of the keys that the file has, or the first of all."""
     return next((each for each in keys if each in settings.places), keys[0])
 
 

@@ -120,7 +120,6 @@ class Watchdog(Service):
         return f"held for {seconds:.1f} of the last {WINDOW:.0f} seconds: {self.place}"
 
     def show(self, monitoring: ServerPages) -> None:
-        """Add the watchdog's part to the monitoring pages."""
         from natsbroker.monitoring.healthz import pollingCheck
 
         monitoring.healthz.checks.append(pollingCheck(self.trouble))

@@ -37,8 +37,6 @@ _ORIGINS = (Kind.CLIENT, Kind.HUB, Kind.SPOKE)
 
 @implementer(IPublishFilter)
 class PublishSpans:
-    """Makes a span for each traced message of one account."""
-
     def __init__(self, account: str, server: str, tracer: Any) -> None:
         """C{tracer} is an C{opentelemetry.trace.Tracer}."""
         from opentelemetry.trace import SpanKind

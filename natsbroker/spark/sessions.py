@@ -76,7 +76,6 @@ def registerIn(spark: Any, source: Any) -> None:
 
 
 def isRemote(spark: Any) -> bool:
-    """Whether a session is one of Spark Connect, which has no C{SparkContext}."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 

@@ -191,7 +191,6 @@ class Block:
         return bisect_left(sequences, sequence)
 
     def place(self, index: int) -> tuple[int, int]:
-        """Where a record begins and ends in C{raw}."""
         return self.offset + self.starts[index], self.offset + self.starts[index + 1]
 
     def record(self, index: int) -> Record:
@@ -249,7 +248,6 @@ class Block:
         return first, maxBytes
 
     def fault(self, index: int) -> str:
-        """The fault of a record; empty if it is whole."""
         try:
             self.record(index)
         except Damaged as failure:
@@ -257,7 +255,6 @@ class Block:
         return ""
 
     def length(self, index: int) -> int:
-        """The bytes of a record's subject, headers and payload."""
         return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
 
     def living(self, start: int = 0) -> Iterator[int]:
@@ -300,7 +297,6 @@ def placeIn(raw: bytes | memoryview, sequence: int) -> tuple[int, int] | None:
 
 
 def packDead(first: int, dead: Collection[int]) -> bytes:
-    """The value of deleted sequences, for the block that begins with C{first}."""
     return _table(sorted(each - first for each in dead))
 
 

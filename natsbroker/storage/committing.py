@@ -99,7 +99,6 @@ class CommitThread(Generic[Owner]):
             self._condition.notify()
 
     def _offered(self) -> None:
-        """Decide about what the thread left, or what has waited for more."""
         with self._lock:
             if self._holder is Holder.REACTOR:
                 self._holder = Holder.NOBODY
@@ -244,7 +243,6 @@ class CommitThread(Generic[Owner]):
         return bool(self._queue) and not (isElse or self.unfinished or self.leftover)
 
     def _hasWork(self) -> bool:
-        """Whether something is to be done. Called with the condition."""
         return bool(
             self._queue
             or self._reopening

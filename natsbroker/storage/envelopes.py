@@ -37,7 +37,6 @@ def wrap(
 def wrapTwice(
     mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes, version: int = VERSION
 ) -> bytes:
-    """Put a value into two envelopes, one behind the other, so that one may be damaged."""
     return wrap(mark, kind, generation, key, value, version) * 2
 
 

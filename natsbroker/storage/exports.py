@@ -65,7 +65,6 @@ def columnsOf(records: Sequence[Record], following: int, damaged: Sequence[int])
 
 
 def _ends(values: Sequence[bytes]) -> array[int]:
-    """Where each value ends, with a 0 before."""
     return array("q", accumulate(map(len, values), initial=0))
 
 
@@ -109,7 +108,6 @@ class StoredLog:
         return digestRange(self._page, start, min(stop, self.bounds().last + 1))
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
-        """Some records of a range, and what of it is damaged."""
         raise NotImplementedError
 
 

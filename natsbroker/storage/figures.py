@@ -17,8 +17,6 @@ BYTES = tuple(4.0**power for power in range(3, 14))
 
 
 class _Values:
-    """The values of a histogram, which are added one by one."""
-
     __slots__ = ("_bounds", "_counts", "_total")
 
     def __init__(self, bounds: Sequence[float]) -> None:

@@ -53,7 +53,6 @@ class GroupPatience:
         self._began = now
 
     def wrote(self, records: int, now: int) -> None:
-        """A write has ended, and those who asked for it are going to be answered."""
         recent = (7 * self.nanoseconds + now - self._began) // 8
         self.nanoseconds = min(max(recent, LEAST), LONGEST)
         self._stored, self._ended = records, now
@@ -73,11 +72,9 @@ class GroupPatience:
         return True
 
     def isComplete(self, waiting: int) -> bool:
-        """Whether as many wait as were expected."""
         return waiting >= self._expected
 
     def end(self, waiting: int) -> None:
-        """The wait is over."""
         if waiting >= self._least:
             self._misses = 0
             self._nextPause = PAUSE

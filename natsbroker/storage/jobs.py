@@ -54,8 +54,6 @@ class StoredRow:
 
 
 class ILogWriter(Protocol):
-    """The part of a log's writer that jobs use."""
-
     discardTo: int
     trimmed: bool
 
@@ -119,8 +117,6 @@ class Job:
 
 
 class BarrierJob(Job):
-    """Does nothing, but after all before it."""
-
     writes = False
     frees = True
 

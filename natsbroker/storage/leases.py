@@ -15,8 +15,6 @@ _log = Logger(namespace="natsbroker.storage")
 
 @implementer(IStoreWatcher)
 class StoreWatch:
-    """Writes the problems of a store to the log; C{stopped} says why it takes no writes."""
-
     def __init__(
         self,
         lost: Callable[[str], object] = lambda log: None,

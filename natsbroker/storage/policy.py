@@ -32,7 +32,6 @@ class Policy:
         return min(self.holds.values(), default=None)
 
     def isExceeded(self, count: int, size: int) -> bool:
-        """Whether a log has more records, or more bytes in several, than it keeps."""
         retention = self.retention
         return bool(
             (retention.count and count > retention.count)

@@ -35,8 +35,6 @@ class ITimers(Protocol):
 
 @implementer(IStoreWatcher)
 class StoreRetry:
-    """Waits for one store."""
-
     def __init__(self, store: IStreamStore, timers: ITimers) -> None:
         self._store = store
         self._timers = timers

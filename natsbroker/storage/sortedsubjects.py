@@ -21,7 +21,6 @@ class SortedSubjects:
         self._lists: list[list[bytes]] = [[]]
 
     def _place(self, subject: bytes) -> int:
-        """Which list a subject is in, or belongs into."""
         return max(
             bisect_right(self._lists, subject, key=lambda each: each[0] if each else b"") - 1, 0
         )
@@ -64,7 +63,6 @@ class SortedSubjects:
         return found, start
 
     def _since(self, start: bytes) -> Iterator[bytes]:
-        """The subjects at or behind a place."""
         place = self._place(start)
         index = bisect_left(self._lists[place], start)
         while place < len(self._lists):

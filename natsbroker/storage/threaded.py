@@ -104,7 +104,6 @@ class ThreadedStore(Generic[Log]):
         return job.deferred if refused is None else fail(refused)
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        """Call something with the database in a thread that reads."""
         if self._closed is not None:
             return fail(self._closed)
         fetching: Deferred[T] = deferToThreadPool(

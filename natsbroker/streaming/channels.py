@@ -84,8 +84,6 @@ def logPrefix(clusterId: str) -> str:
 
 
 class ChannelWatcher(Protocol):
-    """Learns of channels that come and go. It must not raise."""
-
     def opened(self, channel: Channel) -> None:
         """A new channel is open."""
 
@@ -216,12 +214,10 @@ class ChannelDirectory:
         return self._store.states(f"pipeline/stan/{self.realm}")
 
     def statesOf(self, space: str) -> IStateStore:
-        """Another space of state in the same store."""
         found: IStateStore = self._store.states(space)
         return found
 
     def watch(self, watcher: ChannelWatcher) -> None:
-        """Tell a watcher of channels that come and go."""
         self._channels.watchers.append(watcher)
 
     def __iter__(self) -> Iterator[Channel]:

@@ -63,7 +63,6 @@ def streamingService(
     plugins: Plugins,
     logConsumers: Sequence[ILogConsumer] = (),
 ) -> StreamingService:
-    """C{logConsumers} work with the channels' logs, beside the export service."""
     openStore = storeMaker(host, streaming, plugins)
     maxPayload: Callable[[], int] | None = None
     if streaming.nats_server:

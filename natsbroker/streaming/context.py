@@ -46,7 +46,6 @@ class Clients:
             heartbeat.cancel()
 
     def find(self, clientID: str, connID: bytes) -> StreamingClient | None:
-        """The client of a request: by its connection id, or by its client id if it has none."""
         return self.byConnection.get(connID) if connID else self.byID.get(clientID)
 
     def __len__(self) -> int:

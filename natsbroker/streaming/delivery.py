@@ -113,7 +113,6 @@ class ChannelDelivery:
         self.pump(group)
 
     async def _sendPiece(self, group: Group, last: int) -> bool:
-        """Whether there may be more."""
         limit = min(PIECE, group.roomOf(group.members[0], PIECE))
         messages = await group.channel.read(group.lastSent + 1, limit)
         if not messages:
@@ -141,7 +140,6 @@ class ChannelDelivery:
         return len(messages)
 
     def sendAgain(self, member: ChannelSubscription, message: StoredMessage) -> None:
-        """Send a message that was, or may have been, sent before."""
         count = member.group.countAgain(message.sequence)
         encoded = message.encodedAgain(count)
         self._bus.publishInternal(member.inbox, encoded)

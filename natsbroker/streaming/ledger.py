@@ -59,8 +59,6 @@ def ledgerSpace(clusterId: str) -> str:
 
 
 class Remembered(NamedTuple):
-    """The findings: C{ClientState}s, and C{SubscriptionState}s in the order of their numbers."""
-
     clients: list[Any]
     subscriptions: list[Any]
 
@@ -204,7 +202,6 @@ class Ledger:
         return result
 
     def _failed(self, failure: Failure, touched: dict[int, ChannelSubscription]) -> Failure:
-        """Keep progress that could not be written, to be written as it is then."""
         if not isinstance(failure.value, StoreError):
             return failure
         for number, subscription in touched.items():

@@ -20,8 +20,6 @@ _REPLY = "Stan-Reply"
 
 
 class Published(NamedTuple):
-    """Messages that one client published to one channel, without reply subjects."""
-
     clientID: str
     channel: str
     connID: bytes

@@ -202,7 +202,6 @@ class Group:
         return self._best(ready)
 
     def roomOf(self, member: ChannelSubscription, several: int = 1) -> int:
-        """The room of a member; C{several} is the result in a group that takes turns."""
         return member.maxInFlight - len(member.pending) if len(self.members) == 1 else several
 
     def chooseAgain(self, first: ChannelSubscription) -> ChannelSubscription | None:

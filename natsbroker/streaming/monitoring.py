@@ -98,7 +98,6 @@ class StreamingModel:
         return self._service.settings
 
     def figures(self) -> ServiceFigures:
-        """Raise C{RuntimeError} while the service is not running."""
         service = self._service
         if self._isOnStandby:
             nothing = [0] * 9

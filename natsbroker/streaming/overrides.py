@@ -14,7 +14,6 @@ _ASKING = {flag.names[0] for flag in STREAMING_FLAGS}
 
 
 def withStreaming(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
-    """C{given} are values by the first spelling of their flag."""
     if given.get("streaming") is False:
         return changed(settings, "streaming", None)
     if any(given.get(name) for name in _DEBUG):

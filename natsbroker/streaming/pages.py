@@ -46,7 +46,6 @@ _STEP = 64
 
 
 def streamingPages(model: StreamingModel, state: BrokerState) -> dict[str, Page]:
-    """The pages by path."""
     pages = StreamingPages(model, state)
     named = {
         f"{ROOT}/serverz": pages.serverz,
@@ -93,8 +92,6 @@ class StreamingPages:
         self._state = state
 
     def whileRunning(self, page: Page) -> Page:
-        """The page; a refusal while the service has not started, or is over."""
-
         def answer(query: Query) -> Answer:
             if self._model.isRunning:
                 return page(query)

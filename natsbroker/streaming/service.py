@@ -248,21 +248,18 @@ class StreamingService(Service):
 
     @property
     def context(self) -> StreamingContext:
-        """Raise C{RuntimeError} while the service does not serve."""
         if self._context is None:
             raise RuntimeError("the streaming service is not running")
         return self._context
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """Raise C{RuntimeError} while the service does not serve."""
         if self._dispatcher is None:
             raise RuntimeError("the streaming service is not running")
         return self._dispatcher
 
     @property
     def isServing(self) -> bool:
-        """Whether it serves: it does not on standby."""
         return self._context is not None
 
     @property

@@ -81,7 +81,6 @@ class MatchCache(Generic[Result]):
         return len(self._young) + len(self._old)
 
     def results(self) -> list[Result]:
-        """All that is remembered, also what does not hold any more."""
         return [known[1] for known in chain(self._young.values(), self._old.values())]
 
     def _keep(self, subject: bytes, known: tuple[int, Result, int]) -> None:

@@ -114,7 +114,6 @@ class CollisionIndex:
 
     @property
     def entries(self) -> int:
-        """The size of the tables."""
         return sum(map(len, self._tables.values()))
 
 

@@ -40,8 +40,6 @@ def shapeOf(tokens: list[bytes]) -> Shape:
 
 
 class PatternGroups:
-    """The patterns of a list by their shapes."""
-
     __slots__ = ("_groups", "_wild")
 
     def __init__(self) -> None:
@@ -117,7 +115,6 @@ def _sameForAll(tokens: list[bytes]) -> None:
 
 
 def _table(alike: _Alike, key: Key) -> Steps[dict[Hashable, int]]:
-    """The least place for each key."""
     table: dict[Hashable, int] = {}
     for some in pieces(alike):
         for place, tokens in some:
@@ -127,7 +124,6 @@ def _table(alike: _Alike, key: Key) -> Steps[dict[Hashable, int]]:
 
 
 def _twins(alike: _Alike, positions: list[int]) -> Steps[int | None]:
-    """The least place of a pattern with a key that another of the same shape has too."""
     key, least = keyOf(positions), None
     table: dict[Hashable, int] = {}
     for some in pieces(alike):
@@ -237,15 +233,12 @@ class PatternTable:
         self._tables: dict[tuple[Shape, tuple[int, ...]], dict[Hashable, list[int]]] = {}
 
     def overlapping(self, pattern: bytes) -> list[int]:
-        """The places of the patterns that the pattern overlaps with."""
         return self._found(pattern, compared)
 
     def overlaps(self, pattern: bytes) -> bool:
-        """Whether the pattern overlaps with one of the patterns."""
         return any(self._hits(pattern.split(b"."), compared))
 
     def containing(self, pattern: bytes) -> list[int]:
-        """The places of the patterns that the pattern lies within."""
         found = self._found(pattern, _covered)
         return [place for place in found if isSubset(pattern, self._patterns[place])]
 

@@ -40,7 +40,6 @@ def isValidSubject(subject: bytes) -> bool:
 
 
 def hasWildcard(subject: bytes) -> bool:
-    """Whether some whole token is C{*} or C{>}."""
     if _STAR in subject or _FULL in subject:
         parts = subject.split(b".")
         return b"*" in parts or b">" in parts

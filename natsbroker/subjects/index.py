@@ -111,7 +111,6 @@ class SubjectIndex(Generic[Entry]):
         self._count += 1
 
     def remove(self, pattern: bytes, entry: Entry) -> bool:
-        """Whether the entry was there under that very pattern."""
         there = self._found.get(pattern, _MISSING)
         if type(there) is _Few:
             if not there.discard(entry):

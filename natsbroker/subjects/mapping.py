@@ -49,7 +49,6 @@ class Mapping:
     __slots__ = ("_shares", "destinations", "source")
 
     def __init__(self, source: bytes, destinations: Sequence[Destination]) -> None:
-        """Raise L{InvalidMapping} if the source, a destination or the weights are wrong."""
         self.source = source
         self.destinations = tuple(destinations)
         _checkWeights(self.destinations)

@@ -24,8 +24,6 @@ Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
 
 
 class MatchSource(Protocol):
-    """As L{natsbroker.interfaces.ISubjectRouter}."""
-
     def match(self, subject: bytes) -> Iterable[Subscription]:
         pass
 
@@ -230,7 +228,6 @@ class Matcher:
         return len(self._cache)
 
     def remembered(self) -> list[Matches]:
-        """The cached matches, also those that do not hold any more."""
         return self._cache.results()
 
     def _ask(self, subject: bytes) -> Matches:

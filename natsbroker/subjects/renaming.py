@@ -94,11 +94,9 @@ class Renaming:
         self.ours = unnumbered(b".".join(ours))
 
     def toOurs(self, subject: bytes) -> bytes:
-        """Our name for a subject or pattern that their pattern covers."""
         return subject if self.keeps else _cooked(self._forth, self._forthTail, subject)
 
     def toTheirs(self, subject: bytes) -> bytes:
-        """Their name for a subject or pattern that our pattern covers."""
         return subject if self.keeps else _cooked(self._back, self._backTail, subject)
 
     def __repr__(self) -> str:

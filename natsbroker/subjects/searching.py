@@ -44,8 +44,6 @@ def searchesFor(
 
 
 class PatternSearch:
-    """The search for the subjects that one pattern matches."""
-
     def __init__(self, pattern: bytes) -> None:
         tokens = pattern.split(b".")
         self._isOpen = tokens[-1] == b">"
@@ -70,7 +68,6 @@ class PatternSearch:
         return b".".join((b"", *tokens[place:stop])) + (b"." if hasMore else b"")
 
     def select(self, subjects: Sequence[bytes]) -> list[bytes]:
-        """Those of some subjects that the pattern matches."""
         part = self._part
         if part:
             # This alone leaves out most of them, at a small part of the price.

@@ -110,7 +110,6 @@ class SidTable:
         return sid in self._entries
 
     def add(self, subscription: Subscription) -> None:
-        """Raise C{KeyError} if there is one with that tag."""
         if subscription.tag in self._entries:
             raise KeyError(subscription.tag)
         self._entries[subscription.tag] = subscription

@@ -29,7 +29,6 @@ class SubjectVerdicts(dict[bytes, bool]):
 
 
 def testOf(patterns: tuple[bytes, ...]) -> Callable[[bytes], bool]:
-    """A test of whether one of the patterns matches a literal subject."""
     isLong = len(patterns) > _FEW
     tests = _indexed(patterns) if isLong else [*map(subjectTest, patterns)]
     return lambda subject: any(test(subject) for test in tests)

@@ -64,7 +64,6 @@ class ConnectionCounts:
         self._changed[advisory.account] = None
 
     def _wanted(self, account: str) -> list[bytes]:
-        """The subjects that have subscribers."""
         bus = self.bus()
         if bus is None or not account:
             return []

@@ -81,12 +81,10 @@ class ServerPages(MonitoringModel):
 
     @property
     def tags(self) -> Sequence[str]:
-        """The tags of the server."""
         return self.state.settings.server_tags
 
     @property
     def domain(self) -> str:
-        """The JetStream domain; empty for none."""
         return self.state.settings.jetstream.domain
 
     def reloaded(self, settings: Settings) -> None:
@@ -95,11 +93,9 @@ class ServerPages(MonitoringModel):
 
 
 def _noQueues(query: Query) -> Answer:
-    """There are no queues between the threads of a Go server."""
     flag(query, "all")
     return jsonAnswer({})
 
 
 def _noGroups(query: Query) -> Answer:
-    """There are no Raft groups."""
     return textAnswer(404, "No Raft nodes registered")

@@ -93,7 +93,6 @@ class SystemRequests:
         return self._answers
 
     def serve(self, account: Account) -> None:
-        """Answer the users of an account about it."""
         bus, name = account.busFor(Kind.LOCAL), account.name
         responder = RequestResponder(bus)
         for subject in ("ACCOUNT.PING.CONNZ", "SERVER.PING.CONNZ"):
@@ -143,7 +142,6 @@ def _encoded(kind: str, request: Message, answering: Deferred[Any]) -> Deferred[
 
 
 def _named(message: Message) -> str:
-    """The account that a subject names."""
     return decoded(message.subject.split(b".")[3])
 
 

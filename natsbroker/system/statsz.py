@@ -97,7 +97,6 @@ class Statsz:
         return rows
 
     def _active(self) -> Generator[Pause, None, int]:
-        """The number of accounts that have connections."""
         names: set[str] = set()
         for place, session in enumerate(list(self._state.context.connections)):
             if place % _STEP == _STEP - 1:

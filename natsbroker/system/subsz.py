@@ -175,7 +175,6 @@ def _row(subscription: Any, account: str) -> Row:
 
 
 def _cid(subscription: Any) -> int:
-    """The number of the connection; 0 for a service inside the broker."""
     cid: int = getattr(subscription.subscriber, "cid", 0)
     return cid
 

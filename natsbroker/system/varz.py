@@ -122,7 +122,6 @@ class Varz:
         return default if contribute is None else contribute()
 
     def messages(self, traffic: list[int]) -> Document:
-        """The members of the page that show the traffic of clients and links."""
         inMessages, inBytes, outMessages, outBytes = traffic
         sums = [each.traffic for each in self.statistics.values()]
         links = [sum(counts) for counts in zip(*sums, strict=True)]

@@ -33,5 +33,4 @@ _CODES = {error.reason: code for code, found in _ERRORS.items() for error in fou
 
 
 def closeCode(reason: str) -> int:
-    """The code for a closed reason of monitoring."""
     return _CODES.get(reason, INTERNAL)

@@ -51,7 +51,6 @@ class OriginCheck:
 
     @classmethod
     def fromSettings(cls, isSame: bool, allowed: Iterable[str]) -> OriginCheck:
-        """Raise C{ValueError} if a text is no origin."""
         return cls(isSame, frozenset(map(originOf, allowed)))
 
     def problem(self, origin: str, host: str, isTLS: bool) -> str:

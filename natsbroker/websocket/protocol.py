@@ -69,7 +69,6 @@ class WebSocketProtocol(StreamProtocol):
         self._stage: HeaderStage | None = None
 
     def _isProxied(self) -> bool:
-        """Whether the header of a proxy may come first."""
         return False
 
     @abstractmethod
@@ -200,7 +199,6 @@ class WebSocketProtocol(StreamProtocol):
             self._shake(data)
 
     def _end(self) -> None:
-        """Send what waits, then close."""
         self._stopTimer()
         self._stream.unregisterProducer()
         self._stream.loseConnection()

@@ -63,7 +63,6 @@ def tlsFrom(block: Websocket) -> LinkTLS | None:
 
 
 def loginSettings(settings: Settings, block: Websocket) -> Settings:
-    """The settings with the logins of the block at the top level."""
     settings = replace(settings, tls=block.tls)
     if not block.asksItself:
         return settings

@@ -112,7 +112,6 @@ class WebSocketTransport:
         self.transport.abortConnection()
 
     def _over(self) -> None:
-        """Send nothing more of the session."""
         self._isOver = True
         session: Any = self._session()
         if self._framing is not None and session is not None:

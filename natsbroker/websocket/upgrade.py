@@ -293,7 +293,6 @@ class _Headers:
         return next((value for each, value in self._headers if each == name), "")
 
     def tokens(self, name: str) -> set[str]:
-        """The values of a list, in lower case."""
         parts = (part for value in self.all(name.lower()) for part in value.split(","))
         return {part.strip(" \t").lower() for part in parts}
 

@@ -96,13 +96,11 @@ class Callouts:
         return Unauthorized(text)
 
     def asked(self, failure: Failure, account: str) -> Failure:
-        """Note the account whose service was asked in a denial."""
         if isinstance(failure.value, Unauthorized):
             failure.value.asked = account
         return failure
 
     def checked(self, check: Callable[[], Checked]) -> Checked:
-        """Raise L{Unauthorized} if the check does."""
         try:
             return check()
         except Unauthorized as error:

@@ -45,7 +45,6 @@ class CalloutUser:
 
 
 def nameIn(request: ConnectRequest) -> str:
-    """The name of a client that is not authorized yet."""
     return (
         request.text("nkey")
         or request.text("user")

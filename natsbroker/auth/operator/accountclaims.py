@@ -145,7 +145,6 @@ def _terms(limits: Fields) -> OperatorLimits:
 
 
 def _jetStream(limits: Fields) -> tuple[bool, Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
-    """The last members of L{OperatorLimits}."""
     tiers: dict[str, Mapping[str, Any]] = {}
     for name in limits.block("tiered_limits") or ():
         tier = (limits.block("tiered_limits") or Fields([])).block(name)

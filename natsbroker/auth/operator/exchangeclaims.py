@@ -60,7 +60,6 @@ class ImportClaim:
 
 
 def readExports(fields: Fields) -> tuple[ExportClaim, ...]:
-    """Raise L{FieldError} if one is invalid, or covers another."""
     exports = tuple(map(_export, fields.blocks("exports")))
     for one in exports:
         for other in exports:

@@ -133,8 +133,6 @@ LIMIT = 1000
 
 
 class CachedFolder(TokenFolder):
-    """A bounded cache of JWTs: the one that was not used longest makes room."""
-
     isCache = True
 
     def __init__(self, path: str, limit: int, ttl: float, now: Callable[[], float]) -> None:

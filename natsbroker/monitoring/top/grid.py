@@ -87,7 +87,6 @@ class Grid(ScrollView):
 
     @property
     def markedName(self) -> str:
-        """The name of the row that is marked; empty without rows."""
         return self._names[self._marked] if self._names else ""
 
     def action_step(self, rows: int) -> None:
@@ -113,7 +112,6 @@ class Grid(ScrollView):
 
     @property
     def texts(self) -> list[str]:
-        """The text of the lines, those that are not seen too."""
         return [self._textOf(each).strip() for each in (self._titles, *self._rows)]
 
     def render_line(self, y: int) -> Strip:

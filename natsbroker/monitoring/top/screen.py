@@ -141,7 +141,6 @@ class TopApp(App[None]):
         return {"sort": word} if word and view.limit else {}
 
     def _orderOf(self, view: View) -> tuple[int, bool]:
-        """The column to sort by, and whether the largest is first."""
         first = view.firstSort
         return self._orders.get(view.key, (first, view.columns[first].isDescending))
 

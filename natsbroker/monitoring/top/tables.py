@@ -24,8 +24,6 @@ Value = str | float | None
 
 
 class Unit(Enum):
-    """The display of a column's values."""
-
     TEXT = "text"
     COUNT = "count"
     BYTES = "bytes"
@@ -49,7 +47,6 @@ class Column:
 
     @property
     def isDescending(self) -> bool:
-        """Whether the largest value comes first, or the latest."""
         return self.unit is not Unit.TEXT
 
     def valueIn(self, item: Item) -> Value:

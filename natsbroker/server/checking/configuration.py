@@ -67,7 +67,6 @@ class ConfigurationReport:
 
     @property
     def isRight(self) -> bool:
-        """Whether there are warnings at most."""
         return not any(each.level == ERROR for each in self.problems)
 
     def toJSON(self) -> dict[str, Any]:
@@ -84,7 +83,6 @@ class ConfigurationReport:
 
 
 def configurationReport(path: str, environment: Mapping[str, str]) -> ConfigurationReport:
-    """Raise C{OSError} if the file cannot be read."""
     readText(path)
     try:
         built = inspectFile(path, environment)
@@ -195,7 +193,6 @@ def _paths(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], str]]
 
 
 def fileProblem(path: str) -> str:
-    """Why a file cannot be written; empty if it can."""
     file = Path(path).absolute()
     if file.is_dir():
         return f"{path} is a folder"

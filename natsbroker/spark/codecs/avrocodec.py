@@ -118,7 +118,6 @@ class _SchemaBuilder:
         self._named: dict[str, tuple[Any, bool] | None] = {}
 
     def made(self, schema: Any, place: str) -> tuple[Any, bool]:
-        """The type, and whether a value may have zero bytes."""
         if isinstance(schema, list):
             return self._union(schema, place), False
         if isinstance(schema, str):

@@ -81,7 +81,6 @@ def readMappings(
 
 
 def placeOf(mappings: Sequence[PayloadMapping], subject: str) -> int:
-    """Which mapping has messages of a subject; -1 if none has."""
     literal = subject.encode("utf-8", "surrogateescape")
     for place, each in enumerate(mappings):
         if matches(each.pattern.encode("utf-8", "surrogateescape"), literal):
@@ -151,7 +150,6 @@ def _checkTables(mappings: Sequence[PayloadMapping], names: Mapping[str, str]) -
 
 
 def _contents(kind: str, what: str) -> tuple[str, tuple[tuple[str, bytes], ...]]:
-    """The columns, or which of the schemas or messages, and the files that are needed."""
     if kind == "registry":
         return what, ()
     if kind == "json":

@@ -238,7 +238,6 @@ def registeredProtobuf(
 
 
 def _files(registry: SchemaRegistry, number: int) -> tuple[bytes, Any]:
-    """The descriptors of a schema, and its file among them."""
     text, named = registry.texts(number, "PROTOBUF")
     root = _file(f"schema-{number}.proto", text)
     files = [root, *(_file(*each) for each in named.items())]

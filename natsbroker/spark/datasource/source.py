@@ -180,8 +180,6 @@ class NatsBrokerSource(DataSource):
 
 
 class BatchReader(RangedReader, DataSourceReader):
-    """Reads what is stored when the read is planned."""
-
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
         super().__init__(columns, options)
         self._limits = PushedFilters()

@@ -286,6 +286,5 @@ def _payload(data: Any) -> bytes:
 
 
 def _ownId(headers: Any) -> str:
-    """The id that the message of a row had where it was read."""
     values = (each["value"] for each in headers or () if each and each["key"] == _MSG_ID)
     return next(values, None) or ""

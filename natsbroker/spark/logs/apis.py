@@ -84,7 +84,6 @@ class StreamState:
 
     @property
     def gaps(self) -> int:
-        """The number of sequences from C{first} to C{stop} that are not stored."""
         return self.stop - self.first - self.messages
 
     def stores(self, start: int, stop: int) -> bool:

@@ -87,7 +87,6 @@ def selects(options: Mapping[str, Any], name: str) -> bool:
 
 
 def isPattern(name: str) -> bool:
-    """Whether a name stands for others; no log can have such a name."""
     return "*" in name or ">" in name
 
 

@@ -187,7 +187,6 @@ class Publisher:
         self.pipeline.finish()
 
     def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:
-        """Ours stand first, where the server looks for them."""
         if msgId and not pairs and "\r" not in msgId and "\n" not in msgId:
             return self._plain[:-2] + b"Nats-Msg-Id: %b\r\n\r\n" % msgId.encode("utf-8")
         ours = [("Nats-Expected-Stream", self._stream)]

@@ -84,7 +84,6 @@ class TableSnapshot:
 
     @property
     def tiles(self) -> list[Tile]:
-        """The range of the snapshot in tiles that follow each other without a gap."""
         found: list[Tile] = []
         group: list[File] = []
         cursor = end = self.start

@@ -230,7 +230,6 @@ def _runs(tiles: Sequence[Tile], target: int) -> list[list[File]]:
 
 
 def formOf(root: Location) -> str:
-    """The format of the archive in a directory; empty if there is none."""
     for form, marks in MARKS.items():
         if any((root / each).exists() for each in marks):
             return form

@@ -47,11 +47,9 @@ class RecordsAhead:
 
     @property
     def first(self) -> int:
-        """The first sequence; 0 without records."""
         return sequenceOf(self.blobs[0], 0) if self.blobs else 0
 
     def hasOnly(self, prefix: bytes) -> bool:
-        """Whether all subjects begin with some bytes."""
         self._index()
         return all(each.startswith(prefix) for each in self._added)
 
@@ -83,7 +81,6 @@ class RecordsAhead:
         return frozenset(each for each in self.gone if each in sequences) if self.gone else _NONE
 
     def lastOf(self, subject: bytes) -> int:
-        """The last sequence of a subject; 0 without. Limits never let that go."""
         if not self.blobs:
             return 0
         self._index()
@@ -92,7 +89,6 @@ class RecordsAhead:
 
     @property
     def subjects(self) -> list[bytes]:
-        """Those of the records."""
         self._index()
         return list(self._added)
 
@@ -130,7 +126,6 @@ class RecordsAhead:
     def _between(
         self, pattern: bytes, after: bytes, following: bytes, order: Callable[[bytes], bytes]
     ) -> list[bytes]:
-        """The subjects that a page should have."""
         self._index()
         low = order(after) if after else b""
         high = order(following) if following else b""
@@ -185,7 +180,6 @@ class LastSequences:
         self._known: dict[bytes, int] = {}
 
     def appended(self, subjects: Sequence[bytes], sequences: range) -> None:
-        """Records are durable."""
         known = self._known
         if len(known) > MOST_LASTS:
             self.clear()
@@ -230,8 +224,6 @@ def newestIn(owner: Any, identity: int, bounds: LogBounds) -> Generator[Deferred
 
 
 class TallyReader:
-    """Reads what is known of the subjects of one log."""
-
     def __init__(self, owner: Any, identity: int) -> None:
         self._owner = owner
         self._identity = identity
@@ -272,7 +264,6 @@ class TallyReader:
 
     @inlineCallbacks
     def haveOnly(self, ahead: RecordsAhead, pattern: bytes) -> Generator[Deferred[Any], Any, bool]:
-        """Whether a pattern matches all subjects; false where that cannot be seen at once."""
         prefix = pattern[:-1]
         if pattern == b">" or not pattern.endswith(b".>") or hasWildcard(prefix[:-1]):
             return pattern == b">"

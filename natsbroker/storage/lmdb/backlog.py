@@ -80,7 +80,6 @@ class JournalGroup:
 
     @property
     def size(self) -> int:
-        """The bytes of subjects, headers and payloads."""
         return sum(map(len, self.blobs)) - HEAD_SIZE * len(self.blobs)
 
 
@@ -173,7 +172,6 @@ class Backlog:
 
 
 def _subjectsOf(job: Job) -> int:
-    """For how many subjects a job changes tallies."""
     if not isinstance(job, LMDBAppendJob) or job.subjects is None:
         return 0
     return len(set(job.subjects))

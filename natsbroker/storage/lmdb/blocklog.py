@@ -128,7 +128,6 @@ class LogBlocks:
                 row.tail.clear()
 
     def _take(self, first: int) -> tuple[Sequence[int], list[bytes]] | None:
-        """Take a block out, to store its records again."""
         block = self._blockAt(first)
         if block is None or block.missing:
             return None
@@ -214,7 +213,6 @@ class LogBlocks:
                     yield block.sequences[index]
 
     def _newest(self, count: int) -> list[int]:
-        """The newest sequences, rising."""
         found: list[int] = []
         sequence = self.row.last
         while len(found) < count and sequence >= self.row.first:

@@ -47,7 +47,6 @@ class BlockCache:
         return block
 
     def recall(self, identity: int, sequence: int) -> EncodedRecord | None:
-        """The bytes of a record, unverified, if they are in a block here."""
         block = self.find(identity, sequence)
         if block is None or sequence in block.dead:
             return None

@@ -63,8 +63,6 @@ class CheckedStore:
 
 
 class _ReadOnly:
-    """A database for the functions that read one of a store that is open."""
-
     def __init__(self, path: Path, codec: PlainCodec) -> None:
         self.codec = codec
         size = max(path.stat().st_size, 1 << 20)

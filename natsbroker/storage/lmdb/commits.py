@@ -148,7 +148,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return LMDBCommit(group.jobs, rows, oldest, ahead=group.ahead, gone=group.growth.gone)
 
     def _add(self, group: JournalGroup) -> None:
-        """Note what is in the journal now."""
         growth, trimmed = group.growth, self._trimmed
         self._backlog.add(group.jobs, growth)
         for identity in growth.rows:
@@ -211,7 +210,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             self.handedBack(group.jobs, failure)
 
     def _settle(self, group: JournalGroup, seconds: float, noteFailure: OSError | None) -> None:
-        """Note what is in the journal, and let the next group begin."""
         self._add(group)
         self._patience.wrote(len(group.blobs), self._now())
         self.handedBack(failure=noteFailure)
@@ -235,7 +233,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         return True
 
     def _ring(self) -> None:
-        """End the wait for more."""
         self._patience.end(recordsIn(self._queue))
         self._offered()
 
@@ -420,7 +417,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
             environment.stopWriting()
 
     def _undo(self) -> None:
-        """Forget what a transaction that failed left behind."""
         self._heads.clear()
         self._opened.base += GENERATIONS
         self._formatted = False

@@ -317,7 +317,6 @@ class Environment:
         self._closeFile()
 
     def succeed(self, successor: Environment) -> None:
-        """Send readers to the database that was opened instead of this one."""
         self._successor = successor
         self._continue()
 

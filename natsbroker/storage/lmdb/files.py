@@ -84,7 +84,6 @@ class Lock:
             self._sign()
 
     def _sign(self) -> None:
-        """Write who has it, if there is space for that."""
         try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)

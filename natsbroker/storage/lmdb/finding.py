@@ -132,7 +132,6 @@ def findFormat(path: Path) -> tuple[bytes, int] | None:
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges from a first to a last, those that touch made one."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -319,7 +318,6 @@ class Finder:
         return RecordPlace(-len(self._added), len(blob))
 
     def blob(self, place: RecordPlace) -> bytes:
-        """The bytes of a record, as they are if it is damaged."""
         if place.offset < 0:
             return self._added[-1 - place.offset]
         raw = self._raw[place.offset : place.offset + place.length]

@@ -253,7 +253,6 @@ class JournalWriter:
     def __init__(
         self, readers: Any, done: Callable[[OSError | None, OSError | None], None]
     ) -> None:
-        """C{done} gets the errors that kept the frame, and the note, from being written."""
         self._readers = readers
         self._done = done
         self._writeSoon: Callable[[Any], object] | None = getattr(readers, "writeSoon", None)
@@ -322,8 +321,6 @@ class JournalWriter:
 
 @implementer(IReadDescriptor)
 class JournalAlarm:
-    """A timer of microseconds."""
-
     def __init__(self, readers: Any, ring: Callable[[], None]) -> None:
         self._readers = readers
         self._ring = ring
@@ -348,7 +345,6 @@ class JournalAlarm:
             self._ring()
 
     def connectionLost(self, reason: Failure) -> None:
-        """As L{JournalWriter.connectionLost}."""
         if not reason.check(ConnectionDone, ConnectionLost):
             _log.failure("The reactor dropped the timer of the journal", reason)
             self._readers.addReader(self)

@@ -68,7 +68,6 @@ def tallyKey(identity: int, subject: bytes) -> bytes:
 
 
 def subjectOrder(subject: bytes) -> bytes:
-    """Where the tally of a subject stands among those of its log."""
     return tallyKey(0, subject)
 
 

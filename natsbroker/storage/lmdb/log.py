@@ -143,7 +143,6 @@ class LMDBLog(LogReader):
         return self._lookUpLast(subject) if record is None else succeed(record)
 
     def _recalled(self, sequence: int) -> Record | None:
-        """A record that can be had at once."""
         found = self.recall(sequence)
         if found is not None:
             with suppress(Damaged):  # The one who reads it next tells the watchers.
@@ -171,7 +170,6 @@ class LMDBLog(LogReader):
 
     @inlineCallbacks
     def _lastOf(self, subject: bytes) -> Generator[Deferred[Any], Any, int]:
-        """The last sequence of a subject; 0 without."""
         if self.closed is not None:
             raise self.closed
         if not self._row.indexed:

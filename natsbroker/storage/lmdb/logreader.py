@@ -46,8 +46,6 @@ RECORD_SIZE = 512
 
 
 class LogReader(OwnedLog):
-    """Reads a log; C{version} counts how often its blocks were replaced."""
-
     def __init__(
         self, owner: ThreadedStore[Any], cache: BlockCache, row: LogRow, policy: Policy
     ) -> None:

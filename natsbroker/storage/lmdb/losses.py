@@ -100,7 +100,6 @@ class Losses:
         _log.error("Reports of losses in {path}: {why}", path=self._directory, why=why)
 
     def _goOn(self) -> None:
-        """While something is not acknowledged, look whether it is."""
         if self._isStopped or not self._reports or (self._call and self._call.active()):
             return
         self._call = self._reactor.callLater(LOOK, self._look)

@@ -159,7 +159,6 @@ def markOf(directory: Path, marks: Marks) -> bytes:
 
 
 def _isSealed(database: Path) -> bool:
-    """Whether a database is encrypted that may be damaged."""
     found = findFormat(database)
     return found is not None and found[1] == SEALED_VERSION
 

@@ -308,7 +308,6 @@ def _namedTallies(
 def _wanted(
     txn: lmdb.Transaction[bytes], search: PatternSearch, keys: Sequence[bytes]
 ) -> Iterator[Tally]:
-    """The tallies under some keys whose subjects match."""
     subjects = list(filter(None, map(subjectIn, keys)))
     chosen = set(search.select(subjects))
     if not chosen and len(subjects) == len(keys):

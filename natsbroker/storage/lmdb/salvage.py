@@ -50,8 +50,6 @@ LISTED = 1024
 
 
 class DatabaseBuilder:
-    """Writes a database beside the one that it is to replace."""
-
     def __init__(
         self, path: Path, mark: bytes, base: int, expected: int, codec: PlainCodec
     ) -> None:

@@ -278,7 +278,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             known.pop(log.identity, None)
 
     def _notDropped(self, failure: Failure, log: LMDBLog, row: LogRow) -> Failure:
-        """A log is still there, unless a new one of its name is."""
         if log.name not in self._rows:
             log.closed = self._closed
             self._rows[log.name] = row

@@ -153,7 +153,6 @@ class LMDBAppendJob(AppendJob):
 
 
 def recordsIn(jobs: Sequence[Job]) -> int:
-    """The number of records that jobs append."""
     return sum(len(job.blobs) for job in jobs if isinstance(job, LMDBAppendJob))
 
 

@@ -98,7 +98,6 @@ class TrimmedLog:
             return False  # The commit to the database that follows says what is wrong.
 
     def of(self, subject: bytes) -> LivingRecords | None:
-        """The facts of a subject."""
         return self.subjects.get(subject) or (NOTHING if self.isScanned else None)
 
     def _learnSubjects(
@@ -139,7 +138,6 @@ class TrimmedLog:
         return True
 
     def _blockOf(self, environment: Environment, row: LogRow, sequence: int) -> Block | None:
-        """The block of a record; C{None} if the record is not whole."""
         block = self._block
         if block is None or not block.first <= sequence <= block.last:
             raw = fetchBlocks(environment, row.identity, sequence, 1)[:1]
@@ -173,7 +171,6 @@ class TrimmedLog:
         return True
 
     def _note(self, block: Block, indexes: Sequence[int], known: frozenset[bytes]) -> None:
-        """Note records of a block whose subjects were not known before."""
         for index in indexes:
             subject, sequence = block.subject(index), block.sequences[index]
             if subject not in known:
@@ -201,7 +198,6 @@ class TrimmedLog:
         return True
 
     def _scan(self, environment: Environment, row: LogRow) -> None:
-        """Look up everything."""
         self.subjects, self.sizes, self.gone = {}, {}, set()
         self._first, self.last = row.first, row.last
         self.heads, self.at, self.isAll = [], 0, not row.count

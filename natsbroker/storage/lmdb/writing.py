@@ -288,7 +288,6 @@ class LMDBLogWriter(LogBlocks):
 
     @property
     def isLimited(self) -> bool:
-        """Whether the log limits the records of a subject."""
         return bool(self._policy.retention.perSubject)
 
     def trimSubjects(self) -> bool:
@@ -327,7 +326,6 @@ class LMDBLogWriter(LogBlocks):
         return found
 
     def lookAt(self, subjects: Collection[bytes]) -> None:
-        """Apply the limit per subject to some subjects."""
         self._counted += subjects
 
     def _excess(self, subjects: Iterable[bytes], limit: int) -> list[int]:

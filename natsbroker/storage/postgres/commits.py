@@ -75,7 +75,6 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
         policies: Mapping[int, Policy],
         now: Callable[[], int],
     ) -> None:
-        """The reactor's thread changes C{policies}."""
         super().__init__(reactor, owner)
         self._session = session
         self._policies = policies

@@ -47,7 +47,6 @@ def moveDamaged(connection: Connection, identity: int, sequences: Sequence[int])
 
 
 def countAgain(connection: Connection, row: PostgresLogRow) -> None:
-    """Change a row to what the log has."""
     row.count, size, first = connection.execute(
         "SELECT count(*), coalesce(sum(octet_length(data)), 0)::bigint, min(sequence)"
         " FROM record WHERE log = %s",

@@ -201,7 +201,6 @@ class PostgresLog(OwnedLog):
 
     @inlineCallbacks
     def verifyCount(self) -> Generator[Deferred[Any], Any, None]:
-        """Count the records, and count them right if some of them are gone."""
         try:
             if (yield self._owner.fetch(isMiscounted, self.identity)):
                 before = self._bounds.count

@@ -76,8 +76,6 @@ Open = Callable[[], PrimaryConnection]
 
 
 class Primaries:
-    """The servers of one connection string."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known = Timeline()

@@ -56,7 +56,6 @@ class Span(NamedTuple):
 
 @contextmanager
 def snapshot(connection: Connection) -> Iterator[None]:
-    """Have several statements see the same moment."""
     connection.isolation_level = IsolationLevel.REPEATABLE_READ
     with connection.transaction():
         yield

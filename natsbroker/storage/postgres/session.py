@@ -69,7 +69,6 @@ class Session:
         connection = self._database.connect(self.who("write"))
 
         def ask() -> None:
-            """Find out whether the server answers anybody."""
             try:
                 self.leases.call(awaitsStandby, connection.info.backend_pid)
             except StoreFailed:
@@ -84,7 +83,6 @@ class Session:
 
     @contextmanager
     def _confirmed(self, connection: Connection) -> Iterator[None]:
-        """Do something in a transaction."""
         connection.execute("BEGIN")
         try:
             yield
@@ -179,7 +177,6 @@ class Session:
         return int(row[0])
 
     def openAgain(self, known: Holdings) -> Holdings:
-        """The logs and spaces that are still held, as they are now."""
         try:
             self.connect()
         except Forgotten:

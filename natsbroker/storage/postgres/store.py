@@ -118,8 +118,6 @@ class TransactionJob(Job):
 
 @implementer(IViewableStore, IMeasuredStore)
 class PostgresStore(ThreadedStore[PostgresLog]):
-    """Logs and state in a PostgreSQL database. Made by L{openPostgres} only."""
-
     retryFirst = 0.5
     retryMost = 5.0
 

@@ -31,8 +31,6 @@ def fetchRow(connection: Connection, name: str) -> PostgresLogRow:
 
 @implementer(ISubjectIndexedLog)
 class PostgresView:
-    """A log that is only read."""
-
     def __init__(self, owner: ThreadedStore[Any], row: PostgresLogRow) -> None:
         log = PostgresLog(owner, row, Policy())
         self.name = log.name

@@ -186,7 +186,6 @@ class PostgresLogWriter:
         return swept and self.trimmed
 
     def _wanted(self) -> int:
-        """About how many records have to go, as far as the row says."""
         row, retention = self.row, self.policy.retention
         floor = self.policy.floor
         if not row.count or (floor is not None and row.first >= floor):
@@ -348,7 +347,6 @@ class PostgresTransaction:
     def openWhole(
         self, name: str, create: bool
     ) -> tuple[PostgresLogRow, dict[str, int], list[int]]:
-        """Open a log, with its holds and the sequences of its damaged records."""
         row = self.open(name, create)
         damaged = readDamaged(self.connection, row.identity, row.first)
         return row, readHolds(self.connection, row.identity), damaged

@@ -167,7 +167,6 @@ class Importer:
     def __init__(
         self, store: IStreamStore, clusterId: str, isStopped: Callable[[], bool] = lambda: False
     ) -> None:
-        """C{isStopped} tells between batches whether to end early."""
         self._isStopped = isStopped
         self._store = store
         self._clusterId = clusterId

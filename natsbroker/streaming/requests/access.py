@@ -53,7 +53,6 @@ class Requester:
         self.unrestricted = grant is not None and grant.publishing is None
 
     def may(self, subject: bytes, channel: bytes) -> bool:
-        """C{subject} is that of such requests, without the channel."""
         if self.unrestricted:
             return True
         grant = self._grant

@@ -102,7 +102,6 @@ class Dispatcher:
         self._flush()
 
     def _answerable(self, run: Run) -> Run:
-        """The run, without its reply subject if the requester may not subscribe to that."""
         grant = getattr(run.origin, "grant", None)
         if run.origin is not self._origin or grant is not self._grant:
             self._requester = requesterOf(run.origin)

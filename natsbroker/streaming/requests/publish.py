@@ -77,7 +77,6 @@ class PublishHandler:
         self._batches: dict[Channel, _Batch] = {}
 
     def take(self, run: Run, requester: Requester) -> None:
-        """Take messages; they are stored with others when L{flush} is called."""
         if run.origin is not self._origin:
             self._origin = run.origin
             self._requester = requester

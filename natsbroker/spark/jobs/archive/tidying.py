@@ -99,7 +99,6 @@ def _neededFrom(
 
 
 def _newest(root: Location, file: File) -> float:
-    """When the newest message of a file was stored, in seconds since 1970."""
     times = parquetFile(root / file.path).read(columns=["time"])["time"]
     return float(pc.max(times).as_py().timestamp())
 

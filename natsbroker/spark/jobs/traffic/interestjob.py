@@ -142,7 +142,6 @@ def _byAccount(keys: Iterable[tuple[str, str]]) -> dict[str, list[bytes]]:
 
 
 def _isAlone(account: str, prefix: str, others: dict[str, list[bytes]]) -> bool:
-    """Whether a prefix is a user's, and none of the others of the account meets it."""
     mine = prefix.encode("utf-8", "replace")
     if prefix.startswith(_INTERNAL) or not isValidSubject(mine):
         return False

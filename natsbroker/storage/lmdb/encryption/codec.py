@@ -52,7 +52,6 @@ class PlainCodec:
         return stateKey(space, key)
 
     def order(self, subject: bytes) -> bytes:
-        """Where a subject stands among those of a log when they are listed."""
         return subjectOrder(subject)
 
     def nameIn(self, key: bytes) -> tuple[str, bytes]:
@@ -96,7 +95,6 @@ class PlainCodec:
             return None
 
     def _close(self, key: bytes, generation: int, value: bytes) -> tuple[int, bytes]:
-        """The version of the envelope, and its content."""
         return VERSION, value
 
     def _keyed(self, key: bytes, value: bytes) -> bytes:

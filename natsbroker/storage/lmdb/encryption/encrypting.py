@@ -12,7 +12,6 @@ from natsbroker.storage.records import Damaged
 
 
 def rewritten(database: Path) -> Path:
-    """Where the new database is written."""
     return database.with_name("data.encrypting")
 
 

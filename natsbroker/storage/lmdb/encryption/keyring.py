@@ -66,7 +66,6 @@ class Keyring:
         return SealedCodec(self.keys, self.hashKey)
 
     def finish(self) -> None:
-        """Note that the database is encrypted."""
         self.isConverting = False
         self.write()
 
@@ -93,8 +92,6 @@ def _cipherOf(secret: str, salt: bytes) -> ChaCha20Poly1305:
 
 @dataclass(frozen=True)
 class _Sealed:
-    """A file of keys that is whole."""
-
     generation: int
     salt: bytes
     head: bytes
