@@ -48,7 +48,7 @@ class Grid(ScrollView):
             super().__init__()
             self.column = column
 
-    class Opened(Message):
+    class RowOpened(Message):
         """A click on the row that is marked."""
 
     def __init__(self, id: str) -> None:
@@ -152,6 +152,6 @@ class Grid(ScrollView):
         if row >= len(self._names):
             return
         if row == self._marked:
-            self.post_message(self.Opened())
+            self.post_message(self.RowOpened())
         else:
             self._goTo(row)

@@ -229,7 +229,7 @@ class TopApp(App[None]):
         if row is not None and self._outer is None:
             self._lookAt(detailView(self._view, row), "", (self._view, self._wanted))
 
-    def on_grid_opened(self, event: Grid.Opened) -> None:
+    def on_grid_row_opened(self, event: Grid.RowOpened) -> None:
         self.action_open()
 
     def action_back(self) -> None:

@@ -37,7 +37,7 @@ class Host(App[None]):
         """Remember it."""
         self.clicked.append(event.column)
 
-    def on_grid_opened(self, event: Grid.Opened) -> None:
+    def on_grid_row_opened(self, event: Grid.RowOpened) -> None:
         """Remember it."""
         self.opened.append(self.query_one(Grid).markedName)
 
