@@ -12,12 +12,12 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.accounts.account import Account
-from natsbroker.accounts.domains import API, fromDomain, toDomain
 from natsbroker.accounts.importchecks import ExportTable, problems
 from natsbroker.accounts.imports import ImportedService
 from natsbroker.accounts.shadows import ImportedStream
 from natsbroker.config.model import GLOBAL_ACCOUNT, JetStream, Settings
 from natsbroker.config.settings.accounts import (
+    MappingDestination,
     ServiceExport,
     StreamImport,
     SubjectMapping,
@@ -30,6 +30,38 @@ from natsbroker.subjects.mapping import MappingTable
 from natsbroker.subjects.renaming import Renaming
 
 _log = Logger(namespace="natsbroker")
+
+
+API = "$JS.API.>"
+"""The requests of JetStream's API."""
+
+_MAPPED = {
+    "INFO": "$JS.API.INFO",
+    **{
+        f"{group}.>": f"$JS.API.{group}.>"
+        for group in ("STREAM", "CONSUMER", "DIRECT", "META", "SERVER", "ACCOUNT")
+    },
+    "$KV.>": "$KV.>",
+    "$OBJ.>": "$OBJ.>",
+}
+"""
+The text behind the prefix of a domain's API, and its name without a domain. (nats-server's
+C{generateJSMappingTable}.)
+"""
+
+
+def fromDomain(domain: str) -> tuple[SubjectMapping, ...]:
+    """The mappings by which clients reach their own domain by its name."""
+    return tuple(_mapping(f"$JS.{domain}.API.{tail}", plain) for tail, plain in _MAPPED.items())
+
+
+def toDomain(domain: str) -> tuple[SubjectMapping, ...]:
+    """The mappings by which clients reach another domain without naming it."""
+    return tuple(_mapping(plain, f"$JS.{domain}.API.{tail}") for tail, plain in _MAPPED.items())
+
+
+def _mapping(source: str, target: str) -> SubjectMapping:
+    return SubjectMapping(source, (MappingDestination(target),))
 
 
 def checkImports(settings: Settings) -> None:

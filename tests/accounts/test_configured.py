@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from natsbroker import hot
-from natsbroker.accounts.configured import checkImports, describedIn
+from natsbroker.accounts.configured import checkImports, describedIn, fromDomain, toDomain
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.config.model import AccountSettings, Settings
@@ -363,3 +363,14 @@ class TestBroker:
             a.request(b"SUB q.* 1\r\n")
             b.request(b"SUB inbox 1\r\nPUB p.1 inbox 1\r\nx\r\n")
         assert broker.reactor.getDelayedCalls() == []
+
+
+def test_mappings() -> None:
+    """Mappings from a domain and to it are each other's reverse."""
+    back = {each.source: each.destinations[0].dest for each in fromDomain("hub")}
+    assert back["$JS.hub.API.STREAM.>"] == "$JS.API.STREAM.>"
+    assert back["$JS.hub.API.INFO"] == "$JS.API.INFO"
+    assert back["$JS.hub.API.$KV.>"] == "$KV.>"
+    assert len(back) == 9
+    there = {each.source: each.destinations[0].dest for each in toDomain("hub")}
+    assert there == {plain: prefixed for prefixed, plain in back.items()}
