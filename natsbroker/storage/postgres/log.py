@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from twisted.logger import Logger
@@ -12,7 +12,9 @@ from zope.interface import implementer
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.interfaces.records import (
     Entry,
+    LeaseLost,
     Matching,
+    NoSuchLog,
     Record,
     RecordDamaged,
     StoreError,
@@ -31,7 +33,7 @@ from natsbroker.storage.postgres.reading import (
     fetchTallies,
     findTime,
 )
-from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow
+from natsbroker.storage.postgres.schema import LARGEST, Connection, PostgresLogRow
 from natsbroker.storage.postgres.writing import PostgresLogWriter
 from natsbroker.storage.records import encodeBatch
 from natsbroker.storage.threaded import OwnedLog, ThreadedStore
@@ -42,6 +44,39 @@ _log = Logger(namespace="natsbroker.storage.postgres")
 
 LARGEST_ROW = 512 << 20
 """The largest size of a record: PostgreSQL takes no row of 1 GiB."""
+
+
+if TYPE_CHECKING:
+    from natsbroker.storage.threaded import ThreadedStore
+
+
+def fetchRow(connection: Connection, name: str) -> PostgresLogRow:
+    """Raise L{NoSuchLog} if there is no log of that name."""
+    row = connection.execute(
+        "SELECT id, first, last, count, size, last_time FROM log WHERE name = %s", (name.encode(),)
+    ).fetchone()
+    if row is None:
+        raise NoSuchLog(f"there is no log {name}")
+    identity, *bounds = row
+    return PostgresLogRow(identity, name, *bounds)
+
+
+@implementer(ISubjectIndexedLog)
+class PostgresView:
+    def __init__(self, owner: ThreadedStore[Any], row: PostgresLogRow) -> None:
+        log = PostgresLog(owner, row, Policy())
+        self.name = log.name
+        self.identity = log.identity
+        self.nextSequence = log.nextSequence
+        self.bounds = log.bounds
+        self.read = log.read
+        self.sequenceAt = log.sequenceAt
+        self.lastFor = log.lastFor
+        self.subjects = log.subjects
+        self.readMatching = log.readMatching
+
+    def append(self, batch: Sequence[Entry]) -> Deferred[range]:
+        return fail(LeaseLost(f"log {self.name} is only read here"))
 
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
