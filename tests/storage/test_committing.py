@@ -1,4 +1,4 @@
-"""Tests for L{natsbroker.storage.figures}, and that stores note their commits in them."""
+"""Tests for L{natsbroker.storage.committing}, and that stores note their commits in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zope.interface.verify import verifyObject
 from natsbroker import hot
 from natsbroker.interfaces import IMeasuredStore
 from natsbroker.interfaces.records import Histogram, StoreFailed, StoreFigures
-from natsbroker.storage.figures import BYTES, RECORDS, SECONDS, CommitFigures
+from natsbroker.storage.committing import BYTES, RECORDS, SECONDS, CommitFigures
 from natsbroker.storage.jobs import AppendJob, BarrierJob, Job
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import Encoded
