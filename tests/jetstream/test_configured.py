@@ -242,7 +242,7 @@ class TestStreams:
         with logLines() as lines:
             host.reload(other)
         assert f"[WRN] Reloaded without {name}: a restart is needed" in lines
-        assert host.broker.clientContext.limits.max_payload == 77
+        assert host.broker.clientContext.settings.max_payload == 77
         assert host.broker.settings.jetstream == settingsOf(text).jetstream
         assert self.refusal(host, "a") == ""
 
@@ -252,7 +252,7 @@ class TestStreams:
         with logLines() as lines:
             host.reload("jetstream { backend: memory }\nmax_payload: 77")
         assert any("jetstream.enabled: old=false, new=true" in line for line in lines)
-        assert host.broker.clientContext.limits.max_payload == 77
+        assert host.broker.clientContext.settings.max_payload == 77
         assert not host.broker.settings.jetstream.enabled
 
     def test_removed(self) -> None:
