@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from socket import socket
 from typing import Any, TextIO
 
 from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger, globalLogBeginner
 from twisted.python.failure import Failure
 
 from natsbroker import hot
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
-from natsbroker.daemon.garbage import FullPasses
 from natsbroker.daemon.logs import ProcessLog
 from natsbroker.daemon.processfiles import ProcessFiles
 from natsbroker.daemon.servicemanager import ServiceManager
@@ -27,6 +29,53 @@ _log = Logger(namespace="natsbroker")
 SLICE = 500_000
 """Nanoseconds of processor time that the broker asks for at a time. When a message wakes it up it
 works for less than that, and on a busy machine would wait for those who use milliseconds each."""
+
+
+INTERVAL = 1.0
+"""Seconds between two looks at what the broker does."""
+
+IDLE = 0.1
+"""Seconds of the processor in an interval below which the broker has little to do."""
+
+DUE = 100
+"""Passes over young objects, of up to seven thousand new ones each, after which one over all may
+come."""
+
+OVERDUE = 5 * DUE
+"""The same for one that cannot wait any longer: of what circles keep, this bounds the memory."""
+
+PART = 50
+"""The least time of work between passes, as a multiple of the last pass."""
+
+_NEVER = 1 << 30
+
+
+class FullPasses:
+    def __init__(self, reactor: Any, worked: Callable[[], float] = time.thread_time) -> None:
+        self._worked = worked
+        self._seen = self._next = 0.0
+        self._thresholds = gc.get_threshold()
+        self._looking = LoopingCall(self._look)
+        self._looking.clock = reactor
+
+    def start(self) -> None:
+        gc.freeze()
+        gc.set_threshold(*self._thresholds[:2], _NEVER)
+        self._looking.start(INTERVAL)
+
+    def stop(self) -> None:
+        if self._looking.running:
+            self._looking.stop()
+            gc.set_threshold(*self._thresholds)
+
+    def _look(self) -> None:
+        worked = self._worked()
+        isIdle = worked - self._seen < IDLE
+        self._seen = worked
+        if worked >= self._next and gc.get_count()[2] >= (DUE if isIdle else OVERDUE):
+            gc.collect()
+            self._seen = self._worked()
+            self._next = self._seen + PART * (self._seen - worked)
 
 
 @dataclass(eq=False)
