@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker.config.errors import ConfigError
-from natsbroker.testing.frames import splitFrames
+from tests.conformance.frames import splitFrames
 from tests.server.support import Client, Host, settingsOf
 
 CONFIG = """

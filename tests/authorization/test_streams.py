@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from natsbroker.testing.frames import splitFrames
 from tests.authorization.test_attempts import hello, subjectsOf
+from tests.conformance.frames import splitFrames
 from tests.server.support import Client, Host
 
 CONFIG = """

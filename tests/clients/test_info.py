@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from natsbroker.clients.info import ServerInfo
-from natsbroker.testing.frames import INFO_KEYS
+from tests.conformance.frames import INFO_KEYS
 
 INFO = ServerInfo("NID", "name", "2.15.1", "0.1")
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from natsbroker.testing.transcripts import Alive, Closed, Expect, Part, Send, Step
 from tests.conformance.steps import needsProcess
+from tests.conformance.transcripts import Alive, Closed, Expect, Part, Send, Step
 
 #: How many numbered cases there are.
 CASES = range(1, 69)

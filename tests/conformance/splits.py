@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from natsbroker.testing.transcripts import Send, Step
+from tests.conformance.transcripts import Send, Step
 
 #: Packets up to this length are split at every byte; longer ones at the edges of lines and of the
 #: packet. Byte by byte covers what is in between.

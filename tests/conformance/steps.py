@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from natsbroker.testing.transcripts import Peer, Replay, Stage, Step
+from tests.conformance.transcripts import Peer, Replay, Stage, Step
 
 
 class ProcessServer(Protocol):

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from natsbroker.testing.transcripts import Alive, Closed, Expect, Replay, Send
 from tests.conformance.rows import CASES, Row, allRows
 from tests.conformance.steps import Signal
+from tests.conformance.transcripts import Alive, Closed, Expect, Replay, Send
 
 
 def test_everyCaseHasARow() -> None:

@@ -14,10 +14,10 @@ from contextlib import nullcontext
 import pytest
 
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
-from natsbroker.testing.transcripts import Replay, Step
 from tests.conformance.rows import Row, allRows
 from tests.conformance.splits import byteByByte, everySplit
 from tests.conformance.tables.logins import ONE_USER
+from tests.conformance.transcripts import Replay, Step
 
 ROWS = [row for row in allRows() if not row.needsProcess]
 

@@ -4,8 +4,8 @@ Cutting conversations into other packets.
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, Send, Step
 from tests.conformance.splits import byteByByte, cuts, everySplit, mainPacket
+from tests.conformance.transcripts import Alive, Send, Step
 
 STEPS: list[Step] = [Send(b"ab"), Alive(), Send(b"cdef", "x"), Send(b"g")]
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from natsbroker.testing.transcripts import splitFrames
+from tests.conformance.transcripts import splitFrames
 from tests.interop.allowances import Answer, allowed
 from tests.interop.mutation import WORLDS, World, makeScript
 from tests.interop.servers import ALL, OURS_FAST, PATIENCE, REAL, Flavour, Server

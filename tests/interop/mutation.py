@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from natsbroker.testing.transcripts import Send
 from tests.conformance.rows import CON, HEADERS, PEDANTIC, Row, allRows
 from tests.conformance.tables.logins import GUEST, ONE_USER, TOKEN
 from tests.conformance.tables.permissions import USERS
+from tests.conformance.transcripts import Send
 
 
 @dataclass(frozen=True)

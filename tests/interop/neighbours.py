@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.testing.frames import splitFrames
+from tests.conformance.frames import splitFrames
 from tests.interop.servers import PATIENCE, Server
 
 __all__ = [

@@ -9,7 +9,7 @@ import json
 import socket
 import time
 
-from natsbroker.testing.frames import splitFrames
+from tests.conformance.frames import splitFrames
 from tests.interop.servers import PATIENCE, Server
 
 __all__ = ["Client", "Leafnode"]

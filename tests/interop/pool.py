@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from natsbroker.testing.transcripts import Replay
 from tests.conformance.rows import Row, runSteps
+from tests.conformance.transcripts import Replay
 from tests.interop.certificates import writeCertificates
 from tests.interop.servers import Flavour, Server
 from tests.interop.stage import ServerStage

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 
-from natsbroker.testing.transcripts import Alive, Closed, Expect, Info, Open, Send
 from tests.conformance.rows import CON, UNKNOWN, VIOLATION, Row, ends, stays
+from tests.conformance.transcripts import Alive, Closed, Expect, Info, Open, Send
 
 ACCOUNTS = """
 accounts {

@@ -4,11 +4,11 @@ Cases 60 to 64 and 67: what a client sees of features beyond the client protocol
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, Closed, Expect, Like, Send, Wait
 from tests.conformance.rows import CON, OVERSIZE, Deviation, Row, ends, stays
 from tests.conformance.steps import SendComposed
 from tests.conformance.tables.permissions import cannotPublish, login
 from tests.conformance.tokens import Identity
+from tests.conformance.transcripts import Alive, Closed, Expect, Like, Send, Wait
 
 SYSTEM = """
 accounts {

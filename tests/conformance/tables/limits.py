@@ -4,17 +4,6 @@ Cases 51, 52, 54 to 56, 58 and 59: limits, splits, keep-alive, lame duck, slow c
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import (
-    Alive,
-    Closed,
-    Drop,
-    Expect,
-    Info,
-    Open,
-    Send,
-    Step,
-    Wait,
-)
 from tests.conformance.rows import CON, VIOLATION, Row, ends, stays
 from tests.conformance.steps import (
     ClosedReason,
@@ -25,6 +14,17 @@ from tests.conformance.steps import (
     Refused,
     Reload,
     Signal,
+)
+from tests.conformance.transcripts import (
+    Alive,
+    Closed,
+    Drop,
+    Expect,
+    Info,
+    Open,
+    Send,
+    Step,
+    Wait,
 )
 
 TOO_LONG = b"-ERR 'maximum control line exceeded'\r\n"

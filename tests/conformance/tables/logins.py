@@ -4,10 +4,10 @@ Cases 18, 53 and 65: who may connect, as which user, and the effect of a second 
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, Closed, Expect, Info, Open, Send, Wait
 from tests.conformance.rows import VIOLATION, Deviation, Row, ends, stays
 from tests.conformance.steps import Finish
 from tests.conformance.tables.permissions import FREE, USERS, login
+from tests.conformance.transcripts import Alive, Closed, Expect, Info, Open, Send, Wait
 
 ONE_USER = "authorization { user: u, password: p, timeout: 0.5 }\n"
 TOKEN = "authorization { token: s3cret }\n"

@@ -4,14 +4,14 @@ Cases 38 to 40: who may publish and subscribe.
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import (
+from tests.conformance.rows import Deviation, Row, stays
+from tests.conformance.transcripts import (
     Alive,
     Expect,
     Send,
     Sleep,
     Step,
 )
-from tests.conformance.rows import Deviation, Row, stays
 
 USERS = """
 authorization {

@@ -4,9 +4,9 @@ Cases 19 to 29, 32 to 35, 66 and 68: PUB, HPUB, payloads, headers and what may b
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, AnyOrder, Closed, Expect, Send, Step
 from tests.conformance.rows import CON, HEADERS, OVERSIZE, PEDANTIC, UNKNOWN, Row, ends, stays
 from tests.conformance.steps import Finish
+from tests.conformance.transcripts import Alive, AnyOrder, Closed, Expect, Send, Step
 
 HI = b"MSG foo 1 2\r\nhi\r\n"
 SUB = CON + b"SUB foo 1\r\n"

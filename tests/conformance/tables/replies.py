@@ -4,8 +4,8 @@ Cases 49 and 50: echo off, and the answer when nobody responds.
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, Expect, Send
 from tests.conformance.rows import CON, Row, stays
+from tests.conformance.transcripts import Alive, Expect, Send
 
 NO_ECHO = b'CONNECT {"verbose":false,"pedantic":false,"echo":false}\r\n'
 ASKING = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n'

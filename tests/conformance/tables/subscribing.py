@@ -4,8 +4,8 @@ Cases 30, 31, 36, 37 and 41 to 48: SUB, UNSUB, sids, overlapping patterns and qu
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, AnyOrder, Expect, OneOf, Send
 from tests.conformance.rows import CON, UNKNOWN, Deviation, Row, ends, stays
+from tests.conformance.transcripts import Alive, AnyOrder, Expect, OneOf, Send
 
 INVALID_SUBJECT = b"-ERR 'Invalid Subject'\r\n"
 INVALID = (b"foo.", b".foo", b"foo..bar", b"foo.>.bar", b">.foo", b".", b">.>")

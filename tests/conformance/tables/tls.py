@@ -4,9 +4,9 @@ Case 57: TLS on the client port.
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, Closed, Expect, Info, Open, Send, Wait
 from tests.conformance.rows import CON, Row
 from tests.conformance.steps import StartTls
+from tests.conformance.transcripts import Alive, Closed, Expect, Info, Open, Send, Wait
 
 
 def tls(more: str = "") -> str:

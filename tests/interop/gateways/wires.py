@@ -14,7 +14,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from natsbroker.testing.frames import splitFrames
+from tests.conformance.frames import splitFrames
 from tests.interop.servers import PATIENCE
 
 CONNECT = {"verbose": False, "pedantic": False, "tls_required": False, "user": "u", "pass": "p"}

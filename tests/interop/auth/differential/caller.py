@@ -15,7 +15,7 @@ from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
 
-from natsbroker.testing.frames import splitFrames
+from tests.conformance.frames import splitFrames
 from tests.interop.auth.differential.attempts import Login, Script
 from tests.interop.neighbours import partsOf, plain
 from tests.interop.servers import PATIENCE

@@ -8,9 +8,9 @@ from collections import deque
 
 import pytest
 
-from natsbroker.testing.frames import AnyOrder, Info
-from natsbroker.testing.replay import Replay, TranscriptMismatch
-from natsbroker.testing.transcripts import Alive, Closed, Drop, Expect, Open, Send, Sleep, Wait
+from tests.conformance.frames import AnyOrder, Info
+from tests.conformance.replay import Replay, TranscriptMismatch
+from tests.conformance.transcripts import Alive, Closed, Drop, Expect, Open, Send, Sleep, Wait
 from tests.testing.texts import INFO
 
 

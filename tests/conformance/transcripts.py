@@ -20,8 +20,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from natsbroker.testing.frames import AnyOrder, Info, Like, OneOf, Part, splitFrames
-from natsbroker.testing.replay import Peer, Replay, Stage, Step, TranscriptMismatch
+from tests.conformance.frames import AnyOrder, Info, Like, OneOf, Part, splitFrames
+from tests.conformance.replay import Peer, Replay, Stage, Step, TranscriptMismatch
 
 __all__ = [
     "Alive",

@@ -8,8 +8,8 @@ import doctest
 
 import pytest
 
-from natsbroker.testing import transcripts
-from natsbroker.testing.transcripts import Alive, Closed, Expect, Open, Send, parseTranscript
+from tests.conformance import transcripts
+from tests.conformance.transcripts import Alive, Closed, Expect, Open, Send, parseTranscript
 
 
 def test_linesBecomePackets() -> None:

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from natsbroker.testing.frames import AnyOrder, Info, Like, OneOf, splitFrames
+from tests.conformance.frames import AnyOrder, Info, Like, OneOf, splitFrames
 from tests.testing.texts import INFO
 
 

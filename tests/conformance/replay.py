@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
-from natsbroker.testing.frames import AnyOrder, Info, Part, splitFrames
+from tests.conformance.frames import AnyOrder, Info, Part, splitFrames
 
 __all__ = ["Peer", "Replay", "Stage", "Step", "TranscriptMismatch"]
 
