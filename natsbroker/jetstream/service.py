@@ -20,6 +20,7 @@ from natsbroker.connections.turns import Turns, turnsOn
 from natsbroker.export.logs import ILogConsumer
 from natsbroker.interfaces import ILeasedStore, IMessageBus, IReadiness, IStreamStore
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.accountcore import JetStreamServer
 from natsbroker.jetstream.api.answering import shownStream
 from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
@@ -176,24 +177,20 @@ class JetStreamService(Service):
     async def _begin(self, name: str, allowance: AccountAllowance) -> None:
         """Serve an account."""
         leadership = self._shared
-        files, memory = self._stores[0], self._stores[-1]
-        account = JetStreamAccount(
-            name,
-            self._busOf(name),
-            files,
-            memory,
-            self._deadlines,
-            self._now,
-            self._server,
-            self._domain,
-            allowance.limits,
-            self._serverLimits,
-            self._strict,
-            self.accounts,
-            self._batches,
-            self._turns.of(name),
+        server = JetStreamServer(
+            files=self._stores[0],
+            memory=self._stores[-1],
+            deadlines=self._deadlines,
+            now=self._now,
+            name=self._server,
+            domain=self._domain,
+            strict=self._strict,
+            limits=self._serverLimits,
+            accounts=self.accounts,
+            batches=self._batches,
         )
-        account.allowance = allowance
+        turns = self._turns.of(name)
+        account = JetStreamAccount(name, self._busOf(name), server, allowance, turns)
         if leadership is not None:
             cluster = AccountCluster(leadership, account)
             router = ApiRouter(cluster, lambda: leadership.loads)

@@ -18,8 +18,10 @@ from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import ISubscriber
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.accountcore import JetStreamServer
 from natsbroker.jetstream.model.streamconfig import StreamConfig
-from natsbroker.jetstream.streams.stream import Stream, logName
+from natsbroker.jetstream.storenames import logName
+from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.wire.headers import Headers
@@ -70,15 +72,9 @@ class Stage:
         self.bus = self.account.busFor(Kind.CLIENT)
         self.files: Any = MemoryStore(self.clock, now=self.now)
         self.memory: Any = MemoryStore(self.clock, now=self.now)
-        self.jetstream = JetStreamAccount(
-            "A",
-            self.account.busFor(Kind.INTERNAL),
-            self.files,
-            self.memory,
-            Deadlines(self.clock, self.clock.seconds),
-            self.now,
-            "S1",
-        )
+        deadlines = Deadlines(self.clock, self.clock.seconds)
+        self.server = JetStreamServer(self.files, self.memory, deadlines, self.now, "S1")
+        self.jetstream = JetStreamAccount("A", self.account.busFor(Kind.INTERNAL), self.server)
 
     def now(self) -> int:
         """The wall clock, in nanoseconds."""

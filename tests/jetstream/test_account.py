@@ -4,25 +4,10 @@ The JetStream of one account.
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 from natsbroker.jetstream.model.streamconfig import StorageType
 from tests.jetstream.support import Stage
-
-
-def test_advisory() -> None:
-    """An advisory begins with its type, an id and the time, and ends with the domain."""
-    stage = Stage()
-    stage.jetstream.domain = "hub"
-    inbox = stage.inbox(b"$JS.EVENT.>")
-    stage.jetstream.advise("ADVISORY.X", "advisory.v1.x", subject="s", kind="k")
-    (message,) = inbox.got
-    event = json.loads(message.payload)
-    assert message.subject == b"$JS.EVENT.ADVISORY.X"
-    assert list(event) == ["type", "id", "timestamp", "subject", "kind", "domain"]
-    assert event["type"] == "io.nats.jetstream.advisory.v1.x"
-    assert len(event["id"]) == 22
-    assert event["timestamp"] == "2023-11-14T22:13:20Z"
 
 
 def test_usage() -> None:
@@ -36,3 +21,14 @@ def test_usage() -> None:
     assert stage.jetstream.usage(StorageType.MEMORY) == 19
     assert stage.jetstream.reserved(StorageType.FILE) == 1000
     assert stage.jetstream.reserved(StorageType.MEMORY) == 0
+
+
+def test_change() -> None:
+    """A configuration counts while it is made durable."""
+    stage = Stage()
+    stream = stage.stream(max_bytes=1000)
+    account = stage.jetstream
+    with account.change(replace(stream.config, max_bytes=3000)):
+        assert account.configs()["S"].max_bytes == 3000
+        assert account.reserved(StorageType.FILE) == 3000
+    assert account.reserved(StorageType.FILE) == 1000

@@ -19,7 +19,7 @@ from natsbroker.jetstream.model.limits import (
     JetStreamLimits,
 )
 from natsbroker.jetstream.service import JetStreamService, ownerOf
-from natsbroker.jetstream.streams.stream import logName
+from natsbroker.jetstream.storenames import logName
 from tests.jetstream.support import Stage
 
 

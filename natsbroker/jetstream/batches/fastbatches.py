@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 
 from natsbroker.jetstream.batches.openbatches import LONGEST_ID, OpenBatch, OpenBatches
 from natsbroker.jetstream.batches.staging import StagedChecks
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.publishanswers import (
@@ -24,6 +23,7 @@ from natsbroker.jetstream.streams.publishanswers import (
     refusalPlace,
 )
 from natsbroker.jetstream.streams.publishchecks import Candidate, PublishChecks, StoredBefore
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.wire.text import decoded
 
 SUFFIX = b".$FI"
@@ -143,7 +143,7 @@ class FastBatches(OpenBatches[_FastBatch]):
 
     def __init__(
         self,
-        stream: PublishedStream,
+        stream: StreamCore,
         output: FastOutput,
         checks: PublishChecks,
         prepared: Callable[[bytes], bytes],

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from natsbroker.jetstream.batches.budget import OpenLimit
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi, withoutHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.runtime.deadlines import Deadline
 
 LONGEST_ID = 64
@@ -31,7 +31,7 @@ Batch = TypeVar("Batch", bound=OpenBatch)
 class OpenBatches(Generic[Batch]):
     """The batches of one kind in one stream."""
 
-    def __init__(self, stream: PublishedStream, limit: OpenLimit) -> None:
+    def __init__(self, stream: StreamCore, limit: OpenLimit) -> None:
         """
         @param limit: the open batches of this kind, of all streams.
         """

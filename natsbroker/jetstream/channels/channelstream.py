@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IStateStore, ISubscriber
 from natsbroker.interfaces.records import Entry, Record
-from natsbroker.jetstream.contracts import StreamAccount
+from natsbroker.jetstream.accountcore import JetStreamAccountCore
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
@@ -64,7 +64,7 @@ def channelConfig(name: str, channel: Channel, isInFile: bool) -> StreamConfig:
 class PublishRefusal:
     """Answers publishes to a stream that takes none."""
 
-    def __init__(self, account: StreamAccount, stream: str) -> None:
+    def __init__(self, account: JetStreamAccountCore, stream: str) -> None:
         self._account = account
         answers = PublishAnswers(stream, account.domain)
         self._answer = answers.error(errors.STREAM_STORE_FAILED(err=WRITTEN_ELSEWHERE))
@@ -84,7 +84,7 @@ class ChannelStream(Stream):
 
     def __init__(
         self,
-        account: StreamAccount,
+        account: JetStreamAccountCore,
         config: StreamConfig,
         created: int,
         channel: Channel,

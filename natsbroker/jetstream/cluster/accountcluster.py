@@ -24,8 +24,9 @@ from natsbroker.jetstream.model.documents import documentOf
 from natsbroker.jetstream.model.members import JetStreamPeers, replicasOf
 from natsbroker.jetstream.model.streamconfig import Placement, StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
+from natsbroker.jetstream.storenames import logName, spaceName
 from natsbroker.jetstream.streams.recovery import abandonStream, releaseStream, takeStream
-from natsbroker.jetstream.streams.stream import Stream, logName, spaceName
+from natsbroker.jetstream.streams.stream import Stream
 from natsbroker.runtime.deadlines import Deadline
 from natsbroker.steps import finish
 from natsbroker.wire.values import Message

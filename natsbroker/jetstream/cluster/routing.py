@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from natsbroker.errors import BrokerError, NoResponders
 from natsbroker.jetstream.cluster.accountcluster import AccountCluster
 from natsbroker.jetstream.model.streamconfig import Placement
-from natsbroker.jetstream.streams.stream import logName
+from natsbroker.jetstream.storenames import logName
 from natsbroker.wire.values import Message
 
 _log = Logger(namespace="natsbroker.jetstream")

@@ -15,9 +15,9 @@ from twisted.internet.defer import Deferred
 from natsbroker.interfaces import IViewableStore
 from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.storenames import logName
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.reading import StreamRecords
-from natsbroker.jetstream.streams.stream import logName
 
 if TYPE_CHECKING:
     from natsbroker.interfaces.storage import IStreamStore
@@ -28,8 +28,6 @@ REREAD = 10
 
 class StreamView(StreamRecords):
     """A stream that another broker leads, or none."""
-
-    isDeleted = False
 
     def __init__(
         self, account: JetStreamAccount, store: IStreamStore, config: StreamConfig

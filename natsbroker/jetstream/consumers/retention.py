@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import Record, StoreError
-from natsbroker.jetstream.contracts import RetainingStream
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.reading import SLICE
+from natsbroker.jetstream.streams.streamcore import StreamCore
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ConsumerRetention:
     """Removes the messages of a stream that no consumer needs."""
 
-    def __init__(self, stream: RetainingStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._owed: set[int] = set()
 

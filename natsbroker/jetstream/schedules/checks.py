@@ -9,11 +9,11 @@ from functools import partial
 from types import MappingProxyType
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
 from natsbroker.jetstream.streams.expiry import parseTtl
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import SubjectUnknown
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.subjects.verdicts import testOf
@@ -52,7 +52,7 @@ def scheduleOf(known: MessageHeaders, since: int) -> int | None:
 class ScheduleChecks:
     """The checks of one stream."""
 
-    def __init__(self, stream: PublishedStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._found: dict[bytes, bool] = {}
         self._known: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
-from natsbroker.jetstream.contracts import ExpiringStream
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.runtime.deadlines import Deadline
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class DueQueue:
 
     def __init__(
         self,
-        stream: ExpiringStream,
+        stream: StreamCore,
         handle: Callable[[list[DueMessage], int], Generator[Deferred[Any], Any, None]],
         pause: float = 0.0,
     ) -> None:

@@ -12,7 +12,6 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record, StoreError
-from natsbroker.jetstream.contracts import ExpiringStream
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.schedules.checks import (
     NEXT,
@@ -25,6 +24,7 @@ from natsbroker.jetstream.schedules.checks import (
 from natsbroker.jetstream.schedules.duequeue import DueMessage, DueQueue
 from natsbroker.jetstream.schedules.patterns import scheduledTime, zoneOf
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.wire.timestamps import formatTime, parseTime
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class MessageScheduler:
     was due meanwhile is published once.
     """
 
-    def __init__(self, stream: ExpiringStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._known: dict[bytes, DueMessage] = {}
         self._queue = DueQueue(stream, self._publishAll, PAUSE)

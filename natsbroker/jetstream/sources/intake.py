@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model.streamconfig import StreamConfig, StreamSource
 from natsbroker.jetstream.sources.mirroring import MirrorReader
 from natsbroker.jetstream.sources.sourcing import SourceReader
+from natsbroker.jetstream.streams.streamcore import StreamCore
 
 AT_ONCE = 16
 """The sources that are read at once."""
@@ -21,7 +21,7 @@ DELAY = 0.001
 class StreamIntake:
     """The readers of one stream."""
 
-    def __init__(self, stream: ReadingStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._mirror: MirrorReader | None = None
         self._sources: dict[StreamSource, SourceReader] = {}

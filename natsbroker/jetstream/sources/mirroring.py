@@ -9,13 +9,13 @@ from typing import Any
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import Entry, Record
-from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.sources.origins import OriginReader
 from natsbroker.jetstream.streams.msgheaders import withoutExpectations
 from natsbroker.jetstream.streams.publishanswers import ReadMessage
+from natsbroker.jetstream.streams.streamcore import StreamCore
 
 _HEADERS = b"NATS/1.0\r\nNats-Required-Api-Level: 4\r\n\r\n"
 
@@ -34,7 +34,7 @@ class MirrorReader(OriginReader):
     noun = mark = "mirror"
     unreadable = errors.MIRROR_CONSUMER_REQUIRES_ACK_FC
 
-    def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
+    def __init__(self, stream: StreamCore, source: StreamSource) -> None:
         super().__init__(stream, source)
         self._first = 0
         self._taken = 0

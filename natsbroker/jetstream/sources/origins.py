@@ -21,7 +21,6 @@ from zope.interface import implementer
 from natsbroker.interfaces import IBatchSubscriber, ISubscription
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.consumers.core import randomToken
-from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.errors import ErrorRow, JetStreamError
@@ -36,6 +35,7 @@ from natsbroker.jetstream.model.sourceconsumers import (
 )
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.runtime.deadlines import Deadline
 from natsbroker.wire.values import Message
 
@@ -80,7 +80,7 @@ class OriginReader:
     mark = ""
     unreadable: ErrorRow
 
-    def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
+    def __init__(self, stream: StreamCore, source: StreamSource) -> None:
         self.stream = stream
         self.source = source
         self.sequence = 0

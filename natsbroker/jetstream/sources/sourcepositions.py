@@ -18,13 +18,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import StoreError
-from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model.sourceconsumers import sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.publishanswers import ReadMessage, StreamBatch
 from natsbroker.jetstream.streams.reading import SLICE
 from natsbroker.jetstream.streams.storageuse import retentionOf
+from natsbroker.jetstream.streams.streamcore import StreamCore
 
 HEADER = b"Nats-Stream-Source"
 
@@ -80,7 +80,7 @@ def _positionIn(headers: bytes) -> tuple[str, SourcePosition] | None:
 class SourcePositions:
     """The positions of all sources of one stream."""
 
-    def __init__(self, stream: ReadingStream, stateKey: bytes) -> None:
+    def __init__(self, stream: StreamCore, stateKey: bytes) -> None:
         """
         @param stateKey: of the written positions, in the stream's state.
         """

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from natsbroker.jetstream.contracts import ReadingStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.answers import sourceInfo
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery, sourceHash, sourceWords
@@ -20,6 +19,7 @@ from natsbroker.jetstream.streams.msgheaders import (
     withoutHeader,
 )
 from natsbroker.jetstream.streams.publishanswers import ReadMessage
+from natsbroker.jetstream.streams.streamcore import StreamCore
 
 IDENTITY = b"Nats-Stream-Identity"
 _EMPTY = b"NATS/1.0\r\n\r\n"
@@ -43,7 +43,7 @@ class SourceReader(OriginReader):
     mark = "src"
     unreadable = errors.SOURCE_CONSUMER_REQUIRES_ACK_FC
 
-    def __init__(self, stream: ReadingStream, source: StreamSource) -> None:
+    def __init__(self, stream: StreamCore, source: StreamSource) -> None:
         super().__init__(stream, source)
         self._words = [each.encode() for each in sourceWords(source)]
         self._identity = b""

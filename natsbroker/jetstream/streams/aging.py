@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, DeferredLock, inlineCallbacks
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.contracts import ExpiringStream
 from natsbroker.jetstream.streams.expiry import NEVER, SECOND, parseTtl
 from natsbroker.jetstream.streams.markers import MessageEnds
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.runtime.deadlines import Deadline
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class MessageAging:
     everything below a sequence goes.
     """
 
-    def __init__(self, stream: ExpiringStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._ends = MessageEnds(stream)
         self._timer: Deadline | None = None

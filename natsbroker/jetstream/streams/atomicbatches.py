@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from natsbroker.jetstream.batches.openbatches import LONGEST_ID, OpenBatch, OpenBatches
 from natsbroker.jetstream.batches.staging import StagedChecks
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders, expectedSequence, withHeader
 from natsbroker.jetstream.streams.publishanswers import Arrived
 from natsbroker.jetstream.streams.publishchecks import Candidate, PublishChecks
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.wire.text import decoded
 
 
@@ -32,7 +32,7 @@ class _AtomicBatch(OpenBatch):
 class AtomicBatches(OpenBatches[_AtomicBatch]):
     """The batches of one stream."""
 
-    def __init__(self, stream: PublishedStream, checks: PublishChecks) -> None:
+    def __init__(self, stream: StreamCore, checks: PublishChecks) -> None:
         self._budget = stream.account.batches
         super().__init__(stream, self._budget.atomic)
         self._checks = checks

@@ -16,7 +16,6 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.interfaces import IBatchSubscriber, IShortcutLog, ISubscription
 from natsbroker.interfaces.records import Record, StoreError, SubjectTallies
-from natsbroker.jetstream.contracts import DirectStream
 from natsbroker.jetstream.model.bodies import MessageGetRequest
 from natsbroker.jetstream.model.statusrequests import (
     StatusRefusal,
@@ -25,6 +24,7 @@ from natsbroker.jetstream.model.statusrequests import (
 )
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
 from natsbroker.jetstream.streams.reading import SEARCH
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message
@@ -50,7 +50,7 @@ class DirectGetResponder:
     would not find what there is. It shares them with the origin by a queue group.
     """
 
-    def __init__(self, stream: DirectStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._names: list[str] = []
         self._subscriptions: list[ISubscription] = []
@@ -401,7 +401,7 @@ class LastOfEach(NamedTuple):
 
 
 async def _talliesOf(
-    stream: DirectStream, filters: tuple[bytes, ...], end: int | None
+    stream: StreamCore, filters: tuple[bytes, ...], end: int | None
 ) -> SubjectTallies:
     """
     The tallies of matching subjects that have a message at or before a sequence; of too many
@@ -422,7 +422,7 @@ async def _talliesOf(
 
 
 async def _lastOfEach(
-    stream: DirectStream, filters: tuple[bytes, ...], maxBytes: int
+    stream: StreamCore, filters: tuple[bytes, ...], maxBytes: int
 ) -> LastOfEach | None:
     """
     The last message of each matching subject; C{None} for too many subjects.
@@ -457,7 +457,7 @@ async def _lastOfEach(
     return LastOfEach(end, sorted(found.values(), key=itemgetter(0)))
 
 
-async def _lastBefore(stream: DirectStream, filters: tuple[bytes, ...], end: int) -> list[int]:
+async def _lastBefore(stream: StreamCore, filters: tuple[bytes, ...], end: int) -> list[int]:
     """
     The sorted sequences of the last message of each matching subject at or before a sequence. Those
     of a subject that has later messages are found by reading.

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.interfaces.records import Record, StoreError
-from natsbroker.jetstream.contracts import ExpiringStream
 from natsbroker.jetstream.schedules.duequeue import DueMessage, DueQueue
 from natsbroker.jetstream.streams.markers import MessageEnds
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.wire.durations import nanosecondsFrom
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class MessageExpiry:
     time to live are read.
     """
 
-    def __init__(self, stream: ExpiringStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._removal = MessageEnds(stream)
         self._ends = DueQueue(stream, self._remove)

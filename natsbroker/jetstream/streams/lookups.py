@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import StoreError, SubjectTallies
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.streams.publishanswers import Arrived, ReadMessage
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import (
     SubjectState,
     SubjectStates,
@@ -66,7 +66,7 @@ class JudgementQueue:
 
     def __init__(
         self,
-        stream: PublishedStream,
+        stream: StreamCore,
         subjects: SubjectStates,
         judge: Callable[[Arrived], None],
         subjectsOf: Callable[[Arrived], Sequence[bytes] | None],

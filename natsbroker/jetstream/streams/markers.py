@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import Record
-from natsbroker.jetstream.contracts import ExpiringStream
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.reading import SEARCH
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.wire.durations import nanosecondsText
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def markerHeaders(ttl: int) -> bytes:
 class MessageEnds:
     """Ends messages of one stream."""
 
-    def __init__(self, stream: ExpiringStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
 
     @inlineCallbacks

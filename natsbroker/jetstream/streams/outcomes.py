@@ -5,25 +5,17 @@ Messages of which a stream does not know whether they are stored, because its st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import Record, StoreFailed
-from natsbroker.jetstream.contracts import KeptStream
+from natsbroker.jetstream.streams.streamcore import StreamCore
 
 _PIECE = 1024
 _PIECE_BYTES = 1 << 24
 
 #: The newest messages whose rollups are done again after a start: each bucket is asked for them.
 _NEWEST = 128
-
-
-class DoubtingStream(KeptStream, Protocol):
-    """A stream whose store may fail."""
-
-    def announce(self, records: Sequence[Record], isWatched: bool) -> None:
-        """Hand durable messages to those who follow the stream."""
 
 
 class UnknownOutcome:
@@ -35,7 +27,7 @@ class UnknownOutcome:
     @ivar isOpen: whether messages are in doubt. What becomes durable meanwhile is found as well.
     """
 
-    def __init__(self, stream: DoubtingStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._next = self._doubts = 0
         self._found = 0

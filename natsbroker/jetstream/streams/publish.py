@@ -20,7 +20,6 @@ from natsbroker.interfaces import IRunSubscriber, ITracedSubscriber
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.batches.fastbatches import SUFFIX, FastBatches
 from natsbroker.jetstream.batches.rollups import rollupsIn, rollupsOf
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.sourceconsumers import OriginDelivery
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
@@ -53,6 +52,7 @@ from natsbroker.jetstream.streams.publishsteps import PublishSteps
 from natsbroker.jetstream.streams.republish import republisherOf
 from natsbroker.jetstream.streams.storageuse import StreamAppends
 from natsbroker.jetstream.streams.storedsubjects import StoredSubjects
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.wire.text import decoded
 from natsbroker.wire.values import Message, Run
@@ -70,7 +70,7 @@ class StreamPublisher:
     @ivar steps: takes runs of simple messages.
     """
 
-    def __init__(self, stream: PublishedStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._account = stream.account
         self.duplicates = DuplicateWindow(stream.config.duplicate_window)

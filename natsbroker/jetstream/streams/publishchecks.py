@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TypeAlias
 
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.errors import JetStreamError
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
@@ -29,6 +28,7 @@ from natsbroker.jetstream.streams.msgheaders import (
 from natsbroker.jetstream.streams.publishanswers import Arrived
 from natsbroker.jetstream.streams.publishkeys import isLimited
 from natsbroker.jetstream.streams.storageuse import StorageUse
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.wire.text import decoded
 
@@ -121,7 +121,7 @@ class PublishChecks:
 
     def __init__(
         self,
-        stream: PublishedStream,
+        stream: StreamCore,
         duplicates: DuplicateWindow,
         subjects: SubjectStates,
         usage: Callable[[], tuple[int, int]],

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from natsbroker import hot
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.streams.duplicates import DuplicateWindow
 from natsbroker.jetstream.streams.publishanswers import StreamBatch
 from natsbroker.jetstream.streams.publishkeys import Way
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.wire.values import Run
 
@@ -27,7 +27,7 @@ class PublishSteps:
     cost = 300
 
     def __init__(
-        self, stream: PublishedStream, duplicates: DuplicateWindow, subjects: SubjectStates
+        self, stream: StreamCore, duplicates: DuplicateWindow, subjects: SubjectStates
     ) -> None:
         self._stream = stream
         self._duplicates = duplicates

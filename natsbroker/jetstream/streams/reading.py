@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks, succeed
 from natsbroker import hot
 from natsbroker.interfaces import ICountedLog, IShortcutLog
 from natsbroker.interfaces.records import Matching, Record, StoreError, SubjectTallies
-from natsbroker.jetstream.contracts import StreamAccount
+from natsbroker.jetstream.accountcore import JetStreamAccountCore
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
 from natsbroker.jetstream.streams.tail import StreamTail
 from natsbroker.subjects.grammar import hasWildcard
@@ -81,12 +81,15 @@ class StreamRecords:
     @ivar log: the records. Header blocks of streams in files follow their length in four bytes, so
         that the size of the log and the size that nats-server reports differ by 30 bytes a message.
     @ivar account: whose stream it is.
+    @ivar isDeleted: whether the stream is being deleted.
     @cvar isChannel: whether NATS Streaming writes and limits the log: then the limits of accounts
         do not count the stream, and requests cannot change it.
     """
 
     isChannel = False
-    account: StreamAccount
+    isDeleted = False
+    account: JetStreamAccountCore
+    name: str
 
     def __init__(self, config: StreamConfig, log: Any) -> None:
         self.config = config

@@ -21,11 +21,11 @@ from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.consumerconfig import ConsumerConfig
 from natsbroker.jetstream.model.documents import toJSON
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
+from natsbroker.jetstream.storenames import logName
 from natsbroker.jetstream.streams.stream import (
     Stream,
     consumerKeys,
     keyOf,
-    logName,
     positionsKey,
 )
 from natsbroker.subjects.shapes import TooManyShapes

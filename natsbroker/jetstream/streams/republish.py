@@ -8,15 +8,15 @@ from functools import partial
 from random import randrange
 
 from natsbroker.interfaces.records import Entry
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model.streamconfig import Republish
 from natsbroker.jetstream.streams.publishanswers import StreamBatch
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.jetstream.streams.subjectstates import SubjectStates
 from natsbroker.subjects.transforms import SubjectTransform
 from natsbroker.wire.timestamps import formatTime
 
 
-def republisherOf(stream: PublishedStream, subjects: SubjectStates) -> StreamRepublisher | None:
+def republisherOf(stream: StreamCore, subjects: SubjectStates) -> StreamRepublisher | None:
     """
     The republisher of a stream; C{None} if it republishes nothing. nats-server takes a destination
     that is empty, and does nothing then.
@@ -30,9 +30,7 @@ def republisherOf(stream: PublishedStream, subjects: SubjectStates) -> StreamRep
 class StreamRepublisher:
     """Publishes copies of the messages of one stream."""
 
-    def __init__(
-        self, stream: PublishedStream, subjects: SubjectStates, republish: Republish
-    ) -> None:
+    def __init__(self, stream: StreamCore, subjects: SubjectStates, republish: Republish) -> None:
         """
         @param subjects: the last sequences of subjects.
         """

@@ -11,7 +11,6 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import Retention
-from natsbroker.jetstream.contracts import PublishedStream
 from natsbroker.jetstream.model import errors
 from natsbroker.jetstream.model.limits import StorageBounds
 from natsbroker.jetstream.model.streamconfig import DiscardPolicy, StreamConfig
@@ -21,16 +20,7 @@ from natsbroker.jetstream.streams.publishanswers import (
     refuseAll,
     storeFailed,
 )
-
-NEAR = 32 << 20
-"""The bytes below which each message is checked. One turn brings less."""
-
-FRESH = 50_000_000
-"""The nanoseconds for which a look at all streams is good enough, at least."""
-
-LONGEST = 10_000_000_000
-"""The nanoseconds for which a look is good at most. In between, each byte of room is good for one:
-nothing fills a gigabyte in a second."""
+from natsbroker.jetstream.streams.streamcore import StreamCore
 
 
 def retentionOf(config: StreamConfig) -> Retention:
@@ -49,7 +39,7 @@ class StorageUse:
     @ivar isBounded: whether there are limits.
     """
 
-    def __init__(self, stream: PublishedStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self._others: StorageBounds | None = None
         self.isBounded = False
@@ -92,7 +82,7 @@ class StreamAppends:
     @ivar count: how many appends and skips are not durable.
     """
 
-    def __init__(self, stream: PublishedStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         self._stream = stream
         self.count = 0
         self._messages = 0

@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks, su
 
 from natsbroker.interfaces.records import StoreError
 from natsbroker.jetstream.streams.aging import MessageAging
-from natsbroker.jetstream.streams.outcomes import DoubtingStream, UnknownOutcome
+from natsbroker.jetstream.streams.outcomes import UnknownOutcome
+from natsbroker.jetstream.streams.streamcore import StreamCore
 from natsbroker.storage.retrying import StoreRetry
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class StreamUpkeep:
     @ivar outcome: what it may have stored although it failed.
     """
 
-    def __init__(self, stream: DoubtingStream) -> None:
+    def __init__(self, stream: StreamCore) -> None:
         account = stream.account
         store = account.files if stream.isInFile else account.memory
         self._stream = stream

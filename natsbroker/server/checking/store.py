@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from natsbroker.jetstream.damage import Unreadable, keptConfig
 from natsbroker.jetstream.model.streamconfig import StorageType, StreamConfig
-from natsbroker.jetstream.streams.stream import logName
+from natsbroker.jetstream.storenames import logName
 from natsbroker.storage.lmdb.checking import CheckedLog, CheckedStore, checkDirectory
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 

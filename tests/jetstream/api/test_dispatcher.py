@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from natsbroker.jetstream import account
+from natsbroker.jetstream import accountcore
 from natsbroker.jetstream.api.ordering import RequestOrder
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
@@ -110,7 +110,7 @@ def test_readsWaitForOwnChanges() -> None:
 
 def test_tooMany(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests beyond the most that may wait are dropped, and one advisory says how many."""
-    monkeypatch.setattr(account, "MOST_REQUESTS", 20)
+    monkeypatch.setattr(accountcore, "MOST_REQUESTS", 20)
     stage = ApiStage()
     stage.make()
     advisories = stage.inbox(b"$JS.EVENT.ADVISORY.API.LIMIT_REACHED")

@@ -14,7 +14,7 @@ from natsbroker.jetstream.api.ordering import RequestOrder
 from natsbroker.jetstream.cluster.accountcluster import HELD, AccountCluster
 from natsbroker.jetstream.cluster.routing import _placementIn
 from natsbroker.jetstream.model.streamconfig import Placement
-from natsbroker.jetstream.streams.stream import logName
+from natsbroker.jetstream.storenames import logName
 from natsbroker.wire.values import Message
 from tests.jetstream.cluster.support import ClusterStage, SharedStore
 

@@ -15,14 +15,13 @@ from zope.interface import implementer
 from natsbroker import hot
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
-from natsbroker.connections.turns import turnsOn
 from natsbroker.interfaces import IStateStore, ISubscriber
 from natsbroker.interfaces.records import Matching, Record
+from natsbroker.jetstream.accountcore import UNLIMITED, JetStreamAccountCore, JetStreamServer
 from natsbroker.jetstream.consumers.consumer import Consumer
 from natsbroker.jetstream.consumers.state import stateKey
 from natsbroker.jetstream.model.consumerconfig import AckPolicy, ConsumerConfig
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy, StreamConfig
-from natsbroker.jetstream.recordsender import RecordSender
 from natsbroker.runtime.deadlines import Deadlines
 from natsbroker.steps import Steps, finish
 from natsbroker.storage.memory import MemoryLog, MemoryStore
@@ -81,7 +80,7 @@ def textOf(message: Message) -> str:
     return message.payload.decode()
 
 
-class FakeAccount:
+class FakeAccount(JetStreamAccountCore):
     """
     The account of a stage.
 
@@ -89,33 +88,15 @@ class FakeAccount:
     """
 
     def __init__(self, stage: ConsumerStage) -> None:
-        self.name = "A"
-        self.domain = ""
-        self.bus = stage.account.busFor(Kind.INTERNAL)
-        self.records = RecordSender(self.bus)
-        self.deadlines = Deadlines(stage.clock, stage.clock.seconds)
-        self.turns = turnsOn(stage.clock).of("A")
-        self.now: Callable[[], int] = stage.now
+        deadlines = Deadlines(stage.clock, stage.clock.seconds)
+        server = JetStreamServer(stage.store, stage.store, deadlines, stage.now, "S1")
+        super().__init__("A", stage.account.busFor(Kind.INTERNAL), server, UNLIMITED, None)
         self.advisories: list[tuple[str, dict[str, Any]]] = []
         self.failures: list[Any] = []
         self._watches: list[tuple[bytes, bytes, Callable[[bool], None]]] = []
 
     async def inSteps(self, steps: Steps[T]) -> T:
         return finish(steps)
-
-    def send(
-        self,
-        subject: bytes,
-        payload: bytes = b"",
-        headers: bytes = b"",
-        reply: bytes = b"",
-        streamSubject: bytes = b"",
-        origin: object = None,
-    ) -> int:
-        message = Message(
-            subject, headers + payload, reply, len(headers), origin, streamSubject=streamSubject
-        )
-        return self.bus.publish(message)
 
     def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
         self.advisories.append((kind.rpartition(".")[2], fields))
@@ -144,7 +125,7 @@ class FakeAccount:
     ) -> None:
         self.run(serve(message, tag))
 
-    def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> object:
+    def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> Deferred[Any]:
         return ensureDeferred(coroutine).addErrback(self.failures.append)
 
 

@@ -18,6 +18,7 @@ from natsbroker.accounts.account import Account
 from natsbroker.accounts.core import AccountDependencies
 from natsbroker.interfaces import ISubscriber
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.accountcore import JetStreamServer
 from natsbroker.jetstream.api.consumers import CONSUMER_ROUTES
 from natsbroker.jetstream.api.dispatcher import ApiDispatcher
 from natsbroker.jetstream.api.streams import STREAM_ROUTES
@@ -72,15 +73,10 @@ class Place:
         account = Account("A", Router(), AccountDependencies(self._turn, Random(1)))
         self.bus = account.busFor(Kind.CLIENT)
         reactor = self.reactor
-        self.jetstream = JetStreamAccount(
-            "A",
-            account.busFor(Kind.INTERNAL),
-            self.files,
-            MemoryStore(reactor, now=self.now),
-            Deadlines(reactor, reactor.seconds),
-            self.now,
-            "S1",
-        )
+        memory = MemoryStore(reactor, now=self.now)
+        deadlines = Deadlines(reactor, reactor.seconds)
+        server = JetStreamServer(self.files, memory, deadlines, self.now, "S1")
+        self.jetstream = JetStreamAccount("A", account.busFor(Kind.INTERNAL), server)
         self._api = ApiDispatcher(self.jetstream, (*STREAM_ROUTES, *CONSUMER_ROUTES))
         self._api.start()
         self._replies = Replies()

@@ -37,7 +37,7 @@ def killed(stage: ApiStage) -> None:
         for consumer in stream.consumers.values():
             consumer.core.writer.stop()
         abandonStream(stream)
-    new = JetStreamAccount("A", old.bus, stage.files, stage.memory, old.deadlines, stage.now, "S1")
+    new = JetStreamAccount("A", old.bus, stage.server)
     stage.wait(recover(new))
     stage.jetstream = new
     stage.api.__init__(new, stage.api._routes)  # type: ignore[misc]

@@ -16,7 +16,7 @@ from zope.interface import alsoProvides
 from natsbroker.interfaces import IShortcutLog
 from natsbroker.interfaces.records import Entry, Matching
 from natsbroker.jetstream.model.streamconfig import StorageType
-from natsbroker.jetstream.streams import reading
+from natsbroker.jetstream.streams import reading, streamcore
 from natsbroker.jetstream.streams import stream as streams
 from natsbroker.jetstream.streams.reading import GAP, SortedRuns
 from natsbroker.jetstream.streams.stream import Stream
@@ -185,6 +185,7 @@ class TestWork:
         monkeypatch.setattr(reading, "SLICE", 12)
         monkeypatch.setattr(reading, "SUBJECTS", 12)
         monkeypatch.setattr(streams, "SLICE", 12)
+        monkeypatch.setattr(streamcore, "SLICE", 12)
         monkeypatch.setattr(memory, "SCANNED", 12)
 
     def filled(self, stage: Stage, **config: Any) -> Stream:

@@ -26,7 +26,7 @@ def restarted(stage: ApiStage) -> ApiStage:
         for consumer in stream.consumers.values():
             stage.wait(consumer.stop("shutdown"))
         stream.close()
-    new = JetStreamAccount("A", old.bus, stage.files, stage.memory, old.deadlines, stage.now, "S1")
+    new = JetStreamAccount("A", old.bus, stage.server)
     stage.wait(recover(new))
     stage.jetstream = new
     stage.api.__init__(new, stage.api._routes)  # type: ignore[misc]

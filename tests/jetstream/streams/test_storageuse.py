@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from natsbroker.jetstream.account import JetStreamAccount
+from natsbroker.jetstream.accountcore import FRESH
 from natsbroker.jetstream.model.limits import AccountAllowance, ConfiguredLimits, JetStreamLimits
 from natsbroker.jetstream.model.streamconfig import StorageType
-from natsbroker.jetstream.streams.storageuse import FRESH, StorageUse
-from natsbroker.runtime.deadlines import Deadlines
+from natsbroker.jetstream.streams.storageuse import StorageUse
 from natsbroker.wire.values import Kind
 from tests.jetstream.support import Stage
 
@@ -27,13 +28,8 @@ class LimitedStage(Stage):
         self.jetstream = JetStreamAccount(
             "A",
             self.account.busFor(Kind.INTERNAL),
-            self.files,
-            self.memory,
-            Deadlines(self.clock, self.clock.seconds),
-            self.now,
-            "S1",
-            limits=JetStreamLimits(max_storage=account),
-            serverLimits=ConfiguredLimits(max_storage=server),
+            replace(self.server, limits=ConfiguredLimits(max_storage=server)),
+            AccountAllowance(JetStreamLimits(max_storage=account)),
         )
 
     def outcome(self, subject: bytes, size: int = 969) -> int:

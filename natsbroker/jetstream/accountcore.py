@@ -1,0 +1,325 @@
+"""
+What the streams and consumers of an account share, without knowing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.connections.turns import AccountTurns, turnsOn
+from natsbroker.interfaces import ILeasedStore, IMessageBus, IStreamStore
+from natsbroker.interfaces.records import StoreError
+from natsbroker.jetstream.batches.budget import BatchBudget
+from natsbroker.jetstream.interest import SubjectInterest
+from natsbroker.jetstream.model import errors
+from natsbroker.jetstream.model.limits import (
+    NO_ACCOUNT_LIMITS,
+    NO_SERVER_LIMITS,
+    AccountAllowance,
+    ConfiguredLimits,
+    JetStreamLimits,
+    StorageBounds,
+)
+from natsbroker.jetstream.model.members import SharedAccount
+from natsbroker.jetstream.model.streamconfig import StorageType
+from natsbroker.jetstream.recordsender import RecordSender
+from natsbroker.jetstream.storenames import logName, spaceName
+from natsbroker.runtime.deadlines import Deadlines
+from natsbroker.steps import Steps
+from natsbroker.subjects.shapes import TooManyShapes
+from natsbroker.wire.clientinfo import eventId
+from natsbroker.wire.gojson import encode
+from natsbroker.wire.timestamps import formatTime
+from natsbroker.wire.values import Message
+
+_log = Logger(namespace="natsbroker.jetstream")
+
+T = TypeVar("T")
+
+SLICE = 0.001
+"""Seconds of work in steps that are done in one slice."""
+
+MOST_REQUESTS = 10_000
+"""The requests of an account that may wait, as in nats-server."""
+
+NEAR = 32 << 20
+"""The bytes below which each message is checked. One turn brings less."""
+
+FRESH = 50_000_000
+"""The nanoseconds for which a look at all streams is good enough, at least."""
+
+LONGEST = 10_000_000_000
+"""The nanoseconds for which a look is good at most. In between, each byte of room is good for one:
+nothing fills a gigabyte in a second."""
+
+UNLIMITED = AccountAllowance(NO_ACCOUNT_LIMITS)
+
+
+@dataclass(frozen=True, eq=False)
+class JetStreamServer:
+    """
+    What the accounts of one server have in common.
+
+    @ivar files: the store of streams in files, and of all configurations and consumer states.
+    @ivar memory: the store of streams in memory.
+    @ivar deadlines: timers, by a clock that is never set.
+    @ivar now: the wall clock, in nanoseconds since 1970.
+    @ivar name: of the server.
+    @ivar domain: the JetStream domain; empty for none.
+    @ivar strict: whether requests with unknown keys are refused.
+    @ivar limits: of all accounts together, at first.
+    @ivar accounts: all of them, by name.
+    @ivar batches: what the atomic batches of all accounts use.
+    """
+
+    files: IStreamStore
+    memory: IStreamStore
+    deadlines: Deadlines
+    now: Callable[[], int]
+    name: str
+    domain: str = ""
+    strict: bool = True
+    limits: ConfiguredLimits = NO_SERVER_LIMITS
+    accounts: Mapping[str, Any] = field(default_factory=dict)
+    batches: BatchBudget = field(default_factory=BatchBudget)
+
+
+class JetStreamAccountCore:
+    """
+    The account of streams and consumers.
+
+    @ivar name: the account's name.
+    @ivar bus: the account's bus for services of this broker.
+    @ivar records: sends stored messages.
+    @ivar turns: when long work goes on.
+    @ivar configuredLimits: the limits of all accounts together.
+    @ivar cluster: what other brokers have of the account, if they share its store.
+    @ivar isShared: whether other brokers serve streams of the same store.
+    @ivar reserving: the streams that may have a C{max_bytes}.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bus: IMessageBus,
+        server: JetStreamServer,
+        allowance: AccountAllowance,
+        turns: AccountTurns | None,
+    ) -> None:
+        self.name = name
+        self.bus = bus
+        self.records = RecordSender(bus)
+        self.files = server.files
+        self.memory = server.memory
+        self.deadlines = server.deadlines
+        self.turns = turns or turnsOn(server.deadlines.reactor).of(name)
+        self.now = server.now
+        self.server = server.name
+        self.domain = server.domain
+        self.strict = server.strict
+        self.batches = server.batches
+        self.allowance = allowance
+        self.configuredLimits = server.limits
+        self._others = server.accounts
+        self.cluster: SharedAccount | None = None
+        self.isShared = ILeasedStore.providedBy(server.files)
+        self.streams: dict[str, Any] = {}
+        self.reserving: WeakSet[Any] = WeakSet()
+        self._looks: dict[StorageType, tuple[int, int, bool]] = {}
+        self._dropped = 0
+        self._random = Random()
+        self._interest = SubjectInterest(bus)
+        self._running: set[Deferred[Any]] = set()
+
+    def spaceOf(self, name: str) -> str:
+        """
+        The space of state of a stream and its consumers. In a store of one broker the streams of an
+        account have one together.
+        """
+        if self.isShared:
+            return spaceName(logName(self.name, name))
+        return f"jetstream/{self.name}"
+
+    @property
+    def limits(self) -> JetStreamLimits:
+        """The limits of the account that hold here."""
+        return self.allowance.effective()
+
+    def send(
+        self,
+        subject: bytes,
+        payload: bytes = b"",
+        headers: bytes = b"",
+        reply: bytes = b"",
+        streamSubject: bytes = b"",
+        origin: object = None,
+    ) -> int:
+        """
+        Publish a message.
+
+        @param headers: a header block.
+        @param streamSubject: the subject that receivers see.
+        @param origin: who of this broker asks a service; C{None} for what is no request.
+        @return: the number of receivers.
+        """
+        message = Message(
+            subject, headers + payload, reply, len(headers), origin, streamSubject=streamSubject
+        )
+        return self.bus.publish(message)
+
+    def advise(self, subject: str, kind: str, /, **fields: Any) -> None:
+        """
+        Publish an advisory, or a metric, if somebody listens.
+
+        @param subject: after C{$JS.EVENT.}.
+        @param kind: its type, after C{io.nats.jetstream.}.
+        """
+        target = f"$JS.EVENT.{subject}".encode()
+        if not self.bus.hasInterest(target):
+            return
+        event = {
+            "type": f"io.nats.jetstream.{kind}",
+            "id": eventId(self._random),
+            "timestamp": formatTime(self.now()),
+            **fields,
+        }
+        if self.domain:
+            event["domain"] = self.domain
+        self.bus.publishInternal(target, encode(event))
+
+    def watchInterest(
+        self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
+    ) -> Callable[[], None]:
+        """Report whether a subject has interest; see L{SubjectInterest.watch}."""
+        return self._interest.watch(subject, queue, changed)
+
+    def run(self, coroutine: Coroutine[Any, Any, Any] | Deferred[Any]) -> Deferred[Any]:
+        """Run something that nobody waits for; its failure is logged."""
+        # A coroutine is a task of its own: it is not over when the one is that runs now.
+        running = coroutine if isinstance(coroutine, Deferred) else self.turns.begin(coroutine)
+        self._running.add(running)
+        running.addBoth(self._done, running)
+        return running
+
+    def _mayAsk(self) -> bool:
+        """Whether a request is taken. Too many wait already if not; an advisory says so once."""
+        if self.turns.waiting < MOST_REQUESTS:
+            self._dropped = 0
+            return True
+        self._dropped += 1
+        if self._dropped == 1:
+            self.deadlines.after(0.0, self._adviseDropped)
+        return False
+
+    def _adviseDropped(self) -> None:
+        dropped, self._dropped = self._dropped, 0
+        fields = {"server": self.server, "dropped": dropped}
+        self.advise("ADVISORY.API.LIMIT_REACHED", "advisory.v1.api_limit_reached", **fields)
+        text = "JetStream API queue limit of account {name} reached, dropping {count} requests"
+        _log.warn(text, name=self.name, count=dropped)
+
+    def serve(
+        self,
+        serve: Callable[..., Coroutine[Any, Any, Any]],
+        message: Message,
+        tag: Any,
+        isRead: bool,
+        cost: int,
+    ) -> None:
+        """
+        Do what a request asks for, in the turns of its origin. If too many wait it is dropped.
+
+        @param isRead: whether it changes nothing: then it ends when the answer has no receiver.
+        @param cost: of its beginning, in the units of L{natsbroker.pure.backlog}.
+        """
+        if self._mayAsk():
+            isHeard = partial(self.bus.hasInterest, message.reply, isRequest=False)
+            isWanted = isHeard if isRead else None
+            begin = partial(self._begin, serve, message, tag)
+            # To read the body of a request takes about two tenths of a microsecond for each byte.
+            cost += 2 * len(message.body)
+            self.turns.queue(begin, message.origin, isWanted, cost)
+
+    def _begin(
+        self, serve: Callable[..., Coroutine[Any, Any, Any]], message: Message, tag: Any
+    ) -> None:
+        self.run(ensureDeferred(serve(message, tag)))
+
+    def _done(self, result: object, running: Deferred[Any]) -> None:
+        self._running.discard(running)
+        if isinstance(result, Failure) and not result.check(CancelledError, StoreError):
+            _log.failure("JetStream of account {name} failed", result, name=self.name)
+
+    @property
+    def ownStreams(self) -> list[Any]:
+        """The streams that the account's limits count: all but the channels of NATS Streaming."""
+        return [each for each in self.streams.values() if not each.isChannel]
+
+    def usage(self, storage: StorageType) -> int:
+        """The bytes of all streams of one kind of storage."""
+        return sum(each.size for each in self.ownStreams if each.config.storage is storage)
+
+    def isBounded(self, storage: StorageType) -> bool:
+        """Whether the account or the server has a limit for a kind of storage."""
+        return max(self.limits.total(storage), self.configuredLimits.total(storage)) >= 0
+
+    def isNear(self, storage: StorageType) -> bool:
+        """
+        Whether the limits of a kind of storage are so near that each message must be checked. All
+        streams share one look at them all, which is good for longer the more room there is.
+        """
+        now = self.now()
+        looked, until, isNear = self._looks.get(storage, (0, 0, False))
+        if not looked <= now < until:
+            room = self.bounds(storage, 0).room()
+            isNear = room is not None and room < NEAR
+            rest = LONGEST if room is None else min(max(FRESH, room - NEAR), LONGEST)
+            self._looks[storage] = now, now + rest, isNear
+        return isNear
+
+    def bounds(self, storage: StorageType, own: int) -> StorageBounds:
+        """
+        The limits for a kind of storage, and what is in use.
+
+        @param own: bytes of a stream that do not count.
+        """
+        used = self.usage(storage)
+        total = self.configuredLimits.total(storage)
+        others = (each for each in self._others.values() if each is not self)
+        everything = used + sum(each.usage(storage) for each in others) if total >= 0 else 0
+        return StorageBounds(total, everything - own, self.limits.total(storage), used - own)
+
+    async def inSteps(self, steps: Steps[T]) -> T:
+        """
+        Do some work, in several slices if it is long.
+
+        @raise errors.JetStreamError: if it refuses something, or patterns have too many shapes.
+        """
+        worked = self.turns.worked
+        begun = worked()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            except TooManyShapes as error:
+                raise errors.STREAM_INVALID_CONFIG(err=error) from error
+            if worked() - begun >= SLICE:
+                await self.turns.turn()
+                begun = worked()
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        self._interest.close()
+        for each in list(self._running):
+            each.cancel()

@@ -1,0 +1,281 @@
+"""
+The messages of a stream, and how they change: all that the parts of a stream know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from twisted.internet.defer import (
+    Deferred,
+    FirstError,
+    ensureDeferred,
+    gatherResults,
+    inlineCallbacks,
+)
+
+from natsbroker.interfaces import IStateStore
+from natsbroker.interfaces.records import Record, SubjectTallies
+from natsbroker.jetstream.accountcore import JetStreamAccountCore
+from natsbroker.jetstream.batches.rollups import Rollups
+from natsbroker.jetstream.model.streamconfig import StreamConfig
+from natsbroker.jetstream.statecopies import CopiedStates
+from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
+from natsbroker.subjects.grammar import isSubset
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+TOGETHER = 16
+"""The subjects that a log is asked about in one slice."""
+
+ASKED = 2000
+"""The cost of each: the question goes to a thread, and the answer comes back."""
+
+
+class StreamCore(StreamRecords):
+    """
+    A stream without its parts, which L{natsbroker.jetstream.streams.stream.Stream} puts together.
+
+    @ivar account: whose stream it is.
+    @ivar consumers: the L{natsbroker.jetstream.consumers.table.ConsumerTable}.
+    @ivar publisher: stores what is published to the stream's subjects.
+    @ivar sources: how far its sources were read.
+    @ivar intake: reads the stream's mirror or its sources.
+    @ivar upkeep: the work that is done again if it fails.
+    @ivar watchers: called with the messages that became durable, before consumers have them.
+    """
+
+    consumers: Any
+    publisher: Any
+    sources: Any
+    intake: Any
+    upkeep: Any
+
+    def __init__(self, account: JetStreamAccountCore, config: StreamConfig, log: Any) -> None:
+        self.account = account
+        self.name = config.name
+        super().__init__(config, log)
+        self.watchers: list[Callable[[Sequence[Record]], None]] = []
+        self._changing = 0
+        self._quiet: list[Deferred[None]] = []
+
+    @property
+    def states(self) -> IStateStore:
+        """Where its configuration and the states of its consumers are."""
+        store = self.account.files if self.isInFile else self.account.memory
+        return CopiedStates(store.states(self.account.spaceOf(self.name)))
+
+    @property
+    def isShared(self) -> bool:
+        """Whether another broker may lead it later."""
+        return self.account.isShared
+
+    def caughtUp(self) -> None:
+        """The mirror has what its origin has."""
+
+    def stored(self, records: Sequence[Record], isWatched: bool) -> None:
+        """
+        Messages are durable.
+
+        @param records: without the length of their headers.
+        @param isWatched: whether C{records} is filled: nobody but consumers needs them.
+        """
+        if not self.upkeep.outcome.isOpen:
+            records = self.upkeep.outcome.unannounced(records)
+            self.announce(records, isWatched and bool(records))
+
+    def announce(self, records: Sequence[Record], isWatched: bool) -> None:
+        """Hand durable messages to those who follow the stream, all of them and in order."""
+        if isWatched and self.config.max_msgs_per_subject <= 0:
+            self._tail.add(records)
+        else:
+            self._tail.clear()  # A limit per subject has removed some, and does not tell which.
+        if isWatched:
+            for watcher in self.watchers:
+                watcher(records)
+            self.consumers.stored(records)
+        self.upkeep.stored()
+        self.evicted()
+
+    def evicted(self, isPurge: bool = False) -> None:
+        """
+        Look whether the oldest messages are gone.
+
+        @param isPurge: whether they were purged, and not removed by a limit.
+        """
+        bounds = self.log.bounds()
+        first = bounds.first if bounds.count else bounds.last + 1
+        if first > self._first:
+            self._first = first
+            self._tail.discardBefore(first)
+            self.consumers.removed((), first, isPurge)
+
+    def damaged(self, sequences: range) -> None:
+        """Messages cannot be read, and the log may count them no more."""
+        self.publisher.forget()
+        self.consumers.removed(sequences, 0, True)
+        self.evicted()
+
+    def change(self, change: Deferred[Any]) -> Deferred[Any]:
+        """Note that messages are being deleted: until that is durable, look-ups and infos wait."""
+        self._changing += 1
+        self._tail.clear()
+        self.publisher.forget()
+        return change.addBoth(self._changed)
+
+    def _changed(self, result: Any) -> Any:
+        self._changing -= 1
+        self._tail.clear()
+        self.publisher.forget()
+        if not self._changing:
+            waiting, self._quiet = self._quiet, []
+            for each in waiting:
+                each.callback(None)
+        return result
+
+    @inlineCallbacks
+    def rollUp(self, first: int, rollups: Rollups) -> Generator[Deferred[Any], Any, None]:
+        """
+        Remove what messages replace. They are acknowledged after that: after a kill, nobody would
+        know that something is still to be removed. Most replace nothing, or one message: these are
+        removed together.
+
+        @param first: what the places of the messages are counted from.
+        """
+        # The last message of a subject replaces what the ones before it replace.
+        stops = {subject: first + place for subject, place in rollups}
+        if b"" in stops:
+            yield self.purge(b"", stops.pop(b""))
+        subjects = list(stops)
+        single: list[int] = []
+        for place in range(0, len(subjects), TOGETHER):
+            asked = subjects[place : place + TOGETHER]
+            yield self.account.turns.take(ASKED * len(asked))
+            asking = [self.log.subjects(each) for each in asked]
+            try:
+                found: list[SubjectTallies] = yield gatherResults(asking, consumeErrors=True)
+            except FirstError as error:
+                error.subFailure.raiseException()
+            for subject, tallies in zip(asked, found, strict=True):
+                tally = tallies.get(subject)
+                if tally is None or tally.first >= stops[subject]:
+                    continue
+                if tally.count <= 2 and tally.last >= stops[subject]:
+                    single.append(tally.first)
+                else:
+                    yield self.purge(subject, stops[subject])
+        yield self.remove(single)
+
+    def settle(self) -> Deferred[None]:
+        """Wait until what was published, mirrored and removed before is durable."""
+        waiting = self.written() if self.intake.isStoring else self.publisher.barrier()
+        return waiting.addCallback(lambda _: self.quiet())
+
+    @property
+    def isSettled(self) -> bool:
+        return not (self._changing or self.publisher.isBusy or self.intake.isStoring)
+
+    def verify(self) -> Deferred[None] | None:
+        """Ask whether this broker leads the stream still, unless no other one can have it."""
+        cluster = self.account.cluster
+        return None if cluster is None else cluster.verify(self.name)
+
+    def quiet(self) -> Deferred[None]:
+        """Wait for deletions that are under way."""
+        waiting: Deferred[None] = Deferred()
+        if self._changing:
+            self._quiet.append(waiting)
+        else:
+            waiting.callback(None)
+        return waiting
+
+    @inlineCallbacks
+    def discardBefore(
+        self, sequence: int, isPurge: bool = False
+    ) -> Generator[Deferred[Any], Any, None]:
+        """Remove the messages below a sequence."""
+        if self.sources.isUnread:
+            yield ensureDeferred(self.sources.readOn())
+        self.sources.save()
+        yield self.change(self._discard(sequence))
+        self.evicted(isPurge)
+
+    @inlineCallbacks
+    def _discard(self, sequence: int) -> Generator[Deferred[Any], Any, None]:
+        """Have the log discard messages: one in memory some at a time, as it does so at once."""
+        while not self.isInFile:
+            found = yield self.read((), self.log.bounds().first, SLICE, 1 << 30)
+            if found.next >= sequence or not found.records:
+                break
+            yield self.log.discardBefore(found.next)
+        yield self.log.discardBefore(sequence)
+
+    @inlineCallbacks
+    def remove(
+        self, sequences: Collection[int], isPurge: bool = False
+    ) -> Generator[Deferred[Any], Any, int]:
+        """
+        Remove single messages.
+
+        @param isPurge: whether consumers publish no advisories about them.
+        @return: the number of removed messages, once that is durable.
+        """
+        if not sequences:
+            return 0
+        if self.sources.isUnread:
+            yield ensureDeferred(self.sources.readOn())
+        self.sources.save()
+        removed = yield self.change(self.log.delete(sequences))
+        self.consumers.removed(sequences, 0, isPurge)
+        self.evicted()
+        return cast(int, removed)
+
+    def drop(self, sequences: Collection[int]) -> None:
+        """Remove single messages, again and again until the store has done it."""
+        self.upkeep.keepTrying(self.remove, sequences)
+
+    @inlineCallbacks
+    def purge(
+        self, pattern: bytes = b"", before: int = 0, keep: int = 0
+    ) -> Generator[Deferred[Any], Any, int]:
+        """
+        Remove messages.
+
+        @param pattern: only messages with matching subjects; empty for all.
+        @param before: only messages below this sequence; 0 for all.
+        @param keep: the number of newest messages that stay.
+        @return: the number of removed messages, once that is durable.
+        """
+        yield self.publisher.barrier()
+        count = self.messages
+        if pattern in (b"", b">"):
+            stop = before or self.last + 1
+            if keep and not count:
+                return 0
+            if keep:
+                stop = yield self.keeping(keep)
+            if stop > self.log.nextSequence:
+                yield self.change(self.log.skipTo(stop))
+            yield self.discardBefore(stop, True)
+            return count - self.messages
+        stop = min(before, self.last + 1) if before else self.last + 1
+        sequences = yield self.sequencesOf(pattern, stop)
+        if keep:
+            sequences = sequences[:-keep]
+        removed, isPurge = 0, len(sequences) > 1  # In nats-server, too, one is as if deleted.
+        for place in range(0, len(sequences), SLICE):
+            removed += yield self.remove(sequences[place : place + SLICE], isPurge)
+        if removed and not self.messages:
+            self._passedOver(pattern)
+        return removed
+
+    def _passedOver(self, pattern: bytes) -> None:
+        """
+        A purge of one pattern has left nothing: consumers that it concerns go on behind the end.
+        """
+        for consumer in list(self.consumers.values()):
+            wanted = consumer.filters or (b">",)
+            if any(isSubset(each, pattern) or isSubset(pattern, each) for each in wanted):
+                consumer.removed((), self.first, True)
