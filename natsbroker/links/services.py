@@ -117,7 +117,7 @@ class Links:
             service.usePoller(poller)
 
     async def open(self, settings: Settings) -> None:
-        """Open with settings in force and chosen ports; L{StartError} for an address in use."""
+        """Open with settings in force and chosen ports; C{StartError} for an address in use."""
         for service in reversed(list(self)):
             await service.open(settings)
         for service in reversed(list(self)):

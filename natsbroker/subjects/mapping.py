@@ -91,7 +91,7 @@ class MappingTable:
     def __init__(
         self, mappings: Iterable[Mapping], randrange: RandRange, cluster: bytes = b""
     ) -> None:
-        """C{randrange} is C{random.Random().randrange}; may raise L{TooManyShapes}."""
+        """C{randrange} is C{random.Random().randrange}; may raise C{TooManyShapes}."""
         bySource: dict[bytes, Mapping] = {}
         for mapping in mappings:
             bySource[mapping.source] = mapping

@@ -139,7 +139,7 @@ class PermissionSet(_Permissions):
     __slots__ = ("_answers",)
 
     def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
-        """Raise L{InvalidPattern}, or L{TooManyShapes} for too many wildcard shapes."""
+        """Raise L{InvalidPattern}, or C{TooManyShapes} for too many wildcard shapes."""
         super().__init__(allow, deny, lambda pattern: _Scope(pattern, b""))
         self._answers: dict[bytes, bool] = {}
 

@@ -65,7 +65,7 @@ class Renaming:
     __slots__ = ("_back", "_backTail", "_forth", "_forthTail", "keeps", "ours", "theirs")
 
     def __init__(self, theirs: bytes, ours: bytes) -> None:
-        """Raise L{InvalidMapping} if one does not lead to the other and back."""
+        """Raise C{InvalidMapping} if one does not lead to the other and back."""
         self.keeps = theirs == ours
         self.theirs = theirs
         self.ours = ours

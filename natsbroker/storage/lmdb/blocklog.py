@@ -75,7 +75,7 @@ class ValueTransaction:
             yield first, len(raw)
 
     def get(self, key: bytes) -> bytes | None:
-        """Raise L{Damaged} if it is not whole."""
+        """Raise C{Damaged} if it is not whole."""
         raw = self.txn.get(key)
         if raw is None:
             return None

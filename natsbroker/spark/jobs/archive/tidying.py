@@ -104,7 +104,7 @@ def _newest(root: Location, file: File) -> float:
 
 
 def compact(table: ArchiveTable, run: Runner = inline, target: int = TARGET) -> int:
-    """Join files, and give how many; L{ArchiveDamaged} for changed content."""
+    """Join files, and give how many; C{ArchiveDamaged} for changed content."""
     # The new files will say how many rows they have, so what is missing must be found before. Files
     # of decoded tables have no sequences, and no checksums.
     tiles = (each.files for each in table.require().tiles)

@@ -72,7 +72,7 @@ def optionsOf(snapshot: TableSnapshot, options: dict[str, Any]) -> dict[str, Any
 def following(
     table: ArchiveTable, snapshot: TableSnapshot, options: dict[str, Any]
 ) -> tuple[dict[str, Any], StreamState]:
-    """The options for an archive's log, and its state; L{DataLoss} if the log is another one."""
+    """The options for an archive's log, and its state; C{DataLoss} if the log is another one."""
     options = optionsOf(snapshot, options)
     state = stateOf(options, snapshot.log.name)
     checkLog(table, snapshot, logOf(state, options))
