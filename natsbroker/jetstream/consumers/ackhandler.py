@@ -1,6 +1,4 @@
-"""
-What acknowledgements do to a consumer.
-"""
+"""The effects of acknowledgements on a consumer."""
 
 from __future__ import annotations
 
@@ -19,14 +17,11 @@ ALL = 100
 
 class ConsumerAckHandler:
     """
-    Handles acknowledgements. One that settles a message is answered, if an answer was asked for,
-    when that is durable.
+    Handles acknowledgements. The answer to one that settles a message waits until that is durable.
     """
 
     def __init__(self, core: ConsumerCore, request: Callable[[bytes, bytes], object]) -> None:
-        """
-        @param request: takes a pull request: its reply subject and its body.
-        """
+        """The handler; C{request} takes the reply subject and the body of a pull request."""
         self._core = core
         self._request = request
         self._settled: list[int] = []
@@ -37,12 +32,10 @@ class ConsumerAckHandler:
         self.configured()
 
     def configured(self) -> None:
-        """Follow the configuration."""
         text = self._core.config.sample_freq.removesuffix("%")
         self.sampling = int(text) if text.isdigit() else 0
 
     def acknowledged(self, message: Message) -> None:
-        """Handle the message that a client sent to an acknowledgement subject."""
         delivery = parseAckSubject(message.subject)
         if delivery is None:
             return
@@ -66,10 +59,7 @@ class ConsumerAckHandler:
                 self._core.account.send(reply)
 
     def acknowledgedRun(self, run: AckRun) -> None:
-        """
-        Handle acknowledgements that settle one delivery each: as L{acknowledged} for each, in
-        order.
-        """
+        """Handle acknowledgements that settle one delivery each, in order."""
         core = self._core
         last = max(run.sequences)
         isKnown = last < core.cursor.position or last <= core.pending.deliveredStream
@@ -90,10 +80,9 @@ class ConsumerAckHandler:
 
     def finish(self) -> None:
         """
-        End a batch of acknowledgements.
-
-        Messages are removed from the stream before the consumer's state is written: were the
-        state durable alone, a kill would leave messages behind that nobody asks for any more.
+        End a batch of acknowledgements. Messages are removed from the stream before the state is
+        written: after a kill, the state alone would leave messages behind that no consumer asks
+        for.
         """
         settled, self._settled = self._settled, []
         if settled:
@@ -113,14 +102,13 @@ class ConsumerAckHandler:
             publish(reply, b"")
 
     def _note(self) -> None:
-        """Note what has changed, once for many acknowledgements."""
         if self._hasChanged:
             self._hasChanged = False
             self._core.lastAcked = self._core.account.now()
             self._core.writer.touched()
 
     def _answerDurably(self, reply: bytes) -> None:
-        """Answer once the state is durable that the end of the batch writes."""
+        """Answer once the state that the end of the batch writes is durable."""
         if reply:
             self._replies.append(reply)
 
@@ -128,9 +116,7 @@ class ConsumerAckHandler:
 
     def _settle(self, delivery: DeliveredAs, isSampled: bool) -> bool:
         """
-        Settle a message, or with some policies all up to it.
-
-        @return: whether the client gets an answer.
+        Settle a message, or with some policies all up to it; true if the client gets an answer.
         """
         core = self._core
         pending, sequence = core.pending, delivery.sequence
@@ -171,9 +157,7 @@ class ConsumerAckHandler:
         self._core.cursor.forgetAgain(sequence)
 
     def confirmed(self, headers: bytes) -> None:
-        """
-        With the policy C{flow_control}: settle what the answer to a flow control request confirms.
-        """
+        """With C{flow_control}: settle what the answer to a flow control request confirms."""
         core = self._core
         if core.config.ack_policy is not AckPolicy.FLOW_CONTROL:
             return

@@ -1,6 +1,4 @@
-"""
-Acknowledgements: the subjects that deliveries carry as reply subjects, and what clients send there.
-"""
+"""Acknowledgements: the subjects that deliveries carry as reply subjects, and their payloads."""
 
 from __future__ import annotations
 
@@ -32,8 +30,6 @@ class DeliveredAs(NamedTuple):
 
 
 class AckKind(Enum):
-    """The kinds of acknowledgements."""
-
     ACK = "+ACK"
     NAK = "-NAK"
     PROGRESS = "+WPI"
@@ -49,8 +45,6 @@ class Ack:
 
     @ivar delay: with C{NAK}: nanoseconds until the redelivery; C{None} for at once.
     @ivar isMalformed: with C{NAK}: the delay cannot be understood, and counts as none.
-    @ivar reason: with C{TERMINATE}.
-    @ivar request: with C{NEXT}: the pull request.
     """
 
     kind: AckKind
@@ -75,7 +69,7 @@ _PLAIN = {
 
 def ackFormat(stream: str, consumer: str) -> bytes:
     """
-    The format of the acknowledgement subjects of a consumer, for deliveries, stream sequence,
+    The acknowledgement subjects of a consumer, as a format for deliveries, stream sequence,
     consumer sequence, timestamp and the number of pending messages.
     """
     names = f"{stream}.{consumer}".replace("%", "%%").encode()
@@ -83,10 +77,7 @@ def ackFormat(stream: str, consumer: str) -> bytes:
 
 
 def parseAckSubject(subject: bytes) -> DeliveredAs | None:
-    """
-    @param subject: an acknowledgement subject with the right number of tokens.
-    @return: C{None} if it does not name a delivery.
-    """
+    """The delivery that a subject of the right number of tokens names; C{None} for none."""
     parts = subject.rsplit(b".", 5)
     try:
         deliveries, sequence, consumerSequence = int(parts[1]), int(parts[2]), int(parts[3])
@@ -98,7 +89,7 @@ def parseAckSubject(subject: bytes) -> DeliveredAs | None:
 
 
 def parseAck(payload: bytes) -> Ack:
-    """Read the payload of an acknowledgement. Anything that is not one is C{UNKNOWN}."""
+    """Read the payload of an acknowledgement; C{UNKNOWN} if it is none."""
     plain = _PLAIN.get(payload)
     if plain is not None:
         return plain
@@ -123,9 +114,7 @@ def _parseNak(argument: bytes) -> Ack:
 
 
 def _delayOf(options: object) -> int:
-    """
-    @raise ValueError: if the delay is not a whole number.
-    """
+    """The delay; C{ValueError} if it is not a whole number."""
     delay = options.get("delay") if isinstance(options, dict) else None
     if delay is None:
         return 0

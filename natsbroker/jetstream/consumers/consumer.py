@@ -39,7 +39,7 @@ _ACKS, _PULLS, _FLOW = range(3)
 
 
 class ResetRefused(ValueError):
-    """A consumer cannot be reset to a sequence. The text says why."""
+    """A consumer cannot be reset to a sequence, for the reason in the text."""
 
 
 @implementer(IAckSubscriber)
@@ -47,10 +47,7 @@ class Consumer:
     """
     One consumer.
 
-    @ivar stream: whose messages it delivers.
-    @ivar name: unique in the stream.
     @ivar created: nanoseconds since 1970.
-    @ivar core: its positions and timers.
     @ivar begun: what L{info} shows of positions and counts, from before the first delivery after
         the start or the last reset.
     """
@@ -65,10 +62,10 @@ class Consumer:
         random: Random | None = None,
     ) -> None:
         """
-        @param state: the value of L{natsbroker.jetstream.consumers.state.stateKey} that an earlier
-            run has left.
-        @param random: for ids and samples. By default consumers share one, because each takes
-            three kilobytes.
+        @param state: the value of L{natsbroker.jetstream.consumers.state.stateKey} from an earlier
+            run.
+        @param random: for ids and samples. By default consumers share one, because each takes three
+            kilobytes.
         """
         self.stream = stream
         self.name = name
@@ -93,7 +90,6 @@ class Consumer:
 
     @property
     def config(self) -> ConsumerConfig:
-        """The configuration in force."""
         return self.core.config
 
     @property
@@ -102,13 +98,12 @@ class Consumer:
         return self.core.cursor.filters
 
     def wants(self, subject: bytes) -> bool:
-        """Whether it delivers messages with a subject."""
         return self.core.cursor.wants(subject)
 
     def needs(self, sequence: int) -> bool:
         """
-        Whether a message of a subject that it wants is not settled: it is not delivered yet, is
-        pending, or reached the limit of deliveries without an acknowledgement.
+        Whether a message of a subject that it wants is unsettled: not delivered yet, pending, or at
+        the limit of deliveries without an acknowledgement.
         """
         core, pending = self.core, self.core.pending
         if sequence in pending.entries or sequence in pending.counts:
@@ -163,10 +158,10 @@ class Consumer:
 
     def stop(self, reason: str) -> Deferred[None]:
         """
-        Serve no more. Clients that wait are notified.
+        Serve no more, and notify waiting clients.
 
-        @param reason: C{deleted}, C{shutdown} or C{leadership}. If it is deleted, the caller
-            deletes the state, which is not written after this call.
+        @param reason: C{deleted}, C{shutdown} or C{leadership}. The caller deletes the state of a
+            deleted consumer, which is not written after this call.
         @return: fires when what has changed is durable.
         """
         core = self.core
@@ -240,7 +235,7 @@ class Consumer:
 
     def stored(self, records: Sequence[Record], last: int) -> bool:
         """
-        Messages that it wants became durable.
+        Take messages that it wants and that became durable.
 
         @param records: at least one, in order of sequence.
         @param last: the sequence up to which there are no others that it wants.
@@ -258,8 +253,8 @@ class Consumer:
     @property
     def isHolding(self) -> bool:
         """
-        Whether it has to know what the stream removes: it has delivered messages that are not
-        acknowledged, or read some to deliver them, or it begins.
+        Whether it must know what the stream removes: it has messages that it has read or that are
+        not acknowledged, or it begins.
         """
         core, pending = self.core, self.core.pending
         isReading = core.cursor.isHolding or not core.isServing
@@ -267,10 +262,8 @@ class Consumer:
 
     def removed(self, sequences: Collection[int], before: int, isPurge: bool = False) -> None:
         """
-        Messages are gone: some, and all below C{before}.
-
-        @param isPurge: whether they were purged, and not removed by a limit: the consumer continues
-            at C{before}, and publishes no advisories.
+        Messages are gone: some, and all below C{before}. After a purge the consumer continues at
+        C{before}, and publishes no advisories.
         """
         core = self.core
         pending = core.pending
@@ -291,11 +284,7 @@ class Consumer:
     # Administration.
 
     def update(self, config: ConsumerConfig) -> Deferred[None]:
-        """
-        Apply a configuration that was checked against the present one.
-
-        @return: fires when the number of pending messages is counted again.
-        """
+        """Apply a checked configuration; fires when the pending messages are counted again."""
         core = self.core
         previous = core.config
         core.configured(withPause(config, previous.pause_until))
@@ -311,9 +300,7 @@ class Consumer:
 
     def pause(self, until: int) -> None:
         """
-        Deliver nothing until some time, or resume with one that has passed.
-
-        @param until: nanoseconds since 1970.
+        Deliver nothing until some time in nanoseconds since 1970; resume with one that has passed.
         """
         core, previous = self.core, self._pauseEnd
         core.config = withPause(core.config, None if until == ZERO_TIME else until)
@@ -348,15 +335,13 @@ class Consumer:
         return ZERO_TIME if self.config.pause_until is None else self.config.pause_until
 
     def unpin(self, group: str) -> None:
-        """Release the pinned client of a priority group."""
         if self._pull is not None:
             self._pull.unpin(group)
 
     def reset(self, sequence: int | None = None) -> Deferred[int]:
         """
-        Begin again at a sequence, by default behind the acknowledgement floor.
-
-        @return: the sequence, once the change is durable; fails with L{ResetRefused}.
+        Begin again at a sequence, by default behind the acknowledgement floor; fires with it when
+        that is durable, or fails with L{ResetRefused}.
         """
         return ensureDeferred(self._reset(sequence or 0))
 
@@ -401,7 +386,7 @@ class Consumer:
 
     def info(self) -> dict[str, Any]:
         """
-        What CONSUMER.INFO shows, in its order, without type and C{ts}: the latter stands before
+        The body of CONSUMER.INFO in its order, without type and C{ts}: that precedes
         C{priority_groups}, the last key here.
         """
         config = self.config

@@ -1,6 +1,4 @@
-"""
-What the parts of a consumer share: its configuration, positions, timers and durable state.
-"""
+"""The common part of a consumer: its configuration, positions, timers and durable state."""
 
 from __future__ import annotations
 
@@ -42,7 +40,6 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def randomToken(random: Random, length: int) -> str:
-    """A token for subjects and ids."""
     return "".join(random.choices(_DIGITS, k=length))
 
 
@@ -55,23 +52,20 @@ def filtersOf(config: ConsumerConfig) -> tuple[bytes, ...]:
 
 class ConsumerCore:
     """
-    @ivar pending: what is delivered.
-    @ivar cursor: what is not delivered yet.
-    @ivar pump: delivers what can be delivered; the delivery of the consumer sets it.
-    @ivar owner: the consumer.
+    @ivar pending: the delivered messages.
+    @ivar cursor: the others.
+    @ivar pump: delivers what can be delivered; the consumer's delivery sets it.
     @ivar ackFormat: see L{natsbroker.jetstream.consumers.acks.ackFormat}.
     @ivar ackPrefix: the acknowledgement subjects without their numbers.
     @ivar needsAcks: whether deliveries are pending until they are acknowledged.
     @ivar acksAll: whether an acknowledgement settles the deliveries before it.
     @ivar maxDeliver: deliveries of one message; 0 for any number.
     @ivar maxPending: messages that may be pending; 0 for any number.
-    @ivar isReserving: whether deliveries are recorded durably before they are sent, because a
-        crash must not lead to more deliveries than C{maxDeliver}.
-    @ivar unsent: of the pending messages, those whose deliveries are recorded before they are sent
-        and of which no delivery has been sent yet.
+    @ivar isReserving: whether deliveries are recorded durably before they are sent, because a crash
+        must not lead to more deliveries than C{maxDeliver}.
+    @ivar unsent: the pending messages whose deliveries are recorded, of which none is sent yet.
     @ivar passedOver: the sequence up to which it may have left messages out: it has other filters
         since, or has gone on further ahead.
-    @ivar isPaused: whether nothing is delivered now.
     @ivar isServing: whether the consumer has started and not ended.
     @ivar lastDelivered: when the last message was delivered, in nanoseconds since 1970, or 0.
     @ivar lastAcked: likewise for the last acknowledgement that was accepted.
@@ -108,7 +102,6 @@ class ConsumerCore:
         self.configured(config)
 
     def configured(self, config: ConsumerConfig) -> None:
-        """Follow a configuration."""
         self.config = config
         policy = config.ack_policy
         self.needsAcks = policy is not AckPolicy.NONE
@@ -128,7 +121,7 @@ class ConsumerCore:
 
     @property
     def isPendingFull(self) -> bool:
-        """Whether new messages wait until some that are delivered are acknowledged."""
+        """Whether new messages wait for acknowledgements."""
         return 0 < self.maxPending <= len(self.pending.entries)
 
     def passOver(self) -> None:
@@ -137,15 +130,12 @@ class ConsumerCore:
         self.passedOver = max(self.passedOver, last)
 
     def settled(self, sequences: Collection[int]) -> None:
-        """Messages are acknowledged or terminated: the stream may remove them."""
+        """Let the stream remove messages that are acknowledged or terminated."""
         if sequences and self.isRetaining:
             self.stream.settled(self.owner, sequences)
 
     def settledLate(self, sequences: Collection[int]) -> None:
-        """
-        Messages behind the floor are acknowledged or terminated, which a stream may have kept: a
-        reset moved the floor past them.
-        """
+        """Let the stream remove such messages behind the floor, which a reset moved past them."""
         if sequences and self.isRetaining:
             self.stream.settledLate(sequences)
 
@@ -168,7 +158,7 @@ class ConsumerCore:
         return len(self._waits) == 1
 
     def _rescheduled(self, previous: Sequence[float]) -> None:
-        """Pending messages are due as if they had been delivered with the present waits."""
+        """Have pending messages be due as if they had been delivered with the present waits."""
         steps = range(max(len(previous), len(self._waits)))
         self.pending.shift([_waitIn(self._waits, each) - _waitIn(previous, each) for each in steps])
         due = self.pending.nextDue()
@@ -177,7 +167,7 @@ class ConsumerCore:
         self.writer.touched()
 
     def watchPending(self, due: float) -> None:
-        """See to it that pending messages are looked at when one is due."""
+        """Look at pending messages when one is due."""
         # Messages that are due at almost the same time are handled together, by being late.
         when = due + TOGETHER
         known = self.timers.timeOf(self.ackWaitPassed)
@@ -185,7 +175,7 @@ class ConsumerCore:
             self.timers.set(self.ackWaitPassed, when)
 
     def ackWaitPassed(self) -> None:
-        """Queue the pending messages that are due, or give them up after their last delivery."""
+        """Queue the pending messages that are due; give them up after their last delivery."""
         pending = self.pending
         expired = pending.expired(self.monotonic())
         if self.maxDeliver == 1 or (self.maxDeliver and pending.counts):
@@ -199,8 +189,8 @@ class ConsumerCore:
 
     def _givesUpAtExpiry(self, sequence: int) -> bool:
         """
-        Give up a message that has no delivery left, if that is known before the next one. As in
-        nats-server that is so with C{max_deliver} 1, or after a reduction of it.
+        Give up a message that is known to have no delivery left. As in nats-server that is so with
+        C{max_deliver} 1, or after a reduction of it.
         """
         if max(self.pending.counts.get(sequence, 0), 1) < self.maxDeliver:
             return False
@@ -209,8 +199,8 @@ class ConsumerCore:
 
     def giveUp(self, sequence: int) -> None:
         """
-        Deliver a pending message no more, and advise of it. After a reduction of C{max_deliver} it
-        can have had more deliveries than that.
+        Deliver a pending message no more, and advise of it. It may have had more deliveries than a
+        reduced C{max_deliver}.
         """
         deliveries = self.pending.counts.get(sequence, 0) + 1
         self.advise("MAX_DELIVERIES", "max_deliver", stream_seq=sequence, deliveries=deliveries)
@@ -220,9 +210,7 @@ class ConsumerCore:
 
     def advise(self, event: str, kind: str, **fields: Any) -> None:
         """
-        Publish an advisory about this consumer.
-
-        @param event: what follows C{$JS.EVENT.ADVISORY.CONSUMER.}, without the names.
+        Publish an advisory; C{event} follows C{$JS.EVENT.ADVISORY.CONSUMER.}, without the names.
         """
         subject = f"ADVISORY.CONSUMER.{event}.{self.stream.name}.{self.name}"
         names = {"stream": self.stream.name, "consumer": self.name}
@@ -231,7 +219,6 @@ class ConsumerCore:
     def adviseTerminated(
         self, sequence: int, consumerSequence: int, deliveries: int, reason: str
     ) -> None:
-        """Advise that a message was terminated."""
         fields: dict[str, Any] = {
             "consumer_seq": consumerSequence,
             "stream_seq": sequence,
@@ -245,9 +232,8 @@ class ConsumerCore:
 
     def gone(self, sequence: int, isPurge: bool = False) -> None:
         """
-        A message was removed from the stream. If it was pending, it counts as terminated.
-
-        @param isPurge: whether there is no advisory about it.
+        A message was removed from the stream. A pending one counts as terminated, without an
+        advisory after a purge.
         """
         entry = self.pending.entries.get(sequence)
         deliveries = self.pending.counts.get(sequence, 0) + 1
@@ -259,9 +245,8 @@ class ConsumerCore:
 
     def goneBefore(self, sequence: int, isPurge: bool) -> None:
         """
-        All messages below a sequence were removed.
-
-        @param isPurge: whether the consumer continues at C{sequence} without advisories.
+        All messages below a sequence were removed. After a purge the consumer continues there
+        without advisories.
         """
         pending = self.pending
         for each, first, redeliveries in pending.removeBefore(sequence):
@@ -297,12 +282,9 @@ class ConsumerCore:
 
     async def restore(self, value: bytes | None) -> bool:
         """
-        Take up the state of an earlier run, as far as the stream still has what it is about.
-
-        A state can be ahead of its stream after a power cut, and messages can be gone. Positions
-        are brought back to the end of the stream, and pending messages outside it are dropped.
-
-        @return: false if there is no state to take up.
+        Take up the state of an earlier run; false without one. It can be ahead of its stream after
+        a power cut, and messages can be gone: positions are brought back to the end of the stream,
+        and pending messages outside it are dropped.
         """
         if value is None:
             return False
@@ -351,8 +333,8 @@ class ConsumerCore:
     def _allowUnsent(self, sequences: Sequence[int]) -> None:
         """
         Allow one more delivery of messages that were counted, perhaps several times, by processes
-        that may all have ended before they sent them. With C{max_deliver} 1 none is allowed: it
-        asks for at most one.
+        that may all have ended before sending. C{max_deliver} 1 asks for at most one: then none is
+        allowed.
         """
         pending = self.pending
         self.unsent = set(sequences).intersection(pending.entries)
@@ -403,11 +385,7 @@ class ConsumerCore:
     # Delivery.
 
     def delivered(self, record: Record, redeliveries: int, now: float) -> None:
-        """
-        Count a delivery.
-
-        @param redeliveries: of the message, this one included.
-        """
+        """Count a delivery; C{redeliveries} includes this one."""
         pending, sequence = self.pending, record.sequence
         due = now + self.waitAfter(redeliveries)
         if redeliveries:
@@ -434,7 +412,7 @@ class ConsumerCore:
 
 
 def _waitsOf(config: ConsumerConfig) -> tuple[float, ...]:
-    """Seconds until a message is due again, by its redeliveries; the last one for any more."""
+    """Seconds until a message is due again, by its redeliveries; the last for any more."""
     if config.backoff:
         return tuple(each / 1e9 for each in config.backoff)
     return (config.ack_wait / 1e9 or UNLIMITED_WAIT,)

@@ -1,7 +1,4 @@
-"""
-The messages that a consumer has not delivered yet, and those that it delivers again, as far as they
-are read.
-"""
+"""The messages that a consumer has not delivered yet or delivers again, as far as they are read."""
 
 from __future__ import annotations
 
@@ -38,10 +35,8 @@ _SUBJECTS = 4096
 
 async def fetchRecords(stream: ConsumerStream, sequences: Sequence[int]) -> dict[int, Record]:
     """
-    Read single messages, those near each other together.
-
-    @param sequences: rising.
-    @return: those that the stream still has, by sequence.
+    The messages at rising sequences that the stream still has, by sequence. Those near each other
+    are read together.
     """
     found: dict[int, Record] = {}
     wanted = set(sequences)
@@ -66,10 +61,7 @@ async def fetchRecords(stream: ConsumerStream, sequences: Sequence[int]) -> dict
 
 
 class StoredCount:
-    """
-    @ivar count: the messages with certain subjects that were stored so far.
-    @ivar last: the sequence up to which they are counted.
-    """
+    """The number of messages with certain subjects that were stored so far, up to C{last}."""
 
     count = last = 0
 
@@ -109,7 +101,7 @@ class RecordCursor:
 
     def restart(self, position: int, resume: int = 0, skip: Collection[int] = ()) -> None:
         """
-        Begin at another position. The count of pending messages is to be taken afterwards.
+        Begin at another position; the pending messages are to be counted afterwards.
 
         @param skip: for C{last_per_subject}: the sequences up to C{resume} that are delivered.
         """
@@ -133,7 +125,6 @@ class RecordCursor:
         self.restart(self.position)
 
     def wants(self, subject: bytes) -> bool:
-        """Whether messages with a subject are delivered."""
         if not self.filters:
             return True
         if len(self._matching) >= _SUBJECTS:
@@ -176,11 +167,7 @@ class RecordCursor:
                 self._isStale = False
 
     def count(self) -> bool:
-        """
-        Count the pending messages if that is necessary.
-
-        @return: whether their number is exact now.
-        """
+        """Count the pending messages if necessary; true if their number is exact now."""
         if self._isStale and not self.isBusy:
             self._run(self.recount)
         return not self._isStale
@@ -191,7 +178,7 @@ class RecordCursor:
 
     def stored(self, records: Sequence[Record], last: int, keep: bool) -> None:
         """
-        Messages that match the filters became durable.
+        Take durable messages that match the filters.
 
         @param records: at least one, in order of sequence.
         @param last: the sequence up to which no others match.
@@ -212,21 +199,14 @@ class RecordCursor:
             self._scan = max(scan, last + 1)
 
     def canSleep(self, last: int) -> bool:
-        """
-        Whether it is enough to count the messages that are stored from now on.
-
-        @param last: the sequence of the last one so far.
-        """
+        """Whether it is enough to count the messages that are stored after the last one so far."""
         if self.isBusy or (self._stream.config.max_msgs_per_subject > 0 and not self._isStale):
             return False
         return self._counted == self._last == last >= self.position - 1
 
     def sleep(self, stored: StoredCount, woken: Callable[[], object]) -> None:
         """
-        Learn of no messages until it is used again.
-
-        @param stored: counts them.
-        @param woken: called then.
+        Learn of no messages until it is used again, when C{woken} is called; C{stored} counts them.
         """
         self._asleep = stored, woken, stored.count
         if self._buffer and self._stream.config.max_msgs_per_subject > 0:
@@ -256,8 +236,8 @@ class RecordCursor:
 
     def _catchUp(self) -> None:
         """
-        Pass over messages that are gone, and over those that do not match: the cursor knows of
-        those that do. Others may be gone as well: then the pending ones are counted again.
+        Pass over messages that are gone or do not match: the cursor knows of those that do. Others
+        may be gone as well: then the pending ones are counted again.
         """
         self._wake()
         if self._stream.first > self.position:
@@ -273,8 +253,8 @@ class RecordCursor:
 
     def replaced(self, records: Sequence[Record], isLast: bool) -> None:
         """
-        New messages may have taken the place of older ones with their subjects, of which some are
-        not delivered yet. Those are counted again, and read again unless they are known.
+        New messages may have replaced undelivered ones with their subjects. Those are counted
+        again, and read again unless they are known.
 
         @param isLast: whether the stream keeps only the last message of each subject.
         """
@@ -296,7 +276,7 @@ class RecordCursor:
         self._scan = max(self.position, self.resume + 1)
 
     def removed(self, sequences: Collection[int], before: int) -> None:
-        """Messages are gone: some, and all below C{before}. They may have been gone before."""
+        """Messages are gone, perhaps again: some, and all below C{before}."""
         if self._again:
             for each in sequences:
                 if each in self._again:
@@ -331,7 +311,7 @@ class RecordCursor:
     # Reading.
 
     def peek(self) -> Record | None:
-        """The next message; C{None} if there is none, or if it is still being read."""
+        """The next message; C{None} if there is none, or if it is being read."""
         self._catchUp()
         if self._isStale and not self.count():
             return None
@@ -348,17 +328,12 @@ class RecordCursor:
 
     @property
     def isAtEnd(self) -> bool:
-        """Whether there is no further message now."""
         if self._buffer or self._skip or self.isBusy or self._isStale:
             return False
         return self._scan > self._stream.last
 
     def take(self, sequence: int) -> None:
-        """
-        The next message is delivered.
-
-        @param sequence: its sequence.
-        """
+        """Take the next message, which is delivered."""
         self._buffer.drop(1)
         if sequence <= self._counted:
             self._remaining -= 1
@@ -380,11 +355,7 @@ class RecordCursor:
         return records
 
     def takeRun(self, count: int, last: int) -> None:
-        """
-        The first of the L{upcoming} messages are delivered.
-
-        @param last: the sequence of the last one of them.
-        """
+        """Take L{upcoming} messages up to a sequence, which are delivered."""
         buffer = self._buffer
         buffer.drop(count)
         self._piece = LARGE_PIECE if buffer.isBetweenParts else PIECE
@@ -398,7 +369,6 @@ class RecordCursor:
         self._stream.account.run(self._guard(work))
 
     async def _guard(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run a read, and try again later if the store fails."""
         try:
             await work()
         except StoreError as error:
@@ -446,9 +416,7 @@ class RecordCursor:
 
     def again(self, sequence: int) -> tuple[bool, Record | None]:
         """
-        One message of those that are delivered again.
-
-        @return: whether it is known, and the message; C{None} if it is gone.
+        A message that is delivered again: whether it is known, and it or C{None} if it is gone.
         """
         if sequence not in self._again and not self.isBusy:
             self._run(self._readAgain)
@@ -457,7 +425,6 @@ class RecordCursor:
         return False, None
 
     def forgetAgain(self, sequence: int) -> None:
-        """A message was delivered again, or is not wanted any more."""
         self._again.pop(sequence, None)
 
     def forgetRun(self, sequences: Iterable[int]) -> None:

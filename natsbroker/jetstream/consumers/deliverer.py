@@ -1,9 +1,7 @@
 """
-The delivery of messages: which one is next, and how it goes out.
-
-Messages that are delivered again precede new ones. A consumer with a limit of deliveries records
-them durably before it sends, so that no crash makes it exceed the limit. What follows meanwhile
-waits in the same queue.
+The order and the sending of deliveries. Messages that are delivered again precede new ones. With a
+limit of deliveries they are durably recorded before they are sent, so that it holds over a crash.
+Whatever follows meanwhile waits in the same queue.
 """
 
 from __future__ import annotations
@@ -34,11 +32,7 @@ SHORTEST_GAP = 1_000_000
 
 
 class _Held(NamedTuple):
-    """
-    Something to send when the state of the consumer is durable.
-
-    @ivar sequence: of the message in the stream; 0 for a status.
-    """
+    """Something to send when the state is durable; C{sequence} is 0 for a status."""
 
     reply: bytes
     payload: bytes
@@ -55,7 +49,7 @@ def headerAdded(headers: bytes, name: bytes, value: bytes) -> bytes:
 
 
 def headersOnly(record: Record) -> Record:
-    """A message without its payload, whose size is a header instead."""
+    """A message without its payload, with a header for its size."""
     size = b"%d" % len(record.payload)
     headers = headerAdded(record.headers, b"Nats-Msg-Size", size)
     return record._replace(headers=headers, payload=b"")
@@ -63,7 +57,7 @@ def headersOnly(record: Record) -> Record:
 
 class ConsumerDeliverer:
     """
-    What deliveries to pull requests and to a deliver subject have in common. Subclasses choose the
+    The common part of deliveries to pull requests and to a deliver subject; subclasses choose the
     receiver.
 
     @ivar isAtEnd: whether the last attempt to deliver ended because no message can be delivered
@@ -94,21 +88,19 @@ class ConsumerDeliverer:
 
     def deliver(self, record: Record, deliveries: int, pending: int) -> bool:
         """
-        Send one message, and count the delivery.
+        Send one message, and count the delivery; false if no receiver takes it now.
 
         @param deliveries: of the message, this one included.
         @param pending: messages that the consumer still has after this one.
-        @return: false if no receiver takes it now.
         """
         raise NotImplementedError
 
     def deliverRun(self, records: Sequence[Record], pending: int) -> int:
         """
-        Send the first ones of new messages together, and count their deliveries. What has to be
-        decided for a single message is left to L{deliver}.
+        Send the first new messages together, count their deliveries and return how many. Decisions
+        about single messages are left to L{deliver}.
 
         @param pending: messages that the consumer still has after the first one.
-        @return: how many were sent.
         """
         raise NotImplementedError
 
@@ -120,10 +112,8 @@ class ConsumerDeliverer:
 
     def end(self, status: bytes, isCounted: bool) -> None:
         """
-        The consumer stops.
-
-        @param status: for clients that wait.
-        @param isCounted: whether it has the pending counts of their requests.
+        Stop the consumer. Waiting clients get a status, with the pending counts of their requests
+        if C{isCounted}.
         """
 
     # The loop.
@@ -177,7 +167,6 @@ class ConsumerDeliverer:
         self._pump(SLICE)
 
     def _finished(self) -> None:
-        """Note some deliveries."""
         core = self.core
         core.lastDelivered = core.account.now()
         core.lastActive = core.monotonic()
@@ -189,11 +178,7 @@ class ConsumerDeliverer:
             core.settled(settled)
 
     def _deliverRun(self, limit: int) -> int:
-        """
-        Deliver new messages together.
-
-        @return: how many; 0 leaves the next message to L{_deliverNext}.
-        """
+        """Deliver new messages together; 0 leaves the next one to L{_deliverNext}."""
         core = self.core
         pending = core.pending
         if (
@@ -226,7 +211,6 @@ class ConsumerDeliverer:
         most: int,
         isShown: bool,
     ) -> Sent:
-        """Send messages and count their deliveries; see L{RecordRun}."""
         core = self.core
         number = core.pending.delivered + 1
         most = min(most, SLICE_BYTES - self._sliceBytes)
@@ -238,11 +222,7 @@ class ConsumerDeliverer:
         return sent
 
     def _deliverNext(self) -> bool:
-        """
-        Deliver one message.
-
-        @return: whether there may be more.
-        """
+        """Deliver one message; true if there may be more."""
         core = self.core
         self.isAtEnd = core.isPaused
         if core.isPaused or not core.isServing or not self.canDeliver():
@@ -267,10 +247,8 @@ class ConsumerDeliverer:
 
     def _nextAgain(self) -> tuple[Record, int] | None:
         """
-        The first message of the redelivery queue, with the number of its deliveries.
-
-        @return: C{None} if there is none, if it is still being read, or if its first delivery is
-            still held.
+        The first message of the redelivery queue, with the number of its deliveries; C{None} if
+        there is none, it is being read, or its first delivery is held.
         """
         core = self.core
         pending = core.pending
@@ -323,10 +301,8 @@ class ConsumerDeliverer:
 
     def isAfter(self, sequence: int, seconds: float) -> bool:
         """
-        Delay one message.
-
-        @param seconds: from the first call for this message.
-        @return: whether they have passed; if not, it is tried again then.
+        Delay one message until C{seconds} have passed since the first call for it; true if they
+        have, else it is tried again then.
         """
         core = self.core
         now = core.monotonic()
@@ -340,7 +316,6 @@ class ConsumerDeliverer:
     # Sending.
 
     def ackSubject(self, record: Record, deliveries: int, pending: int) -> bytes:
-        """The reply subject of a delivery."""
         core = self.core
         return core.ackFormat % (
             deliveries,
@@ -351,11 +326,7 @@ class ConsumerDeliverer:
         )
 
     def send(self, reply: bytes, record: Record, ack: bytes) -> bool:
-        """
-        Send a message, or hold it until its delivery is recorded.
-
-        @return: whether there is a receiver.
-        """
+        """Send a message, or hold it until its delivery is recorded; true with a receiver."""
         core = self.core
         if not core.isReserving:
             return core.account.send(reply, record.payload, record.headers, ack, record.subject) > 0
@@ -379,11 +350,7 @@ class ConsumerDeliverer:
         return b"NATS/1.0 100 Idle Heartbeat\r\n" + lines
 
     def status(self, reply: bytes, headers: bytes, ack: bytes = b"") -> None:
-        """
-        Send a status behind the messages that are held.
-
-        @param headers: the header block.
-        """
+        """Send a header block as a status behind the messages that are held."""
         if not self._held:
             self.core.account.send(reply, b"", headers, ack)
             return
@@ -395,11 +362,7 @@ class ConsumerDeliverer:
         self.core.writer.whenDurable(partial(self._release, self._heldCount))
 
     def _release(self, count: int) -> None:
-        """
-        Send what was held.
-
-        @param count: the messages and statuses that were held when the state was written.
-        """
+        """Send what was held when the state was written."""
         core = self.core
         send: Callable[..., int] = core.account.send
         wasUnsent = len(core.unsent)

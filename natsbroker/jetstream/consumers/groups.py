@@ -1,7 +1,6 @@
 """
-The priority group of a pull consumer: which of the waiting requests may have a message.
-
-As in nats-server a consumer has one pinned client, whatever the number of its groups.
+The priority group of a pull consumer: the waiting requests that may have a message. As in
+nats-server a consumer has one pinned client, whatever the number of its groups.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from natsbroker.jetstream.model.consumerconfig import ConsumerConfig, PriorityPo
 
 class GroupVerdict:
     """
-    What happens to a waiting request.
+    The fate of a waiting request.
 
     @cvar SERVE: it may have a message.
     @cvar SERVE_PINNED: likewise, and its client is pinned with this.
@@ -33,7 +32,7 @@ class PriorityGroup:
     The state of priority policies.
 
     @ivar pin: the id of the pinned client; empty for none.
-    @ivar pinnedAt: when it was pinned, in nanoseconds since 1970; 0 for none.
+    @ivar pinnedAt: nanoseconds since 1970; 0 for none.
     """
 
     def __init__(
@@ -42,10 +41,7 @@ class PriorityGroup:
         newId: Callable[[], str],
         now: Callable[[], int],
     ) -> None:
-        """
-        @param newId: makes the id of a pinned client.
-        @param now: the wall clock.
-        """
+        """The state; C{newId} makes the id of a pinned client, C{now} is the wall clock."""
         self.configured(config)
         self._newId = newId
         self._now = now
@@ -53,7 +49,6 @@ class PriorityGroup:
         self.pinnedAt = 0
 
     def configured(self, config: ConsumerConfig) -> None:
-        """Follow a configuration."""
         self.policy = config.priority_policy
         self.isPinning = self.policy is PriorityPolicy.PINNED_CLIENT
 
@@ -65,15 +60,12 @@ class PriorityGroup:
         return bool(terms.pin) and terms.pin != self.pin
 
     def isFromPinned(self, request: PullRequest) -> bool:
-        """Whether a request is from the pinned client."""
         terms = request.terms
         return bool(self.pin) and terms is not None and terms.pin == self.pin
 
     def judge(self, request: PullRequest, pending: int, ackPending: int) -> int:
         """
-        @param pending: messages that the consumer has not delivered yet.
-        @param ackPending: messages that are not acknowledged.
-        @return: a constant of L{GroupVerdict}.
+        The L{GroupVerdict}, with the undelivered and the unacknowledged messages of the consumer.
         """
         if self.isPinning:
             return self._judgePinned(request)
@@ -102,7 +94,7 @@ class PriorityGroup:
 
 
 def _overflows(request: PullRequest, pending: int, ackPending: int) -> bool:
-    """Whether one of the bounds that a request gives is reached, or it gives none."""
+    """Whether one of a request's bounds is reached, or it has none."""
     terms = request.terms
     if terms is None or (terms.minPending <= 0 and terms.minAckPending <= 0):
         return True

@@ -13,8 +13,8 @@ from natsbroker.jetstream.consumers.pushdelivery import PushDeliverer
 
 class ConsumerInactivity:
     """
-    Ends one consumer when its C{inactive_threshold} has passed without activity. A pull consumer
-    stays while a client waits, or has messages that it may be working on.
+    Ends a consumer after its C{inactive_threshold} without activity. A pull consumer stays while a
+    client waits, or has messages that it may be working on.
     """
 
     def __init__(
@@ -38,12 +38,11 @@ class ConsumerInactivity:
             core.timers.set(self._passed, core.lastActive + threshold / 1e9)
 
     def bound(self) -> None:
-        """The deliver subject gained or lost its interest."""
         self._core.lastActive = self._core.monotonic()
         self.watch()
 
     def settled(self) -> None:
-        """Some messages are no longer pending. With the last one, nobody is at work any more."""
+        """Some messages are no longer pending. With the last one, no client is at work any more."""
         isIdle = self._pull is not None and not self._core.pending.entries
         if isIdle and self._core.config.inactive_threshold > 0:
             self.watch()

@@ -1,5 +1,5 @@
 """
-What a consumer has delivered and what of it is not acknowledged.
+The deliveries of a consumer that are not acknowledged.
 
 Two sequences number a delivery: the stream sequence of the message, and the consumer sequence,
 which rises with every delivery. A floor is the sequence up to which all deliveries are settled. As
@@ -28,15 +28,14 @@ class PendingAcks:
     @ivar floorStream: the same as a stream sequence.
     @ivar entries: by stream sequence: the consumer sequence of the first delivery, and the time at
         which the message is due again.
-    @ivar counts: by stream sequence: the number of redeliveries, also of messages that reached the
-        limit of deliveries.
+    @ivar counts: by stream sequence: the redeliveries, also of messages at the limit of deliveries.
     """
 
     def __init__(self) -> None:
         self.restart(1)
 
     def restart(self, sequence: int) -> None:
-        """Forget everything: the next message is the one with this stream sequence."""
+        """Forget everything: the next message has this stream sequence."""
         self.delivered = 0
         self.floor = 0
         self.deliveredStream = self.floorStream = max(sequence - 1, 0)
@@ -66,11 +65,7 @@ class PendingAcks:
         self.deliveredStream = self.floorStream = sequence
 
     def unacknowledgedRun(self, count: int, last: int) -> None:
-        """
-        Count deliveries of messages that need no acknowledgement.
-
-        @param last: the sequence of the last one.
-        """
+        """Count deliveries of such messages up to the sequence C{last}."""
         self.delivered += count
         self.floor = self.delivered
         self.deliveredStream = self.floorStream = last
@@ -89,7 +84,7 @@ class PendingAcks:
         self._track(sequence, due, isRegular)
 
     def deliverRun(self, sequences: Sequence[int], due: float, isRegular: bool = True) -> None:
-        """Count the first deliveries of messages: as L{deliver} for each, in order."""
+        """Count the first deliveries of messages in order."""
         count = len(sequences)
         if not count:
             return
@@ -114,27 +109,23 @@ class PendingAcks:
 
     def restored(self, sequence: int, first: int, due: float) -> None:
         """
-        Add a pending message of an earlier run, in order of the stream sequences.
-
-        @param first: the consumer sequence of its first delivery.
+        Add a pending message of an earlier run, in order of the stream sequences; C{first} is the
+        consumer sequence of its first delivery.
         """
         self.entries[sequence] = (first, due)
         self._order.append(sequence)
         self._track(sequence, due, False)
 
     def postpone(self, sequence: int, due: float, isRegular: bool = True) -> None:
-        """
-        Set the time at which a pending message is delivered again. It leaves the redelivery queue.
-        """
+        """Change the time of a pending message's redelivery, and take it out of the queue."""
         self.entries[sequence] = (self.entries[sequence][0], due)
         self._queued.pop(sequence, None)
         self._track(sequence, due, isRegular)
 
     def shift(self, seconds: Sequence[float]) -> None:
         """
-        Make all pending messages due later, or earlier with a negative number.
-
-        @param seconds: by the number of redeliveries; the last for any more.
+        Make all pending messages due later, by the seconds for their number of redeliveries, the
+        last for any more; negative ones make them due earlier.
         """
         counts, most = self.counts, len(seconds) - 1
         self.entries = {
@@ -146,11 +137,7 @@ class PendingAcks:
     # Settling.
 
     def settle(self, sequence: int) -> bool:
-        """
-        Remove one message: it is acknowledged, terminated or gone.
-
-        @return: whether it was pending.
-        """
+        """Remove a message that is acknowledged, terminated or gone; true if it was pending."""
         entry = self.entries.pop(sequence, None)
         self.counts.pop(sequence, None)
         self._queued.pop(sequence, None)
@@ -161,9 +148,8 @@ class PendingAcks:
 
     def settleRun(self, sequences: Sequence[int]) -> list[int]:
         """
-        Remove messages that are acknowledged: as L{settle} for each, in order.
-
-        @return: those that were pending, or whose count of redeliveries was kept.
+        Remove acknowledged messages in order, and return those that were pending, or whose count of
+        redeliveries was kept.
         """
         order, entries = self._order, self.entries
         count = len(sequences)
@@ -202,10 +188,8 @@ class PendingAcks:
 
     def settleThrough(self, first: int, sequence: int) -> list[int]:
         """
-        Remove all messages up to one.
-
-        @param first: the consumer sequence that becomes the floor.
-        @return: the stream sequences of those that were pending.
+        Remove all messages up to one, and return the sequences of those that were pending; the
+        consumer sequence C{first} becomes the floor.
         """
         self.floor, self.floorStream = first, sequence
         settled = self._takeThrough(sequence)
@@ -214,7 +198,7 @@ class PendingAcks:
 
     def removeBefore(self, sequence: int) -> list[tuple[int, int, int]]:
         """
-        Remove the messages below a stream sequence, because the stream does not have them any more.
+        Remove the messages below a sequence, which the stream has no more.
 
         @return: of those that were pending: the stream sequence, the consumer sequence of the first
             delivery, and the redeliveries.
@@ -238,7 +222,7 @@ class PendingAcks:
         return removed
 
     def raiseFloor(self) -> None:
-        """After pending messages were restored: have the floor just below the oldest one."""
+        """Have the floor just below the oldest pending message, after these were restored."""
         if not self.entries:
             self._moveFloorUp(0, 0)
         elif self._order[0] - 1 > self.floorStream:
@@ -281,7 +265,7 @@ class PendingAcks:
     # Redelivery.
 
     def enqueue(self, sequences: Iterable[int]) -> None:
-        """Put pending messages into the redelivery queue, behind those in it."""
+        """Put pending messages behind those of the redelivery queue."""
         for sequence in sequences:
             if sequence in self.entries and sequence not in self._queued:
                 self._queued[sequence] = None
@@ -291,7 +275,6 @@ class PendingAcks:
 
     @property
     def queueLength(self) -> int:
-        """The number of messages in the redelivery queue."""
         return len(self._queued)
 
     def nextQueued(self) -> int:
@@ -299,15 +282,14 @@ class PendingAcks:
         return next(iter(self._queued), 0)
 
     def queue(self, limit: int) -> list[int]:
-        """The first messages of the redelivery queue."""
         return list(islice(self._queued, limit))
 
     # Time.
 
     def expired(self, now: float) -> list[int]:
         """
-        The pending messages that are due and not in the redelivery queue yet, by stream sequence.
-        Each is reported once for each time that was set for it.
+        The pending messages that are due and not queued yet, by stream sequence, each once per time
+        that was set for it.
         """
         due: set[int] = set()
         while self._batches and self._batches[0][0] <= now:
@@ -325,7 +307,7 @@ class PendingAcks:
         )
 
     def nextDue(self) -> float | None:
-        """When the next pending message is due; C{None} if none is."""
+        """The time of the next pending message; C{None} if none is pending."""
         while self._batches and not self._isLive(*self._batches[0]):
             self._tracked -= len(self._batches.popleft()[1])
         while self._heap and not self._isLive(self._heap[0][0], (self._heap[0][1],)):
@@ -335,7 +317,7 @@ class PendingAcks:
         return min(times) if times else None
 
     def lastDue(self) -> float:
-        """When the last of the pending messages is due; 0 if none is pending."""
+        """The time of the last pending message; 0 if none is pending."""
         return max((due for _, due in self.entries.values()), default=0.0)
 
     def _isLive(self, when: float, sequences: Iterable[int]) -> bool:
@@ -347,8 +329,7 @@ class PendingAcks:
 
     def _track(self, sequence: int, due: float, isRegular: bool) -> None:
         """
-        Remember when a message is due. Regular times rise, so that a list of batches keeps them in
-        order; others are in a heap.
+        Remember when a message is due: regular times, which rise, in batches, others in a heap.
         """
         self._tracked += 1
         if not isRegular:

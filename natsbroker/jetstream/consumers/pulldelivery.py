@@ -27,12 +27,7 @@ _EXAMINED = 16
 
 
 class PullDeliverer(ConsumerDeliverer):
-    """
-    Gives each waiting request a message in turn.
-
-    @ivar waiting: the requests.
-    @ivar group: the pinned client, and who may have a message.
-    """
+    """Gives each waiting request a message in turn."""
 
     def __init__(self, core: ConsumerCore) -> None:
         super().__init__(core)
@@ -53,7 +48,6 @@ class PullDeliverer(ConsumerDeliverer):
     # Requests.
 
     def requested(self, reply: bytes, body: bytes) -> None:
-        """Take a pull request."""
         core = self.core
         now = core.monotonic()
         core.lastActive = now
@@ -91,9 +85,9 @@ class PullDeliverer(ConsumerDeliverer):
 
     def _hasRoom(self) -> bool:
         """
-        Whether one more request may wait, when those that their clients have left are gone. To look
-        for these takes the longer the more wait; where many do, a part of the requests that find no
-        room are refused without.
+        Whether one more request may wait, without those that their clients have left. The search
+        for these takes longer the more wait; where many do, some requests that find no room are
+        refused without it.
         """
         if self.waiting.isFull and self._unexamined:
             self._unexamined -= 1
@@ -103,7 +97,6 @@ class PullDeliverer(ConsumerDeliverer):
         return not isFull
 
     def _checkPending(self, request: PullRequest) -> None:
-        """Decide about a request that does not wait for new messages."""
         core = self.core
         if not request.isNoWait:
             return
@@ -131,11 +124,8 @@ class PullDeliverer(ConsumerDeliverer):
 
     def examine(self, isAtEnd: bool = False) -> int:
         """
-        Look at all waiting requests: send heartbeats, and end those that have expired or whose
-        client is gone.
-
-        @param isAtEnd: whether requests that do not wait for new messages end.
-        @return: the requests that wait on.
+        Send heartbeats, and end requests that have expired or whose client is gone, C{isAtEnd} also
+        those that do not wait for new messages; return how many wait on.
         """
         core = self.core
         now = core.monotonic()
@@ -243,7 +233,6 @@ class PullDeliverer(ConsumerDeliverer):
         return True
 
     def _served(self, size: int, now: float) -> None:
-        """The first request got a message."""
         first = self.waiting.first()
         if first.room:
             first.room -= size
@@ -280,7 +269,7 @@ class PullDeliverer(ConsumerDeliverer):
         self.core.timers.clear(self._pinTimePassed)
 
     def unpin(self, group: str) -> None:
-        """Pin another client, because an administrator wants it."""
+        """Pin another client at an administrator's request."""
         self._unpin()
         self._adviseUnpinned(group, "admin")
         self.pump()

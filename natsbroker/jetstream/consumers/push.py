@@ -44,11 +44,7 @@ class FlowWindow:
         return (self.size if self.request else self.size // 2) - self.outstanding
 
     def sent(self, size: int) -> bool:
-        """
-        Count a message.
-
-        @return: whether a flow control request is due.
-        """
+        """Count a message; true if a flow control request is due."""
         self.outstanding += size
         if not self.request:
             return self.outstanding > self.size // 2
@@ -57,16 +53,12 @@ class FlowWindow:
         return False
 
     def requested(self, reply: bytes) -> None:
-        """A flow control request is sent. Its answer confirms what is outstanding now."""
+        """Note a sent flow control request, whose answer confirms what is outstanding now."""
         self.request = reply
         self._confirmable = self.outstanding
 
     def answered(self, subject: bytes) -> bool:
-        """
-        An answer has come.
-
-        @return: whether it is that to the newest request.
-        """
+        """Take an answer; true if it is that to the newest request."""
         if not self.request or subject != self.request:
             return False
         self.size = min(self.size * 2, LARGEST_WINDOW)
@@ -82,10 +74,7 @@ class RateLimit:
     __slots__ = ("_burst", "_filled", "_now", "_rate", "_tokens")
 
     def __init__(self, bitsPerSecond: int, burst: int, now: Callable[[], float]) -> None:
-        """
-        @param burst: the bytes that may be sent at once.
-        @param now: the monotonic clock.
-        """
+        """A bucket for C{burst} bytes at once; C{now} is the monotonic clock."""
         self._rate = max(bitsPerSecond / 8, 1.0)
         self._burst = float(burst)
         self._now = now
@@ -93,11 +82,7 @@ class RateLimit:
         self._filled = now()
 
     def reserve(self, size: int) -> float:
-        """
-        Take the tokens for a message.
-
-        @return: when it may be sent, by the monotonic clock; not after now for at once.
-        """
+        """Take the tokens for a message, and return when it may be sent, by the monotonic clock."""
         now = self._now()
         elapsed, self._filled = now - self._filled, now
         self._tokens = min(self._tokens + elapsed * self._rate, self._burst) - size

@@ -65,7 +65,6 @@ class PushDeliverer(ConsumerDeliverer):
                 self._watch()
 
     def _watch(self) -> None:
-        """Follow the interest in the deliver subject."""
         if self._unwatch is not None:
             self._unwatch()
         group = self.core.config.deliver_group.encode()
@@ -179,11 +178,7 @@ class PushDeliverer(ConsumerDeliverer):
         self.status(self._subject, b"NATS/1.0 100 FlowControl Request\r\n\r\n", reply)
 
     def answered(self, subject: bytes) -> bool:
-        """
-        Take the answer to a flow control request.
-
-        @return: whether it is that to the newest one.
-        """
+        """Take an answer; true if it is that to the newest flow control request."""
         if self._window is None or not self._window.answered(subject):
             return False
         self.pump()

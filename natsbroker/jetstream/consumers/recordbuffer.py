@@ -24,8 +24,7 @@ def sequencesOf(records: Sequence[Record]) -> list[int]:
 
 class RecordBuffer:
     """
-    Records in order of sequence, in the parts in which they were read: to decode them is left to
-    the one who delivers them.
+    Records in order of sequence, in the parts in which they were read; the delivery decodes them.
     """
 
     def __init__(self) -> None:
@@ -63,11 +62,9 @@ class RecordBuffer:
             self._parts.append(records[:] if isinstance(records, list) else records)
 
     def upcoming(self, limit: int) -> Sequence[Record]:
-        """Some of the first records."""
         return self._parts[0][self._dropped : self._dropped + limit] if self._parts else []
 
     def drop(self, count: int) -> None:
-        """Drop the first records."""
         self._length -= count
         self._dropped += count
         while self._parts and self._dropped >= len(self._parts[0]):

@@ -33,7 +33,7 @@ class DamagedState(ValueError):
 
 
 def stateKey(stream: str, consumer: str) -> bytes:
-    """The key of a consumer's state. It is a digest, because names may be longer than a key."""
+    """The digest as a key of a consumer's state: names may be longer than a key."""
     path = f"{stream}/{consumer}".encode("utf-8", "surrogateescape")
     return b"position/" + sha256(path).hexdigest().encode()
 
@@ -41,7 +41,7 @@ def stateKey(stream: str, consumer: str) -> bytes:
 @dataclass(slots=True)
 class ConsumerState:
     """
-    Where a consumer is.
+    The position of a consumer.
 
     @ivar delivered: the consumer sequence of the last delivery.
     @ivar deliveredStream: the stream sequence of the newest message that was delivered.
@@ -72,8 +72,8 @@ class ConsumerState:
 
     def encode(self) -> bytes:
         """
-        The value for the store. If more messages are pending than it has room for, the newest ones
-        are left out as if they had not been delivered yet, so none of them is lost.
+        The value for the store. The newest of too many pending messages are left out as if
+        undelivered, so none is lost.
         """
         pending = [self.sequences, self.firsts, self.dues]
         last, counts = self.deliveredStream, self.counts
@@ -95,9 +95,7 @@ class ConsumerState:
 
     @classmethod
     def decode(cls, value: bytes) -> ConsumerState:
-        """
-        @raise DamagedState: if the value has another form.
-        """
+        """Read a value; L{DamagedState} if it has another form."""
         try:
             version, delivered, last, floor, floorStream, start, resume = _HEADER.unpack_from(value)
             if version not in _COLUMNS:

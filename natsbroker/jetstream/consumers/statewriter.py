@@ -1,7 +1,4 @@
-"""
-Writes the state of a consumer: late and many changes together, or at once if an answer depends on
-it.
-"""
+"""Writes the state of a consumer: late and many changes together, or at once for an answer."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ class StateWriter:
         encode: Callable[[], bytes],
         deadlines: Deadlines,
     ) -> None:
-        """
-        @param states: C{None} for a consumer whose state is not kept.
-        @param encode: gives the present value.
-        """
+        """The writer of the value that C{encode} gives; C{states} is C{None} if it is not kept."""
         self._states = states
         self._key = key
         self._encode = encode
@@ -57,7 +51,6 @@ class StateWriter:
         return self._states is not None
 
     def touched(self) -> None:
-        """The state has changed."""
         if self._states is None or self._isStopped:
             return
         self._version += 1
@@ -66,10 +59,8 @@ class StateWriter:
 
     def whenDurable(self, call: Callable[[], object]) -> None:
         """
-        Write changes at once.
-
-        @param call: called when all changes up to now are durable; immediately if they are. Calls
-            are made in order.
+        Write changes at once, and make a call when all up to now are durable, immediately if they
+        are. Calls are made in order.
         """
         if self._durable == self._version and not self._waiting:
             call()
@@ -79,11 +70,7 @@ class StateWriter:
                 self._write()
 
     def flush(self) -> Deferred[None]:
-        """
-        Write changes at once.
-
-        @return: fires when all changes up to now are durable.
-        """
+        """Write changes at once; fires when all up to now are durable."""
         done: Deferred[None] = Deferred()
         self.whenDurable(lambda: done.callback(None))
         return done

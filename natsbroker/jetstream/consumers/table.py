@@ -25,11 +25,9 @@ _SUBJECTS = 8192
 
 class FilterGroup(StoredCount):
     """
-    The consumers of a stream that have the same filters. Those that cannot deliver sleep: they cost
-    nothing when messages are stored, and count what they missed when they are used again.
-
-    @ivar filters: empty for all messages.
-    @ivar members: the consumers by name.
+    The consumers of a stream that have the same filters, empty for all messages. Those that cannot
+    deliver sleep: they cost nothing when messages are stored, and count what they missed when they
+    are used again.
     """
 
     def __init__(self, filters: tuple[bytes, ...]) -> None:
@@ -92,7 +90,6 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     @property
     def configs(self) -> Mapping[str, ConsumerConfig]:
-        """The configurations by name."""
         return _ConsumerConfigs(self._byName)
 
     def add(self, consumer: Consumer) -> None:
@@ -108,12 +105,11 @@ class ConsumerTable(Mapping[str, "Consumer"]):
             self._unlist(consumer, consumer.filters)
 
     def mayHold(self, consumer: Consumer) -> None:
-        """A consumer may have read or delivered messages, and is notified when they are removed."""
+        """Notify a consumer of removals: it may have read or delivered messages."""
         if self._byName.get(consumer.name) is consumer:
             self._holding[consumer.name] = consumer
 
     def refiltered(self, consumer: Consumer, previous: tuple[bytes, ...]) -> None:
-        """A consumer has other filters than before."""
         if self._byName.get(consumer.name) is consumer:
             self._unlist(consumer, previous)
             self._list(consumer)
@@ -138,7 +134,6 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     @property
     def isFiltered(self) -> bool:
-        """Whether a consumer has filters."""
         return len(self._groups) > (() in self._groups)
 
     def isWanted(self, subject: bytes) -> bool:
@@ -154,8 +149,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     def _wanting(self, subject: bytes) -> tuple[FilterGroup, ...]:
         """
-        The groups that have a filter for a subject: the same tuple for subjects that the same ones
-        have filters for.
+        The groups that have a filter for a subject: the same tuple for all subjects of the same
+        groups.
         """
         found = self._recent.get(subject)
         if found is None:
@@ -171,9 +166,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
 
     def stored(self, records: Sequence[Record]) -> None:
         """
-        Hand messages that became durable to the consumers that want them.
-
-        @param records: at least one, in order of sequence.
+        Hand durable messages, at least one and in order of sequence, to the consumers that want
+        them.
         """
         last = records[-1].sequence
         if () in self._groups:

@@ -16,8 +16,8 @@ _EPSILON = 1e-9
 
 class ConsumerTimers:
     """
-    Named times. Setting one again to a later time costs two comparisons, because the deadline stays
-    where it is until it passes.
+    Named times. A later time costs two comparisons, because the deadline stays where it is until it
+    passes.
     """
 
     def __init__(self, deadlines: Deadlines) -> None:
@@ -27,25 +27,18 @@ class ConsumerTimers:
         self._armed = _NEVER
 
     def set(self, call: Callable[[], object], when: float) -> None:
-        """
-        Have something called at a time, instead of the time that was set for it before.
-
-        @param when: by the clock of the deadlines.
-        """
+        """Set the time of a call by the clock of the deadlines, instead of the one before."""
         self._times[call] = when
         if when < self._armed:
             self._arm(when)
 
     def clear(self, call: Callable[[], object]) -> None:
-        """Do not make a call."""
         self._times.pop(call, None)
 
     def timeOf(self, call: Callable[[], object]) -> float | None:
-        """The time that is set for a call."""
         return self._times.get(call)
 
     def stop(self) -> None:
-        """Make no calls any more."""
         self._times.clear()
         self._armed = -_NEVER
         if self._deadline is not None:
