@@ -1,7 +1,6 @@
 """
-When streams move to another broker although their leader is well: after a broker has joined.
-
-A leader that somebody chose, by having another one step down, is left alone at other times.
+The moves of streams to another broker although their leader is well: after a broker has joined. At
+other times a leader that was chosen, by having another one step down, is left alone.
 """
 
 from __future__ import annotations
@@ -19,11 +18,8 @@ AT_ONCE = 8
 @dataclass(frozen=True, slots=True)
 class Move:
     """
-    Streams that are to move.
-
-    @ivar source: the broker that leads most.
-    @ivar target: the broker that leads least.
-    @ivar count: how many.
+    A number of streams that are to move from the broker that leads most to the one that leads
+    least.
     """
 
     source: str
@@ -40,10 +36,8 @@ class LeaderBalance:
 
     def seen(self, members: JetStreamPeers, loads: Mapping[str, int]) -> Move | None:
         """
-        Look at the brokers.
-
-        @param loads: the number of streams that each leads.
-        @return: what is to move now, if anything.
+        The move after a look at the brokers, of which each leads C{loads} streams; C{None} for
+        none.
         """
         alive = members.alive
         if self._known and not self._known.issuperset(alive):

@@ -1,9 +1,9 @@
 """
-Which streams this broker leads, of those that brokers share in one store.
+The streams that this broker leads, of those that brokers share in one store.
 
 The lease of a stream's log makes a broker its leader; the lease of the log L{META} makes it the one
-that answers for whole accounts. All brokers look regularly at who has which lease, and take what
-is free.
+that answers for whole accounts. All brokers look regularly at who has which lease, and take what is
+free.
 """
 
 from __future__ import annotations
@@ -65,10 +65,8 @@ class ClusterLeadership:
         deadlines: Deadlines,
     ) -> None:
         """
-        @param cluster: the name of the cluster; empty for a broker without one.
-        @param name: of this broker.
-        @param tags: its C{server_tags}.
-        @param bus: that of the system account.
+        The leases of the broker C{name} with its C{server_tags}, in a C{cluster}, empty without
+        one; C{bus} is that of the system account.
         """
         self.store = store
         self.bus = bus
@@ -102,7 +100,7 @@ class ClusterLeadership:
 
     @property
     def trouble(self) -> str:
-        """Why the shared store is out of reach; empty while it is not."""
+        """The reason for which the shared store is out of reach; empty while it is not."""
         return self._reach.trouble
 
     @property
@@ -116,7 +114,6 @@ class ClusterLeadership:
 
     @property
     def own(self) -> str:
-        """The name of this broker."""
         return self.members.own
 
     async def start(self) -> None:
@@ -143,7 +140,7 @@ class ClusterLeadership:
             _log.failure("Looking for free streams failed", failure)
 
     async def look(self) -> None:
-        """See who has which lease, and take those that are free."""
+        """Read the holders of leases, and take those that are free."""
         census = await self.refresh()
         if self._isLeaving:
             return
@@ -185,7 +182,6 @@ class ClusterLeadership:
             self._balance.settled()
 
     async def refresh(self) -> LeaseCensus:
-        """See who has which lease."""
         self._reach.asked()
         try:
             found = await self.store.census(META)

@@ -43,8 +43,7 @@ class MetaResponder:
         domain: str = "",
     ) -> None:
         """
-        @param bus: that of the system account.
-        @param now: the wall clock, in nanoseconds.
+        The responder; C{bus} is that of the system account, C{now} the wall clock in nanoseconds.
         """
         self._bus = bus
         self._leadership = leadership
@@ -54,14 +53,12 @@ class MetaResponder:
         self._subscriptions: list[ISubscription] = []
 
     def open(self) -> None:
-        """Receive requests."""
         self._subscriptions = [
             self._bus.serve(f"$JS.API.{each[0]}".encode(), self, each)
             for each in (_STEP_DOWN, _REMOVE)
         ]
 
     def close(self) -> None:
-        """Receive nothing more."""
         subscriptions, self._subscriptions = self._subscriptions, []
         for each in subscriptions:
             each.cancel()
@@ -105,7 +102,8 @@ class MetaResponder:
 
 def _placementOf(body: bytes) -> Any:
     """
-    Where the request wants the leader. As in nats-server, one that cannot be read says nothing.
+    The placement of the leader in a request. As in nats-server, one that cannot be read says
+    nothing.
     """
     try:
         return parseStepDown(body)

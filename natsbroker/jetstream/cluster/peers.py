@@ -37,14 +37,11 @@ class PeerChannel:
     """
     Asks other brokers, and answers them.
 
-    @ivar handlers: what answers a request, by its name. It receives the other fields and the body.
+    @ivar handlers: the answers to requests by name, from the other fields and the body.
     """
 
     def __init__(self, bus: IMessageBus, name: str, deadlines: Deadlines) -> None:
-        """
-        @param bus: that of the system account.
-        @param name: of this broker.
-        """
+        """The channel of a broker's name; C{bus} is that of the system account."""
         self._bus = bus
         self._origin = ProgramOrigin(bus.account)
         self._name = name
@@ -55,7 +52,6 @@ class PeerChannel:
         self.handlers: dict[str, PeerHandler] = {}
 
     def open(self) -> None:
-        """Receive requests."""
         self._subscription = self._bus.serve(_subject(self._name), self)
 
     def close(self) -> None:
@@ -70,10 +66,10 @@ class PeerChannel:
         self, peer: str, what: str, body: bytes = b"", patience: float = PATIENCE, **fields: Any
     ) -> Deferred[dict[str, Any]]:
         """
-        @param peer: the name of the other broker.
+        Ask another broker by its name within C{patience} seconds; fails with L{NoResponders} or
+        L{RequestTimeout}.
+
         @param what: names the handler.
-        @param patience: seconds to wait.
-        @return: fails with L{NoResponders} or L{RequestTimeout}.
         """
         self._number += 1
         number = self._number

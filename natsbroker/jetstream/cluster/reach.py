@@ -1,6 +1,4 @@
-"""
-Whether the database of a JetStream that brokers share can be reached.
-"""
+"""The reachability of the database of a JetStream that brokers share."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ class StoreReach:
 
     @property
     def trouble(self) -> str:
-        """Why the database is out of reach; empty while it is not."""
+        """The reason for which the database is out of reach; empty while it is not."""
         return self._why or ("the database does not answer" if self.isSilent else "")
 
     @property
@@ -40,23 +38,19 @@ class StoreReach:
         return self._deadlines.now() - self._since > self._lease
 
     def asked(self) -> None:
-        """A request begins."""
         if self._since is None:
             self._since = self._deadlines.now()
             self._timer = self._deadlines.after(QUORUM_LOST, self._lost)
 
     def answered(self) -> None:
-        """A request has its answer."""
         self._why = ""
         self._since = None
         self.close()
 
     def failed(self, why: str) -> None:
-        """A request has failed."""
         self._why = why
 
     def close(self) -> None:
-        """Report nothing any more."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

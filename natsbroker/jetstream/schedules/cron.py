@@ -37,11 +37,7 @@ _FIELDS = (
 
 
 class _Matching(NamedTuple):
-    """
-    What one field matches.
-
-    @ivar isAny: whether it has an asterisk without a step.
-    """
+    """The values that one field matches; C{isAny} for an asterisk without a step."""
 
     values: frozenset[int]
     isAny: bool
@@ -95,10 +91,7 @@ class CronPattern:
     """The times that a pattern matches."""
 
     def __init__(self, text: str, zone: tzinfo = timezone.utc) -> None:
-        """
-        @param zone: the time zone of its fields.
-        @raise ValueError: if the text is no pattern.
-        """
+        """The pattern in a time zone; C{ValueError} if the text is none."""
         fields = text.split()
         if len(fields) != len(_FIELDS):
             raise ValueError(f"a pattern has six fields, and not {len(fields)}")
@@ -110,9 +103,8 @@ class CronPattern:
 
     def after(self, time: int) -> int:
         """
-        The first matching time after another one; in nanoseconds since 1970.
-
-        @raise ValueError: if there is none within five years.
+        The first matching time after another one, in nanoseconds since 1970; C{ValueError} if there
+        is none within five years.
         """
         seconds = time // SECOND + 1
         latest = self._local(seconds).year + LONGEST
@@ -129,9 +121,7 @@ class CronPattern:
         return datetime.fromtimestamp(seconds, self._zone)
 
     def _next(self, local: datetime, seconds: int) -> int:
-        """
-        @return: C{seconds} if they match; else the next ones that may match.
-        """
+        """C{seconds} if they match; else the next ones that may match."""
         if local.month not in self._months:
             return self._midnight(local.replace(day=1) + timedelta(32), seconds, 1)
         if not self._matchesDay(local):
@@ -144,8 +134,8 @@ class CronPattern:
 
     def _midnight(self, local: datetime, seconds: int, day: int | None) -> int:
         """
-        When a day begins. Where the clock is set at midnight that may be an hour off, but it is
-        always later than C{seconds}.
+        The beginning of a day. Where the clock is set at midnight that may be an hour off, but it
+        is always later than C{seconds}.
         """
         begins = datetime(local.year, local.month, day or local.day, tzinfo=self._zone)
         return max(int(begins.timestamp()), seconds + 1)

@@ -1,6 +1,4 @@
-"""
-When a scheduled message is published: the header C{Nats-Schedule}.
-"""
+"""The times at which a scheduled message is published, by the header C{Nats-Schedule}."""
 
 from __future__ import annotations
 
@@ -28,12 +26,7 @@ _LOCALTIME = "/etc/localtime"
 
 
 class ScheduledTime(NamedTuple):
-    """
-    When a schedule is due.
-
-    @ivar time: nanoseconds since 1970.
-    @ivar isRepeated: whether it is due again after that.
-    """
+    """The time of a schedule in nanoseconds since 1970, and whether it is due again after that."""
 
     time: Timestamp
     isRepeated: bool
@@ -41,9 +34,8 @@ class ScheduledTime(NamedTuple):
 
 def zoneOf(name: str) -> tzinfo:
     """
-    A time zone of the host's database; C{UTC}; C{Local} for that of the host.
-
-    @raise ValueError: if there is none of that name.
+    A time zone of the host's database, C{UTC}, or C{Local} for the host's; C{ValueError} if there
+    is none of that name.
     """
     if name == "UTC":
         return timezone.utc
@@ -76,7 +68,7 @@ def scheduledTime(
     pattern: str, zone: tzinfo | None, since: int, now: int | None = None
 ) -> ScheduledTime:
     """
-    When a schedule is due next.
+    The next time of a schedule.
 
     @param pattern: C{@at} with a time, C{@every} with a duration, a cron pattern or its name.
     @param zone: that of a cron pattern; C{None} for UTC.

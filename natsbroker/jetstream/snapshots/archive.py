@@ -1,9 +1,7 @@
 """
-The archive format of stream snapshots.
-
-It is nats-server's since 2.15: a magic number, then entries. An entry is five numbers (varints, the
-timestamp in zigzag form), a name, a header block and a payload. An entry without content is the
-last one.
+The archive format of stream snapshots, nats-server's since 2.15: a magic number, then entries. An
+entry is five numbers (varints, the timestamp in zigzag form), a name, a header block and a payload.
+An entry without content is the last one.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ class InvalidArchive(Exception):
 
 class EntryHeader(NamedTuple):
     """
-    What an entry begins with.
+    The beginning of an entry.
 
     @ivar name: of a document, or the subject of a message.
     @ivar timestamp: nanoseconds since 1970.
@@ -69,7 +67,6 @@ def _uvarint(value: int) -> bytes:
 def encodeEntry(
     name: bytes, timestamp: int, sequence: int, headers: bytes, payload: bytes
 ) -> bytes:
-    """One entry of an archive."""
     zigzag = timestamp << 1 if timestamp >= 0 else ~(timestamp << 1)
     return b"".join(
         (
@@ -90,9 +87,8 @@ END = encodeEntry(b"", 0, 0, b"", b"")
 
 class ArchiveReader:
     """
-    Reads entries from input that comes in pieces.
-
-    L{header} and L{body} are called in turns; C{None} means that more input is needed.
+    Reads entries from input that comes in pieces: L{header} and L{body} in turns, where C{None}
+    means that more input is needed.
     """
 
     def __init__(self) -> None:
@@ -108,21 +104,15 @@ class ArchiveReader:
 
     @property
     def isEmpty(self) -> bool:
-        """Whether there was no input."""
         return not self._hasMagic and not self._data
 
     def feed(self, data: bytes) -> None:
-        """Add input."""
         del self._data[: self._place]
         self._place = 0
         self._data += data
 
     def header(self) -> EntryHeader | None:
-        """
-        The beginning of the next entry.
-
-        @raise InvalidArchive: if the input is no archive.
-        """
+        """The beginning of the next entry; L{InvalidArchive} if the input is no archive."""
         if not self._hasMagic and not self._magic():
             return None
         data, place = self._data, self._place

@@ -1,5 +1,5 @@
 """
-Receiving the chunks of a snapshot that is restored. Each is answered when what it holds is durable.
+Receiving the chunks of a snapshot that is restored, each answered when its content is durable.
 """
 
 from __future__ import annotations
@@ -31,11 +31,7 @@ _ERRORS = (InvalidArchive, JetStreamError, StoreError)
 
 @implementer(ISubscriber)
 class RestoreReceiver:
-    """
-    Serves the subject of one restore.
-
-    @ivar bytes: what has come.
-    """
+    """Serves the subject of one restore; C{bytes} have come."""
 
     def __init__(
         self,
@@ -45,10 +41,7 @@ class RestoreReceiver:
         restore: StreamRestore,
         ended: Callable[[bytes, JetStreamError | None], Awaitable[None]],
     ) -> None:
-        """
-        @param name: of the stream.
-        @param ended: called at the end with the reply subject and what went wrong.
-        """
+        """The receiver; C{ended} is called at the end with the reply subject and the error."""
         self._account = account
         self._restore = restore
         self._ended = ended
@@ -81,9 +74,7 @@ class RestoreReceiver:
         self._timer = self._account.deadlines.after(STALL, self._stalled)
 
     def _stalled(self) -> None:
-        """
-        The sender is gone: the stream keeps what was restored. No message and no advisory follows.
-        """
+        """Keep what was restored: the sender is gone. No message and no advisory follows."""
         if not self._isWorking:
             self._close()
             self._account.run(self._giveUp(InvalidArchive(f"{self._title} is stalled")))
@@ -111,8 +102,7 @@ class RestoreReceiver:
 
     async def _chunk(self, message: Message) -> None:
         """
-        Store a chunk. What follows a failure is thrown away, and the end is answered with the
-        failure.
+        Store a chunk. After a failure chunks are thrown away, and the end is answered with it.
         """
         self.bytes += len(message.payload)
         if self._failure is None:

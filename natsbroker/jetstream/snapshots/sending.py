@@ -41,7 +41,7 @@ class SnapshotStopped(Exception):
     """
     The snapshot is not complete.
 
-    @ivar status: what the receiver is sent.
+    @ivar status: for the receiver.
     @ivar reason: the text in the advisory.
     """
 
@@ -56,8 +56,7 @@ class StreamArchive:
 
     def __init__(self, stream: Stream, documents: Sequence[tuple[bytes, bytes]], last: int) -> None:
         """
-        @param documents: name and content of what precedes the messages.
-        @param last: the last sequence.
+        The archive up to a last sequence; C{documents} are names and contents before the messages.
         """
         now = stream.account.now()
         self._stream = stream
@@ -71,11 +70,7 @@ class StreamArchive:
         self._pieces += [encodeEntry(name, now, 0, b"", content) for name, content in documents]
 
     async def read(self) -> bytes:
-        """
-        The next bytes.
-
-        @raise StoreError: if the stream cannot be read.
-        """
+        """The next bytes; L{StoreError} if the stream cannot be read."""
         size = sum(map(len, self._pieces))
         while size < _BLOCK and self._sequence <= self._last:
             found = await self._stream.read((), self._sequence, _RECORDS, _BYTES)
@@ -98,20 +93,15 @@ class StreamArchive:
 
     @property
     def isOver(self) -> bool:
-        """Whether everything was given."""
         return self._isOver
 
 
 @implementer(ISubscriber)
 class SnapshotSender:
-    """Sends one snapshot."""
-
     def __init__(
         self, stream: Stream, request: SnapshotRequest, archive: StreamArchive, token: str
     ) -> None:
-        """
-        @param token: makes the subject of the answers unique.
-        """
+        """The sender; C{token} makes the subject of the answers unique."""
         self._stream = stream
         self._account: Any = stream.account
         self._subject = request.deliver_subject.encode()
@@ -128,9 +118,7 @@ class SnapshotSender:
 
     async def send(self) -> str:
         """
-        Send everything, and the message that ends it.
-
-        @return: why it is not complete; empty if it is.
+        Send everything with the message that ends it; the reason if it is not complete, else empty.
         """
         account = self._account
         unwatch = account.watchInterest(self._subject, b"", self._interestChanged)
