@@ -56,10 +56,11 @@ def jetStreamService(
     channels: ChannelStreams | None = None,
 ) -> tuple[JetStreamService, JetStreamFigures]:
     """
+    The service, and the figures for monitoring.
+
     @param server: the name of this server.
     @param locate: looks up an account that has streams.
     @param channels: the channels of NATS Streaming that are streams too.
-    @return: the service, and what monitoring shows of it.
     @raise natsbroker.errors.BrokerError: if there is no such store.
     """
     settings = host.settings
@@ -129,9 +130,7 @@ def jetStreamService(
 
 
 def channelStreams(settings: Settings) -> ChannelStreams | None:
-    """
-    @return: C{None} if the configuration gives no channel to an account.
-    """
+    """The channels' streams; C{None} if the configuration gives no channel to an account."""
     streaming = settings.streaming
     if streaming is None or not streaming.jetstream_accounts:
         return None
@@ -140,7 +139,7 @@ def channelStreams(settings: Settings) -> ChannelStreams | None:
 
 @implementer(IObserver)
 class LeavingObserver:
-    """Has a service hand over its streams when its broker enters lame duck mode."""
+    """Hands over a service's streams when its broker enters lame duck mode."""
 
     def __init__(self, service: JetStreamService) -> None:
         self._service = service
@@ -156,15 +155,13 @@ def _notLeft(failure: Failure) -> None:
 
 def storeDirectory(jetstream: JetStream) -> str:
     """
-    The folder of streams in files. Without C{store_dir} it is in the folder for temporary files, as
-    with nats-server.
+    The folder of streams in files; without C{store_dir} among temporary files, as in nats-server.
     """
     parent = jetstream.store_dir or os.path.join(tempfile.gettempdir(), "natsbroker")
     return os.path.join(parent, "jetstream")
 
 
 def reconfigure(service: JetStreamService, figures: JetStreamFigures, block: JetStream) -> None:
-    """Hold the streams that there are to other limits."""
     effective = withTotals(block, figures.directory)
     service.configure(configuredLimits(effective), block)
     figures.configure(effective, isSized(block))
@@ -218,7 +215,6 @@ def isSized(block: JetStream) -> bool:
 
 
 def encryptionOf(jetstream: JetStream) -> Encryption | None:
-    """The encryption of streams in files; C{None} without it."""
     if not jetstream.encryption_key:
         return None
     previous = jetstream.prev_encryption_key
@@ -243,10 +239,7 @@ def limitsIn(settings: Settings) -> Mapping[str, JetStreamLimits]:
 
 
 def allowanceOf(terms: OperatorLimits) -> AccountAllowance | None:
-    """
-    @param terms: the limits in an account's JWT.
-    @return: C{None} if they give it no JetStream.
-    """
+    """The allowance from the limits in an account's JWT; C{None} if they give it no JetStream."""
     if not terms.jetstream:
         return None
     tiers = {name: _limitsFrom(each) for name, each in terms.jetstreamTiers.items()}
@@ -254,7 +247,7 @@ def allowanceOf(terms: OperatorLimits) -> AccountAllowance | None:
 
 
 def grantJetStream(directory: AccountDirectory, service: JetStreamService) -> None:
-    """Give each account the JetStream that its JWT says, now and when the JWT changes."""
+    """Give each account the JetStream of its JWT, now and when that changes."""
 
     def changed(claims: AccountClaims) -> None:
         service.change(claims.token.subject, allowanceOf(claims.terms))

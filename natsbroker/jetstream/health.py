@@ -1,6 +1,4 @@
-"""
-What C{/healthz} checks of JetStream, with nats-server's texts.
-"""
+"""The checks of JetStream in C{/healthz}, with nats-server's texts."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ def jetStreamCheck(find: Callable[[], Any]) -> HealthCheck:
     that is asked for and missing; while nothing can be stored; and for each damaged stream. As with
     nats-server, an account without streams is missing.
 
-    @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None} without
-        JetStream.
+    @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}; C{None} without JetStream.
     """
 
     def check(wanted: HealthQuery) -> Iterable[HealthProblem]:

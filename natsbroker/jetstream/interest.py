@@ -44,10 +44,11 @@ class SubjectInterest:
         self, subject: bytes, queue: bytes, changed: Callable[[bool], None]
     ) -> Callable[[], None]:
         """
+        Call C{changed} with whether there is interest, at once and with each change; the result
+        ends the watch.
+
         @param subject: a literal subject.
         @param queue: only members of this queue group count; empty for any subscription.
-        @param changed: called at once with whether there is interest, then with each change.
-        @return: called to end the watch.
         """
         if self._end is None:
             self._end = self._bus.watchInterest(self, _ANY_KIND)
@@ -68,8 +69,7 @@ class SubjectInterest:
     def isThere(self, subject: bytes, queue: bytes = b"") -> bool:
         """
         Whether a subscription to the very subject exists; with a queue group, one of its members.
-        As in nats-server, subscriptions to patterns with wildcards do not count, neither those of
-        clients nor those of streams.
+        As in nats-server, no subscriptions to patterns with wildcards count.
         """
         found = self._bus.matcher.match(subject)
         if queue:

@@ -1,8 +1,6 @@
 """
-The page C{/jsz}: accounts, streams and consumers, with the parameters, refusals and keys
-of nats-server's page.
-
-Streams and consumers are read one after the other, and clients are served in between.
+The page C{/jsz}: accounts, streams and consumers, with nats-server's parameters, refusals and keys.
+They are read one after the other, and clients are served in between.
 """
 
 from __future__ import annotations
@@ -83,8 +81,8 @@ class JszQuery:
 class Jsz:
     def __init__(self, state: BrokerState, find: Callable[[], Any]) -> None:
         """
-        @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None} without
-            JetStream: a broker without it does not load them.
+        @param find: gives L{natsbroker.jetstream.figures.JetStreamFigures}, which a broker without
+            JetStream does not load; C{None} then.
         """
         self._state = state
         self._find = find
@@ -95,8 +93,7 @@ class Jsz:
 
     def ofAccount(self, name: str, query: Query) -> Generator[Pause, None, dict[str, Any]] | None:
         """
-        @return: the steps of its row, as the system account shows it; C{None} if it has no
-            JetStream.
+        The steps of an account's row, as the system account shows it; C{None} without JetStream.
         """
         figures = self._find()
         account = accountsOf(figures).get(name)
@@ -142,38 +139,28 @@ def _chosen(accounts: Any, wanted: JszQuery) -> list[Any]:
 
 def varzOf(figures: Any) -> dict[str, Any]:
     """
-    @param figures: L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
-    @return: the part C{jetstream} of C{/varz}.
+    The part C{jetstream} of C{/varz}, from L{natsbroker.jetstream.figures.JetStreamFigures} or
+    C{None}.
     """
     found: dict[str, Any] = {} if figures is None else figures.varz()
     return found
 
 
 def accountsOf(figures: Any) -> Mapping[str, Any]:
-    """
-    @param figures: L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
-    @return: the accounts that have JetStream, by name.
-    """
+    """The accounts that have JetStream, by name."""
     found: Mapping[str, Any] = {} if figures is None else figures.accounts
     return found
 
 
 def storeOf(figures: Any) -> Any:
-    """
-    @param figures: L{natsbroker.jetstream.figures.JetStreamFigures}, or C{None}.
-    @return: the store of streams in files, or C{None}.
-    """
+    """The store of streams in files; C{None} without it."""
     return None if figures is None else figures.store()
 
 
 def accountSteps(
     figures: Any, account: Any, wanted: JszQuery
 ) -> Generator[Pause, None, dict[str, Any]]:
-    """
-    @param figures: L{natsbroker.jetstream.figures.JetStreamFigures}.
-    @param account: L{natsbroker.jetstream.account.JetStreamAccount}.
-    @return: the row of an account, with its streams if they are wanted.
-    """
+    """The row of a L{natsbroker.jetstream.account.JetStreamAccount}, with its streams if wanted."""
     row: dict[str, Any] = figures.account(account)
     if not wanted.streams:
         return row

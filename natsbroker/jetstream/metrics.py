@@ -1,6 +1,6 @@
 """
-The metrics of streams and consumers, which are gone through a few at a time. What a scrape shows of
-a consumer is what the broker knows at that moment: nothing is read from a store.
+The metrics of streams and consumers, a few at a time: a scrape shows the broker's knowledge of a
+consumer at that moment, without a read from a store.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from natsbroker.wire.values import Message
 
 class Sent(NamedTuple):
     """
-    @ivar messages: how many were sent.
-    @ivar size: their bytes with subject and acknowledgement subject.
+    The number of messages that were sent, and their bytes with subject and acknowledgement subject.
     """
 
     messages: int
@@ -27,9 +26,7 @@ class Sent(NamedTuple):
 
 class RecordSender:
     """
-    Sends the messages of consumers through a bus. Short ways of the lane precede the bus.
-
-    @ivar publisher: the lane.
+    Sends the messages of consumers through a bus. Short ways of the lane, C{publisher}, precede it.
     """
 
     def __init__(self, bus: IMessageBus) -> None:
@@ -38,7 +35,7 @@ class RecordSender:
 
     def fullReceiver(self, subject: bytes) -> Outbox | None:
         """
-        What to wait for before more is sent: of the connections that receive a subject, the one
+        The connection to wait for before more is sent: of those that receive a subject, the one
         with the least to send, if even that has much. C{None} if one of them keeps up, or is none.
         """
         found = self._bus.matcher.match(subject)

@@ -1,6 +1,6 @@
 """
-The bytes that JetStream may use where the configuration does not say: as in nats-server, three
-quarters of the machine's memory, and three quarters of the disk.
+The bytes of JetStream where the configuration does not say: as in nats-server, three quarters of
+the machine's memory and of the disk.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def machineMemory() -> int:
 
 def diskFor(directory: str) -> int:
     """
-    The bytes of the disk that a folder may fill: those that are free, and those that are in its
-    files already, so that the next start finds no less. The folder need not be there.
+    The bytes of the disk that a folder may fill: the free ones, and those of its files, so that the
+    next start finds no less. The folder need not be there.
     """
     path = Path(directory).absolute()
     there = next(each for each in (path, *path.parents) if each.is_dir())
@@ -31,9 +31,9 @@ def diskFor(directory: str) -> int:
 
 def withTotals(block: JetStream, directory: str) -> JetStream:
     """
+    The block with the totals in force, without limits in a store whose disk is not this machine's.
+
     @param directory: of the streams in files; empty where the store has none.
-    @return: the block with the totals in force. They are not limited in a store whose disk is not
-        this machine's.
     """
     memory, files = block.max_memory_store, block.max_file_store
     if memory < 0 and block.backend in ("lmdb", "memory"):
