@@ -1,6 +1,6 @@
 """
-What batches may use of a broker: the messages of atomic ones wait in its memory for the commit.
-As in nats-server, what the C{jetstream} block does not set above zero is not set.
+The limits of batches in a broker: the messages of atomic ones wait in its memory for the commit. As
+in nats-server, the C{jetstream} block sets only values above zero.
 """
 
 from __future__ import annotations
@@ -21,18 +21,10 @@ _UNSET = JetStream()
 
 
 class OpenLimit:
-    """
-    The open batches of one kind, of all streams.
-
-    @ivar perStream: the most of a stream.
-    @ivar open: their number.
-    """
+    """The number of open batches of one kind in all streams, and the most of one stream."""
 
     def __init__(self, perStream: int, total: int, limits: JetStream = _UNSET) -> None:
-        """
-        @param perStream: the most of a stream if the limits do not say.
-        @param total: the same for all.
-        """
+        """The limit; C{perStream} and C{total} hold if the limits do not say."""
         self._unsaid = perStream, total
         self.configure(limits)
         self.open = 0
@@ -43,11 +35,7 @@ class OpenLimit:
         self._total = max(limits.max_batch_inflight_total, 0) or total
 
     def allows(self, count: int) -> bool:
-        """
-        Tell whether a stream can begin a batch.
-
-        @param count: its open batches.
-        """
+        """Whether a stream with C{count} open batches can begin one."""
         return count < self.perStream and self.open < self._total
 
 
@@ -63,9 +51,6 @@ class BatchBudget:
     """
 
     def __init__(self, limits: JetStream = _UNSET, most: int = BYTES) -> None:
-        """
-        @param most: the most bytes.
-        """
         self.atomic = OpenLimit(50, 1000)
         self.fast = OpenLimit(1000, 50_000)
         self._most = most
@@ -80,5 +65,5 @@ class BatchBudget:
         self.idle = max(limits.max_batch_timeout, 0.0) or IDLE
 
     def allows(self, size: int) -> bool:
-        """Tell whether there is room for a message."""
+        """Whether there is room for a message."""
         return self.size + size <= self._most

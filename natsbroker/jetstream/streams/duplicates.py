@@ -13,18 +13,6 @@ from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 
 
 class DuplicateWindow:
-    """
-    The message ids stored within the window, with their sequences.
-
-    @ivar window: nanoseconds; 0 remembers nothing.
-    @ivar last: the id of the message stored last, if that had one; else empty.
-    @ivar sequences: the sequence of each id. The compiled step adds new ones here, and calls
-        L{added} then.
-    @ivar isKnown: whether it is known which ids were stored.
-    @ivar began: called before the first id is remembered, in a stream of which it is known that no
-        message ever had one; else C{None}.
-    """
-
     def __init__(self, window: int) -> None:
         self.window = window
         self.last = b""
@@ -35,10 +23,8 @@ class DuplicateWindow:
 
     def find(self, messageId: bytes, now: int) -> int | None:
         """
-        The sequence that an id was stored with; C{None} if it is new.
-
-        @param now: nanoseconds since 1970.
-        @raise JetStreamError: if it is not known.
+        The sequence of an id at a time in nanoseconds since 1970; C{None} if it is new,
+        L{errors.JetStreamError} if that is not known.
         """
         if not self.isKnown and self.window > 0:
             raise errors.STREAM_STORE_FAILED(err="what was stored before is not known yet")
@@ -66,7 +52,6 @@ class DuplicateWindow:
         self._order.append((timestamp, ids, sequences))
 
     def read(self, records: Iterable[Record]) -> None:
-        """Add the ids of stored messages."""
         for record in records:
             messageId = b""
             if b"Nats-Msg-Id" in record.headers:

@@ -20,9 +20,7 @@ class MessageHeaders:
     __slots__ = ("_long", "_values")
 
     def __init__(self, block: bytes) -> None:
-        """
-        @param block: a header block. A long one is not taken apart but searched for each name.
-        """
+        """The headers of a block. A long one is not taken apart but searched for each name."""
         self._values: dict[bytes, bytes | None] = {}
         self._long = b""
         if len(block) > _LONG:
@@ -34,9 +32,7 @@ class MessageHeaders:
                 self._values[name] = value.lstrip(b" \t")
 
     def get(self, name: bytes) -> bytes:
-        """
-        @return: the value; empty if there is none.
-        """
+        """The value; empty if there is none."""
         if self._long:
             self._search(name)
         return self._values.get(name) or b""
@@ -65,10 +61,7 @@ def expectedSequence(text: bytes) -> int:
 
 
 def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
-    """
-    A header block in which a name has a value: in the place where the name stands first, or at the
-    end.
-    """
+    """A header block in which a name has a value, in its first place or at the end."""
     line = b"%b: %b" % (name, value)
     lines = block.split(b"\r\n") if block else [b"NATS/1.0", b"", b""]
     for place, each in enumerate(lines[1:], 1):
@@ -89,10 +82,8 @@ def needsNewerApi(headers: bytes) -> bool:
 
 def withoutExpectations(block: bytes) -> bytes:
     """
-    What a mirror or a stream with sources stores of a header block: all but what the publisher
-    meant for the origin only. Names are case sensitive.
-
-    @return: the block; empty if nothing is left.
+    The header block that a mirror or a stream with sources stores: all but what the publisher meant
+    for the origin only, with case sensitive names; empty if nothing is left.
     """
     if b"Nats-" not in block:
         return block
@@ -109,10 +100,8 @@ def withoutHeader(block: bytes, name: bytes) -> bytes:
 
 def withoutInfo(block: bytes) -> bytes:
     """
-    What a stream stores of a header block: all but who published it in another account, which is
-    for services (L{natsbroker.wire.clientinfo}).
-
-    @return: the block; empty if nothing is left.
+    The header block that a stream stores: all but the publisher in another account, which is for
+    services (L{natsbroker.wire.clientinfo}); empty if nothing is left.
     """
     if HEADER not in block:
         return block

@@ -1,6 +1,4 @@
-"""
-What publishers to a stream receive, byte for byte as nats-server writes it.
-"""
+"""The answers to publishers to a stream, byte for byte as nats-server writes them."""
 
 from __future__ import annotations
 
@@ -42,18 +40,13 @@ class PublishAnswers:
     """The answers of one stream."""
 
     def __init__(self, stream: str, domain: str) -> None:
-        """
-        @param stream: the stream's name.
-        @param domain: the JetStream domain; empty for none.
-        """
+        """The answers of a stream in a JetStream domain; empty for none."""
         self._name = json.dumps(stream, ensure_ascii=False)
         middle = f'"domain":{json.dumps(domain)},' if domain else ""
         self._prefix = f'{{"stream":{self._name},{middle}"seq":'.encode()
 
     def stored(self, sequence: int, tail: bytes = b"") -> bytes:
-        """
-        @param tail: what follows the sequence.
-        """
+        """An acknowledgement with a tail behind the sequence."""
         return self._prefix + b"%d%b}" % (sequence, tail)
 
     def storedMany(self, first: int, count: int) -> list[bytes]:
@@ -70,12 +63,7 @@ class PublishAnswers:
     def send(
         self, bus: IMessageBus, batch: StreamBatch, first: int, bounds: Callable[[], LogBounds]
     ) -> None:
-        """
-        Send the answers of a batch.
-
-        @param first: the sequence of its first entry.
-        @param bounds: gives what is durable.
-        """
+        """Send the answers of a batch from its first sequence; C{bounds} gives what is durable."""
         for reply, answer, place, tail, count in batch.answers:
             isUnsure = tail is DUPLICATE or tail is NAMES_LAST
             if isUnsure and first + place > bounds().last:
@@ -97,7 +85,7 @@ _DESCRIBED = frozenset({10060, 10077, 10111})
 
 class StreamTrace:
     """
-    What a stream adds to the trace of a message (L{natsbroker.accounts.tracing.MessageTrace}).
+    A stream's part of the trace of a message (L{natsbroker.accounts.tracing.MessageTrace}).
 
     @ivar isOnly: whether the message is judged, but not stored.
     """
@@ -112,7 +100,7 @@ class StreamTrace:
 
     def judged(self, subject: bytes, isWanted: bool = True) -> None:
         """
-        The message is as it should be; it may still find no room.
+        Note that a message is as it should be, although it may find no room.
 
         @param isWanted: whether there is a consumer for it, where only that has it stored.
         """
@@ -180,7 +168,6 @@ class ReadMessage(NamedTuple):
         return self.refusals != self.reader.refusals
 
     def refused(self, error: JetStreamError) -> None:
-        """The stream does not take the message."""
         self.reader.goBack(self.before, error)
 
 
@@ -229,7 +216,7 @@ def tracedIn(stream: str, message: Message) -> Arrived:
 
 class StreamBatch:
     """
-    What was taken in one turn.
+    The messages that were taken in one turn.
 
     @ivar entries: to append.
     @ivar answers: reply subjects with the answer, or C{None} for acknowledgements. These have the
@@ -282,15 +269,12 @@ class StreamBatch:
             self.origins.append(origin)
 
     def sourced(self, origin: ReadMessage) -> None:
-        """The last entry was read from another stream."""
         self.origins.append(origin)
         self.newest[origin.key] = len(self.entries) - 1
 
     def records(self, skip: int) -> list[Record]:
         """
-        The entries as they are stored.
-
-        @param skip: the bytes before the header block of an entry with headers.
+        The entries as they are stored; C{skip} bytes precede the header block of one with headers.
         """
         if hot.storedRecords is not None:
             found: list[Record] = hot.storedRecords(Record, self.entries, self.first, skip)
@@ -304,11 +288,7 @@ class StreamBatch:
 
 
 def answersOfFailed(batch: StreamBatch, text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """
-    The answers of a batch that could not be stored, with their reply subjects.
-
-    @param text: the failure.
-    """
+    """The answers of a batch that could not be stored, with their reply subjects."""
     for reply, answer, place, tail, count in batch.answers:
         if answer is None or tail is NAMES_LAST:
             for _ in range(count):

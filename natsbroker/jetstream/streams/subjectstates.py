@@ -1,6 +1,4 @@
-"""
-What a stream knows of the subjects of its messages, with appends that are under way.
-"""
+"""The known subjects of a stream's messages, with appends that are under way."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ KNOWN = 100_000
 
 class SubjectState(NamedTuple):
     """
-    What is stored of one subject, with appends that are under way.
+    The stored messages of one subject, with appends that are under way.
 
     @ivar messages: their number; -1 if that is not known.
     @ivar last: the last sequence; 0 for none.
@@ -46,7 +44,6 @@ class SubjectStates:
     """
     The states of the subjects that were asked for or published to last.
 
-    @ivar known: the states by subject.
     @ivar isUsed: whether any subject was asked for.
     @ivar cleared: how often everything was forgotten.
     """
@@ -58,9 +55,8 @@ class SubjectStates:
 
     def find(self, subject: bytes, countsToo: bool = False) -> SubjectState:
         """
-        What is stored of a subject, or of all subjects that a pattern matches.
-
-        @raise SubjectUnknown: if the log must be asked first.
+        The stored messages of a subject, or of all subjects that a pattern matches;
+        L{SubjectUnknown} if the log must be asked first.
         """
         state = self.known.get(subject)
         if state is None or (countsToo and state.messages < 0):

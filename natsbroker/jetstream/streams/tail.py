@@ -25,7 +25,7 @@ class StreamTail:
         self._size = 0
 
     def add(self, records: Sequence[Record]) -> None:
-        """Take the records that follow the last one."""
+        """Add the records that follow the last one."""
         self._records += records
         self._size += sum(len(each.headers) + len(each.payload) for each in records)
         if len(self._records) > 2 * RECORDS or self._size > 2 * BYTES:
@@ -55,8 +55,8 @@ class StreamTail:
 
     def read(self, filters: tuple[bytes, ...], sequence: int, limit: int) -> Matching | None:
         """
-        @return: as L{natsbroker.jetstream.streams.stream.Stream.read}; C{None} if the log must be
-            read.
+        A result as of L{natsbroker.jetstream.streams.stream.Stream.read}; C{None} if the log must
+        be read.
         """
         records = self._records
         if not records or not records[0].sequence <= sequence <= records[-1].sequence:
