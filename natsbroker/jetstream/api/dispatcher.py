@@ -33,11 +33,7 @@ PREFIX = "$JS.API."
 
 
 class HeadedResult(dict[str, Any]):
-    """
-    The result of a handler whose answer has headers.
-
-    @ivar headers: the header block.
-    """
+    """The result of a handler whose answer has a header block."""
 
     def __init__(self, result: Mapping[str, Any], headers: bytes) -> None:
         super().__init__(result)
@@ -50,9 +46,6 @@ class Request(NamedTuple):
 
     @ivar names: the tokens of the subject that the route's wildcards match; with C{>} the rest is
         one of them.
-    @ivar body: the payload.
-    @ivar reply: the reply subject.
-    @ivar message: as it arrived.
     """
 
     names: tuple[str, ...]
@@ -77,7 +70,8 @@ class ApiRoute:
     @ivar isAudited: whether an API advisory is sent.
     @ivar isCounted: whether the account's figures have it.
     @ivar isLong: whether its body may be of any length, because it is read in steps.
-    @ivar isRead: whether it changes nothing, so that it may end when nobody waits for the answer.
+    @ivar isRead: whether it changes nothing, so that it may end when no client waits for the
+        answer.
     """
 
     subject: str
@@ -93,11 +87,7 @@ class ApiRoute:
 
 @implementer(IBatchSubscriber)
 class ApiDispatcher:
-    """
-    Serves the API of one account.
-
-    @cvar cost: of a request, in the units of L{natsbroker.pure.backlog}.
-    """
+    """Serves the API of one account, at a C{cost} in the units of L{natsbroker.pure.backlog}."""
 
     cost = 1000
 
@@ -107,9 +97,7 @@ class ApiDispatcher:
         routes: tuple[ApiRoute, ...],
         router: ApiRouter | None = None,
     ) -> None:
-        """
-        @param router: decides which requests this broker handles; by default all.
-        """
+        """A dispatcher; C{router} decides which requests this broker handles, by default all."""
         self._account = account
         self._router = router
         self._routes = routes
@@ -284,7 +272,7 @@ def clientOf(message: Message) -> dict[str, Any]:
 
 
 def _names(pattern: str, subject: bytes) -> tuple[str, ...]:
-    """The tokens of a subject where the pattern has wildcards."""
+    """The tokens of a subject at the wildcards of a pattern."""
     tokens = subject.decode("utf-8", "surrogateescape")[len(PREFIX) :].split(".")
     names: list[str] = []
     for place, token in enumerate(pattern.split(".")):
@@ -296,8 +284,6 @@ def _names(pattern: str, subject: bytes) -> tuple[str, ...]:
 
 
 def checkLevel(message: Message) -> None:
-    """
-    @raise JetStreamError: if the request needs a newer API.
-    """
+    """Raise L{JetStreamError} if the request needs a newer API."""
     if needsNewerApi(message.headers):
         raise errors.REQUIRED_API_LEVEL()

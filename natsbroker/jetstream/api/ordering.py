@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred, succeed
 
 class RequestOrder:
     """
-    Lets one request after the other pass. Many may pass in one turn of the reactor, without a call
-    of one from within another.
+    Lets one request after the other pass, many in one turn of the reactor, without a call of one
+    from within another.
     """
 
     def __init__(self) -> None:
@@ -26,8 +26,7 @@ class RequestOrder:
 
     def acquire(self) -> Deferred[None]:
         """
-        Wait until those that came before have been released. A request that is cancelled meanwhile
-        is passed over.
+        Wait for the release of those before. A request that is cancelled meanwhile is passed over.
         """
         if not self._isHeld:
             self._isHeld = True

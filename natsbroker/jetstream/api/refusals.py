@@ -1,7 +1,4 @@
-"""
-The answers of JetStream's API to accounts that do not have it, and the silence for requests that no
-server knows.
-"""
+"""The answers of JetStream's API to accounts without it; requests that no server knows get none."""
 
 from __future__ import annotations
 
@@ -52,9 +49,7 @@ _CLUSTERED = ("stream_leader_stepdown", "stream_remove_peer", "consumer_leader_s
 @implementer(ISubscriber)
 class ApiRefusals:
     """
-    Refuses the requests of accounts that do not have JetStream.
-
-    @ivar isClustered: whether brokers serve the streams together.
+    Refuses the requests of accounts without JetStream; C{isClustered} if brokers share the streams.
     """
 
     def __init__(
@@ -64,10 +59,7 @@ class ApiRefusals:
         system: str,
         isClustered: Callable[[], bool] = lambda: False,
     ) -> None:
-        """
-        @param hasJetStream: tells whether an account, by its name, has JetStream now.
-        @param system: the system account; empty for none.
-        """
+        """The refusals; C{hasJetStream} takes the name of an account, C{system} may be empty."""
         self._routes = routes
         self._hasJetStream = hasJetStream
         self._system = system
@@ -75,9 +67,8 @@ class ApiRefusals:
 
     def serve(self, name: str, bus: IMessageBus) -> None:
         """
-        Answer the clients of an account on this broker while it does not have JetStream.
-
-        @param bus: the account's, for services that other brokers do not hear.
+        Answer the clients of an account on this broker while it does not have JetStream, through
+        its C{bus} for services that other brokers do not hear.
         """
         for family in (">",) if name == self._system else FAMILIES:
             bus.serve(f"{PREFIX}{family}".encode(), self, (name, bus))
@@ -96,8 +87,8 @@ class ApiRefusals:
 
     def _isAnswered(self, bus: Any, subject: bytes) -> bool:
         """
-        Whether somebody else receives a request: another account, from which this one imports
-        JetStream, or a server behind a link. Clients may just listen.
+        Whether another account, from which this one imports JetStream, or a server behind a link
+        receives a request. Clients may just listen.
         """
         found = bus.matcher.match(subject)
         others = sum(each.kind != Kind.CLIENT for each in found.plain) - 1

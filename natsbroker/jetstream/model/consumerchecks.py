@@ -1,7 +1,6 @@
 """
-The rules of a consumer's configuration: what the server fills in, and what it refuses.
-
-The checks run in nats-server's order, because the first one that fails is the answer.
+The rules of a consumer's configuration: defaults and refusals. The checks run in nats-server's
+order, because the first one that fails is the answer.
 """
 
 from __future__ import annotations
@@ -58,9 +57,7 @@ def _invalid(text: str) -> JetStreamError:
 
 
 def filtersOf(config: ConsumerConfig) -> tuple[str, ...]:
-    """
-    @return: the subjects that a consumer delivers; none for all.
-    """
+    """The subjects that a consumer delivers; none for all."""
     return (*config.filter_subjects, *([config.filter_subject] if config.filter_subject else []))
 
 
@@ -104,9 +101,6 @@ def withConsumerDefaults(
 
 
 def _withoutNegatives(config: ConsumerConfig, pedantic: bool) -> ConsumerConfig:
-    """
-    @return: the configuration with its negative numbers replaced.
-    """
     if pedantic:
         for key, least, rule in (
             ("max_deliver", -1, "be set to -1"),
@@ -157,11 +151,7 @@ def checkConsumer(
     account: JetStreamLimits,
     server: ConfiguredLimits,
 ) -> Steps[None]:
-    """
-    Check a configuration with its defaults.
-
-    @raise JetStreamError: at the first rule that is broken.
-    """
+    """Check a configuration with its defaults; L{JetStreamError} at the first broken rule."""
     _checkNames(config)
     _checkReplicas(config, stream)
     _checkAcks(config)
@@ -350,8 +340,7 @@ def _unset(word: str, what: str) -> JetStreamError:
 
 def sampleRate(config: ConsumerConfig) -> int:
     """
-    @return: the percentage of acknowledgements that are reported.
-    @raise JetStreamError: if it is no number.
+    The percentage of acknowledgements that are reported; L{JetStreamError} if it is no number.
     """
     text = config.sample_freq
     if not text:
@@ -375,9 +364,7 @@ def _checkGroups(config: ConsumerConfig) -> None:
 
 
 def _wrongGroups(config: ConsumerConfig) -> ErrorRow | None:
-    """
-    @return: what is wrong with the priority groups.
-    """
+    """The error of the priority groups; C{None} without one."""
     if config.priority_policy is PriorityPolicy.NONE:
         if config.priority_groups:
             return errors.CONSUMER_PRIORITY_GROUP_WITH_POLICY_NONE

@@ -18,7 +18,7 @@ DEFAULT_MAX_CONSUMERS: Final = 1000
 @dataclass(frozen=True)
 class JetStreamLimits:
     """
-    What an account may use, with the keys and the order of an account's information.
+    The limits of an account, with the keys and the order of its information.
 
     @ivar max_memory: bytes; like the others, -1 is no limit.
     """
@@ -33,23 +33,17 @@ class JetStreamLimits:
     max_bytes_required: bool = False
 
     def toJSON(self) -> dict[str, Any]:
-        """
-        @return: the limits in the order of the wire.
-        """
+        """The limits in the order of the wire."""
         return asdict(self)
 
     def maxStreamBytes(self, storage: StorageType) -> int:
-        """
-        @return: the largest C{max_bytes} of a stream.
-        """
+        """The largest C{max_bytes} of a stream."""
         if storage is StorageType.MEMORY:
             return self.memory_max_stream_bytes
         return self.storage_max_stream_bytes
 
     def total(self, storage: StorageType) -> int:
-        """
-        @return: the bytes that all streams may use together.
-        """
+        """The bytes that all streams may use together."""
         return self.max_memory if storage is StorageType.MEMORY else self.max_storage
 
 
@@ -70,16 +64,12 @@ class AccountAllowance:
     tiers: Mapping[str, JetStreamLimits] = field(default_factory=dict)
 
     def effective(self, replicas: int = 1) -> JetStreamLimits:
-        """
-        @return: the limits of streams with a number of replicas.
-        """
+        """The limits of streams with a number of replicas."""
         return self.tiers.get(f"R{replicas or 1}", NOTHING) if self.tiers else self.limits
 
     def check(self, replicas: int) -> None:
         """
-        Check that streams with a number of replicas are allowed at all.
-
-        @raise errors.JetStreamError: if no tier is for them.
+        Check streams with a number of replicas; L{errors.JetStreamError} if no tier is for them.
         """
         if self.tiers and f"R{replicas or 1}" not in self.tiers:
             raise errors.NO_LIMITS()
@@ -101,8 +91,7 @@ class StorageBounds:
 
     def room(self) -> int | None:
         """
-        The bytes that are left; below zero where there are more than there should be, and C{None}
-        without a limit.
+        The bytes that are left; below zero for more than there should be, C{None} without a limit.
         """
         pairs = ((self.server, self.serverUsed), (self.account, self.accountUsed))
         return min((limit - used for limit, used in pairs if limit >= 0), default=None)
@@ -111,7 +100,7 @@ class StorageBounds:
 @dataclass(frozen=True)
 class ConfiguredLimits:
     """
-    What the block C{limits} of the configuration sets, where zero is no limit, and what is left.
+    The limits in the block C{limits} of the configuration, where zero is none, and what is left.
 
     @ivar max_memory: bytes that all streams in memory may reserve together; -1 is no limit.
     @ivar max_storage: the same for files.
@@ -129,23 +118,19 @@ class ConfiguredLimits:
     reserved: Callable[[StorageType], int] = field(default=lambda storage: 0, compare=False)
 
     def total(self, storage: StorageType) -> int:
-        """
-        @return: the bytes that all streams may use together; -1 is no limit.
-        """
+        """The bytes that all streams may use together; -1 is no limit."""
         return self.max_memory if storage is StorageType.MEMORY else self.max_storage
 
     def left(self, storage: StorageType) -> int | None:
-        """
-        @return: the bytes that a new stream could reserve; C{None} for any number.
-        """
+        """The bytes that a new stream could reserve; C{None} for any number."""
         total = self.total(storage)
         return None if total < 0 else max(total - self.reserved(storage), 0)
 
     def after(self, reserved: Callable[[StorageType], int]) -> ConfiguredLimits:
         """
-        @param reserved: the bytes of a storage that the streams of all accounts reserve. Asked
-            when a stream is checked, only about its storage and if that is limited, since it has
-            to look at each stream.
+        @param reserved: the bytes of a storage that the streams of all accounts reserve. Asked when
+            a stream is checked, only about its storage and if that is limited, since it looks at
+            each stream.
         """
         return replace(self, reserved=reserved)
 
@@ -162,11 +147,10 @@ def checkLimits(
     more: int,
 ) -> None:
     """
-    Check what a stream asks for against the limits.
+    Check a stream against the limits; L{errors.JetStreamError} if it asks for too much.
 
     @param reserved: bytes that the account's other streams of this storage reserve.
     @param more: bytes that this stream would add; below 0 counts as one byte.
-    @raise errors.JetStreamError: if it is too much.
     """
     if 0 < account.max_consumers < config.max_consumers:
         raise errors.MAXIMUM_CONSUMERS_LIMIT()

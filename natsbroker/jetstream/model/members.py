@@ -1,6 +1,4 @@
-"""
-The brokers that share a JetStream: where a stream may be, and how infos show its leader.
-"""
+"""The brokers that share a JetStream: the places of a stream, and its leader in infos."""
 
 from __future__ import annotations
 
@@ -26,12 +24,7 @@ def peerId(name: str) -> str:
 
 @dataclass(frozen=True)
 class JetStreamPeer:
-    """
-    A broker.
-
-    @ivar age: seconds since it was known to be alive.
-    @ivar tags: its C{server_tags}.
-    """
+    """A broker that was known to be alive C{age} seconds ago, with its C{server_tags}."""
 
     name: str
     age: float = 0.0
@@ -52,7 +45,6 @@ class JetStreamPeers:
     """
     The brokers that share a JetStream.
 
-    @ivar cluster: the cluster's name.
     @ivar own: the name of this broker.
     @ivar meta: the name of the broker that answers for whole accounts; empty for none.
     """
@@ -84,9 +76,7 @@ class JetStreamPeers:
         return [each for each in self.alive if self.members[each].hasTags(placement.tags)]
 
     def check(self, config: StreamConfig) -> None:
-        """
-        @raise errors.JetStreamError: if there are not enough brokers for a stream.
-        """
+        """Raise L{errors.JetStreamError} if there are not enough brokers for a stream."""
         placement = config.placement
         if len(self.fitting(placement)) >= config.num_replicas:
             return
@@ -100,9 +90,8 @@ class JetStreamPeers:
         self, placement: Placement | None, leader: str, loads: Mapping[str, int]
     ) -> str:
         """
-        The broker that takes over from a leader that steps down.
+        The broker that takes over from a leader that steps down; C{loads} are what each leads.
 
-        @param loads: what each leads.
         @raise errors.JetStreamError: if there is none.
         """
         wanted = placement or Placement()
@@ -121,7 +110,7 @@ class JetStreamPeers:
 
     def taker(self, log: str) -> str:
         """
-        The broker that takes a log first that has no leader: all compute the same one, and logs are
+        The broker that takes a log without a leader first: all compute the same, and logs are
         spread.
         """
         return min(
@@ -130,9 +119,7 @@ class JetStreamPeers:
 
     def shownStream(self, config: StreamConfig, since: int) -> dict[str, Any]:
         """
-        What an info has as C{cluster} of a stream that this broker leads.
-
-        @param since: when it began to, in nanoseconds since 1970.
+        The C{cluster} in the info of a stream that this broker leads since a time in nanoseconds.
         """
         kind = "F" if config.storage is StorageType.FILE else "M"
         return self._shown(
@@ -161,7 +148,7 @@ class JetStreamPeers:
     def replicas(self, count: int) -> list[dict[str, Any]]:
         """
         The other brokers among the replicas of an asset that this broker leads: those that are
-        alive first. The data is that of the database, so a broker that is alive is current.
+        alive first, whose data is current because it is the database's.
         """
         others = sorted(
             (each for each in self.members.values() if each.name != self.own),
@@ -202,9 +189,7 @@ def _replica(member: JetStreamPeer) -> dict[str, Any]:
 
 
 def replicasOf(stream: StreamConfig, config: ConsumerConfig) -> int:
-    """
-    The replicas of a consumer: without a number of its own, those of its stream if it is durable.
-    """
+    """The replicas of a consumer: without its own number, its stream's if it is durable."""
     if config.num_replicas:
         return config.num_replicas
     return stream.num_replicas if config.durable_name else 1
@@ -219,23 +204,19 @@ class SharedAccount(Protocol):
 
     def verify(self, name: str) -> Deferred[None] | None:
         """
-        Ask whether this broker leads a stream still, as L{ILeasedStore.verify}.
-
-        @return: C{None} if no other broker can have taken it by now.
+        Ask whether this broker leads a stream still, as L{ILeasedStore.verify}; C{None} if no other
+        broker can have taken it by now.
         """
 
     async def refresh(self) -> None:
-        """See which brokers there are."""
+        """Look at the brokers again."""
 
     async def configs(self) -> dict[str, StreamConfig]:
         """The configurations of all streams of the account, of all brokers."""
 
     async def lists(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
         """
-        Streams as lists show them.
-
-        @return: those that there are, in order, and the names of those whose leader does not
-            answer.
+        Streams as lists show them, in order, and the names of those whose leader does not answer.
         """
 
     async def usages(self) -> list[dict[str, Any]]:

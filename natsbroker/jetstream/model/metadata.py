@@ -1,8 +1,6 @@
 """
-The metadata that the server adds to configurations: which API level an asset needs.
-
-The level that it needs is stored. The level and version of the server that answers are added to
-answers only.
+The metadata that the server adds to configurations: the API level that an asset needs, which is
+stored, and the level and version of the server, which are added to answers only.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ _Config = TypeVar("_Config", StreamConfig, ConsumerConfig)
 
 
 def streamLevel(config: StreamConfig) -> int:
-    """
-    @return: the lowest API level that knows everything the stream uses.
-    """
+    """The lowest API level that knows everything the stream uses."""
     if config.allow_batched:
         return 4
     isAsync = config.persist_mode is PersistMode.ASYNC
@@ -34,9 +30,7 @@ def streamLevel(config: StreamConfig) -> int:
 
 
 def consumerLevel(config: ConsumerConfig) -> int:
-    """
-    @return: the lowest API level that knows everything the consumer uses.
-    """
+    """The lowest API level that knows everything the consumer uses."""
     if config.ack_policy is AckPolicy.FLOW_CONTROL:
         return 4
     isPaused = config.pause_until is not None and config.pause_until != ZERO_TIME
@@ -45,27 +39,23 @@ def consumerLevel(config: ConsumerConfig) -> int:
 
 
 def withLevel(config: _Config) -> _Config:
-    """
-    @return: the configuration of a request with the level that it needs, as it is stored.
-    """
+    """The configuration of a request with the level that it needs, as it is stored."""
     level = streamLevel(config) if isinstance(config, StreamConfig) else consumerLevel(config)
     return replace(config, metadata={**_own(config.metadata), _NEEDED: str(level)})
 
 
 def withPause(config: ConsumerConfig, until: int | None) -> ConsumerConfig:
     """
-    @param until: nanoseconds since 1970.
-    @return: the configuration with the end of a pause in UTC. If that changes it, the level is what
-        the configuration needs; else it may be higher, because the request asked for more.
+    The configuration with the end of a pause, given in nanoseconds since 1970, as a time in UTC. If
+    that changes it, the level is what the configuration needs; else it may be higher, because the
+    request asked for more.
     """
     paused = replace(config, pause_until=None if until is None else Timestamp(until))
     return paused if until == config.pause_until else withLevel(paused)
 
 
 def withLevelOf(config: _Config, stored: _Config) -> _Config:
-    """
-    @return: the configuration with the level of another, so that the two can be compared.
-    """
+    """The configuration with the level of another, so that the two can be compared."""
     kept = {key: value for key, value in _own(config.metadata).items() if key != _NEEDED}
     if _NEEDED in stored.metadata:
         kept[_NEEDED] = stored.metadata[_NEEDED]
@@ -73,17 +63,15 @@ def withLevelOf(config: _Config, stored: _Config) -> _Config:
 
 
 def withServer(config: _Config) -> _Config:
-    """
-    @return: the configuration with the level and version of the server, as answers show it.
-    """
+    """The configuration with the level and version of the server, as answers show it."""
     added = {_LEVEL: str(API_LEVEL), _VERSION: NATS_VERSION}
     return replace(config, metadata={**config.metadata, **added})
 
 
 def isSupportedLevel(level: str) -> bool:
     """
-    Tell whether the API level that a request asks for with a header is known here. Anything but a
-    number is not; no level at all is.
+    Whether the API level in a request's header is known here. Anything but a number is not; no
+    level at all is.
     """
     digits = level[1:] if level[:1] in ("+", "-") else level
     if not level:
@@ -92,7 +80,5 @@ def isSupportedLevel(level: str) -> bool:
 
 
 def _own(metadata: Mapping[str, str]) -> dict[str, str]:
-    """
-    @return: the metadata without what servers add to answers.
-    """
+    """The metadata without what servers add to answers."""
     return {key: value for key, value in metadata.items() if key not in (_LEVEL, _VERSION)}

@@ -1,7 +1,6 @@
 """
-The names of streams and consumers, and the subjects of their configurations.
-
-Configurations hold text, the grammar of subjects works on bytes; the functions here stand between.
+The names of streams and consumers, and the subjects of their configurations: these are text, while
+the grammar of subjects works on bytes.
 """
 
 from __future__ import annotations
@@ -24,41 +23,35 @@ _GROUP = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 
 
 def isValidName(name: str) -> bool:
-    """Tell whether a stream or consumer may be called that."""
     return bool(name) and _FORBIDDEN.search(name) is None
 
 
 def isValidGroup(group: str) -> bool:
-    """Tell whether a priority group may be called that."""
     return _GROUP.fullmatch(group) is not None
 
 
 def hasPathSeparator(name: str) -> bool:
-    """Tell whether a name could lead out of a directory."""
+    """Whether a name could lead out of a directory."""
     return "/" in name or "\\" in name
 
 
 def isValidSubjectText(subject: str) -> bool:
-    """Tell whether the text is a subject, perhaps with wildcards."""
+    """Whether the text is a subject, perhaps with wildcards."""
     return grammar.isValidSubject(subject.encode())
 
 
 def isLiteralSubject(subject: str) -> bool:
-    """Tell whether the text has no wildcard. Its validity is not looked at."""
+    """Whether the text has no wildcard. Its validity is not looked at."""
     return not grammar.hasWildcard(subject.encode())
 
 
 def subjectsOverlap(one: str, other: str) -> bool:
-    """Tell whether some message matches both subjects."""
+    """Whether some message matches both subjects."""
     return grammar.overlaps(one.encode(), other.encode())
 
 
 def overlapping(subjects: Sequence[str]) -> Callable[[str], object]:
-    """
-    A quick test for a comparison with the subjects of many streams.
-
-    @return: gives a true value for a valid subject that overlaps with one of these.
-    """
+    """A quick test for a valid subject that overlaps with one of many streams' subjects."""
     tokens = [each.split(".") for each in subjects]
     if len(tokens) > _COMPILED or any(len(each) > _COMPILED for each in tokens):
         return lambda theirs: any(subjectsOverlap(ours, theirs) for ours in subjects)
@@ -77,12 +70,10 @@ def _overlapPattern(tokens: list[str]) -> str:
 
 
 def isSubsetSubject(narrow: str, wide: str) -> bool:
-    """Tell whether every message that matches the first subject matches the second."""
+    """Whether every message that matches the first subject matches the second."""
     return grammar.isSubset(narrow.encode(), wide.encode())
 
 
 def metadataSize(*parts: str) -> int:
-    """
-    @return: the bytes of these keys and values.
-    """
+    """The bytes of these keys and values."""
     return sum(len(each.encode()) for each in parts)

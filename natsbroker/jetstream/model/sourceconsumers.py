@@ -19,7 +19,7 @@ _SECOND = 1_000_000_000
 
 class OriginDelivery(NamedTuple):
     """
-    What the reply subject of a delivered message says.
+    The content of the reply subject of a delivered message.
 
     @ivar sequence: in the origin.
     @ivar number: of the delivery.
@@ -37,10 +37,8 @@ class OriginDelivery(NamedTuple):
 
 def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
     """
-    Read the reply subject of a delivery. In a domain it has two tokens more, and may have one
-    behind.
-
-    @return: C{None} if it is none.
+    Read the reply subject of a delivery; C{None} if it is none. In a domain it has two tokens more,
+    and may have one behind.
     """
     tokens = reply.split(b".")
     if tokens[:2] != [b"$JS", b"ACK"] or len(tokens) not in (9, 11, 12):
@@ -62,8 +60,8 @@ def shortHash(text: str) -> str:
 
 def sourceWords(source: StreamSource) -> tuple[str, str, str]:
     """
-    What tells a source from the others of a stream in the header: its name, its filters, and the
-    destinations of its transforms.
+    The identity of a source in the header: its name, its filters, and the destinations of its
+    transforms.
     """
     name = source.name
     if source.external is not None:
@@ -98,7 +96,7 @@ def transformsOf(source: StreamSource) -> TransformList:
 
 def mirrorHash(stream: str, account: str, domain: str) -> str:
     """
-    What the name of a mirror's consumer ends with. It is always the same: an origin that waits for
+    The end of the name of a mirror's consumer, always the same: an origin that waits for
     acknowledgements knows the consumer again.
 
     @param stream: the mirror.
@@ -112,8 +110,8 @@ def sourceHash(mirror: str, source: StreamSource, config: StreamConfig) -> str:
     As L{mirrorHash}, for a source.
 
     @param mirror: what the stream would have as a mirror.
-    @param config: of the stream. From the second time that there is a source of the same name, the
-        filters tell them apart.
+    @param config: of the stream. From the second source of the same name, the filters tell them
+        apart.
     """
     first = config.firstSources.get(source.name, source)
     return shortHash(mirror if first == source else " ".join((mirror, *sourceWords(source))))

@@ -1,7 +1,6 @@
 """
-The rules of a stream's configuration: what the server fills in, and what it refuses.
-
-The checks run in nats-server's order, because the first one that fails is the answer.
+The rules of a stream's configuration: defaults and refusals. The checks run in nats-server's order,
+because the first one that fails is the answer.
 """
 
 from __future__ import annotations
@@ -115,10 +114,9 @@ class StreamChecker:
         """
         @param streams: all streams of the account.
         @param members: the brokers of the cluster, if there is one.
-        @param tier: the number of replicas of the streams that the account's limits are for; 0 for
-            any.
-        @param subjects: an index of the streams' subjects that has been used before, so that only
-            what has changed since is to be put into it.
+        @param tier: the replicas of the streams that the account's limits are for; 0 for any.
+        @param subjects: an index of the streams' subjects from earlier checks, into which only what
+            has changed since is put.
         """
         self._tier = tier
         self.subjects = subjects or CollisionIndex()
@@ -273,9 +271,7 @@ class StreamChecker:
             raise _invalid("async persist mode is not supported with atomic batch publish")
 
     def _withOrigins(self, config: StreamConfig, pedantic: bool) -> Steps[StreamConfig]:
-        """
-        @return: the configuration with what a mirror takes over from its origin.
-        """
+        """The configuration with what a mirror takes over from its origin."""
         origins: dict[str, StreamConfig] = {}
         if config.mirror is not None:
             yield from checkMirror(config, config.mirror)
@@ -374,8 +370,8 @@ class StreamChecker:
 
 def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool) -> Republish:
     """
-    @return: what republishing everything under its own subject means for a stream that transforms
-        its only subject: the transformed subject.
+    The meaning of republishing everything under its own subject for a stream that transforms its
+    only subject: the transformed subject.
     """
     transform = config.subject_transform
     if (republish.src, republish.dest) != (">", ">") or transform is None:
@@ -389,8 +385,8 @@ def _throughTransform(config: StreamConfig, republish: Republish, pedantic: bool
 
 def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
     """
-    The places of the first subject that overlaps with a later one, and of that one, as far as a
-    subject that is not valid does not come before.
+    The places of the first subject that overlaps with a later one, and of that one, unless an
+    invalid subject comes before.
     """
     valid: list[tuple[int, bytes]] = []
     odd: list[tuple[int, str]] = []
@@ -415,7 +411,7 @@ def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
 
 def _mayOverlap(one: str, other: str) -> bool:
     """
-    Tell whether two subjects overlap, of which the first is not valid. nats-server compares such a
+    Whether two subjects overlap, of which the first is not valid. nats-server compares such a
     subject up to its first C{>}, and its empty tokens match nothing.
     """
     tokens, others = one.split("."), other.split(".")
@@ -431,7 +427,7 @@ def _mayOverlap(one: str, other: str) -> bool:
 
 
 def _isInside(narrow: Sequence[str], wide: Sequence[str]) -> bool:
-    """Tell whether tokens without wildcards match others."""
+    """Whether tokens without wildcards match others."""
     for place, wanted in enumerate(wide):
         if place >= len(narrow) or not wanted:
             return False
@@ -443,9 +439,7 @@ def _isInside(narrow: Sequence[str], wide: Sequence[str]) -> bool:
 
 
 def _checkReserved(subject: str) -> None:
-    """
-    @raise JetStreamError: if the subject takes requests of the API or of the system.
-    """
+    """Raise L{JetStreamError} if the subject takes requests of the API or of the system."""
     if not subject.startswith(_RESERVED):
         return
     for reserved in _API_SUBJECTS:
@@ -456,9 +450,7 @@ def _checkReserved(subject: str) -> None:
 
 
 def _withRollups(config: StreamConfig) -> StreamConfig:
-    """
-    @return: the configuration with roll-ups, which need the permission to purge.
-    """
+    """The configuration with roll-ups, which need the permission to purge."""
     if config.allow_rollup_hdrs:
         return config
     return replace(config, allow_rollup_hdrs=True, deny_purge=False)
