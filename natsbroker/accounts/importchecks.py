@@ -160,7 +160,9 @@ def _importProblem(
 
 
 def _unnamed(wanted: Import) -> str:
-    """Why an import's subject here does not go with the one there; empty if it does."""
+    """
+    The reason for which an import's subject does not go with the exported one; empty if it does.
+    """
     theirs, ours = bytesOf(wanted.subject), bytesOf(wanted.to)
     isService = isinstance(wanted, ServiceImport)
     # As in nats-server, a stream of one subject may have wildcards here: they are its literal name.

@@ -159,7 +159,9 @@ class Monitoring:
         return bool(self.http_port or self.https_port) and not isLoopback(self.http_host)
 
     def portProblem(self, hasTLS: bool) -> str:
-        """Why the pages cannot be served; empty if they can. nats-server finds it at its start."""
+        """
+        The reason against serving pages; empty without one. nats-server finds it at its start.
+        """
         if self.http_port and self.https_port:
             return f"can't specify both HTTP ({self.http_port}) and HTTPs ({self.https_port}) ports"
         return "TLS cert and key required for HTTPS" if self.https_port and not hasTLS else ""

@@ -1,5 +1,5 @@
 """
-What the settings say about OCSP, with the defaults of nats-server 2.15. Times are seconds.
+The settings of OCSP, with the defaults of nats-server 2.15. Times are seconds.
 docs/reference/configuration.md has the meaning of each key.
 """
 

@@ -145,7 +145,7 @@ class SocketPoller:
 
     @property
     def trouble(self) -> str:
-        """Why clients are not served, in a sentence; empty if they are."""
+        """The reason for which clients are not served, in a sentence; empty if they are."""
         if not any(each is self for each in self._reactor.getReaders()):
             return "the reactor does not watch the connections"
         return "reading and writing connections fails" if self._hasFailed else ""

@@ -135,7 +135,7 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     @property
     def place(self) -> str:
-        """Where leafnodes can connect to us, as C{host:port}; empty for nowhere."""
+        """The C{host:port} to which leafnodes can connect; empty for none."""
         return self.leafs.identity.ip if self.port else ""
 
     @property

@@ -1,5 +1,5 @@
 """
-What INFO and CONNECT contain on leafnode connections, with the names and the order of nats-server;
+The fields of INFO and CONNECT on leafnode connections, with the names and the order of nats-server;
 C{natsbroker} is added.
 """
 

@@ -86,7 +86,7 @@ class Member:
 
     @property
     def addresses(self) -> tuple[tuple[str, ...], ...]:
-        """Where the member can be reached: by clients, by leafnodes, by clients over WebSocket."""
+        """The addresses of the member: for clients, for leafnodes, for clients over WebSocket."""
         return self.urls, self.leafUrls, self.webSocketUrls
 
     def useAddresses(self, document: ServerDocument | None) -> None:

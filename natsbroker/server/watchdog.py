@@ -110,7 +110,9 @@ class Watchdog(Service):
                 self._seen = placeOf(frame)
 
     def trouble(self) -> str:
-        """Where the reactor is held again and again, in a sentence; empty if it is not."""
+        """
+        The place in which the reactor is held again and again, as a sentence; empty if it is not.
+        """
         since = self._clock() - WINDOW
         while self._recent and self._recent[0][0] < since:
             self._recent.popleft()
@@ -159,8 +161,8 @@ class Watchdog(Service):
 
 def placeOf(frame: FrameType) -> str:
     """
-    Where a thread is: the first call that leaves the broker and Twisted, or the last one if none
-    does.
+    The place of a thread: the first call that leaves the broker and Twisted, or the last one if
+    none does.
     """
     frames: list[FrameType] = []
     each: FrameType | None = frame

@@ -96,10 +96,10 @@ class StoreRetry:
         """The attempts fail, and say so."""
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """That is for others."""
+        """Leave that to others."""
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """That is for others."""
+        """Leave that to others."""
 
     def logQuarantined(self, log: str, reason: str) -> None:
         """The next attempt fails."""

@@ -269,7 +269,7 @@ class StreamingService(Service):
 
     @property
     def trouble(self) -> str:
-        """Why the store takes no writes; empty while it does."""
+        """The reason for which the store takes no writes; empty while it does."""
         return self._watch.stopped
 
 

@@ -115,7 +115,9 @@ class MappingTable:
         return NOWHERE if transform is None else transform.rewrite(subject, self._randrange)
 
     def fixed(self, subject: bytes) -> bytes | None:
-        """Where all messages on the subject go; C{None} if that is not always the same."""
+        """
+        The destination of all messages on the subject; C{None} if that is not always the same.
+        """
         plan = self._cache.get(subject)
         return plan if isinstance(plan, bytes) else None
 

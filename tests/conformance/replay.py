@@ -43,7 +43,7 @@ class Peer(Protocol):
 
 
 class Stage(Protocol):
-    """Where a transcript is played: something that serves connections, and its idea of time."""
+    """The other side of a transcript: something that serves connections, and its idea of time."""
 
     def dial(self) -> Peer:
         """

@@ -1,4 +1,4 @@
-"""Where a table is: a directory, or a prefix in an object store."""
+"""The location of a table: a directory, or a prefix in an object store."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class LogBlocks:
             first = sequenceOf(key) if key.startswith(prefix) else None
 
     def _floor(self, sequence: int) -> int | None:
-        """Where the block begins that holds a sequence, or else the one after it."""
+        """The beginning of the block that holds a sequence, or else of the one after it."""
         identity = self.row.identity
         prefix = blockKey(identity, 0)[:9]
         wanted = blockKey(identity, sequence)

@@ -80,7 +80,7 @@ def gatewayPolicyTests(
             self.same(groups(made), [b"r"])
 
         def test_queuesWithoutAccount(self) -> None:
-            """That an account is not wanted concerns plain subscriptions alone."""
+            """The refusal of an account concerns plain subscriptions alone."""
             policy, made = table()
             made = policy.gained(made, subject, b"q")
             made = policy.accountWanted(made, False)
