@@ -16,12 +16,9 @@ from natsbroker.subjects.grammar import hasWildcard
 
 
 class StagedChecks:
-    """The checks of the messages of one batch that are stored now, in their order."""
+    """The checks of one batch's messages, in their order; C{isAtomic} if all or none are stored."""
 
     def __init__(self, checks: PublishChecks, isAtomic: bool) -> None:
-        """
-        @param isAtomic: whether they are stored together, or not at all.
-        """
         self._isAtomic = isAtomic
         self._checks = checks
         self._config = checks.stream.config

@@ -65,7 +65,6 @@ class CounterState(NamedTuple):
 
     @ivar total: C{None} if the message cannot be read.
     @ivar sources: the header with the totals of the counter's sources; empty for none.
-    @ivar sequence: its sequence.
     """
 
     total: Decimal | None
@@ -74,10 +73,7 @@ class CounterState(NamedTuple):
 
     def plus(self, increment: Decimal, sequence: int) -> CounterState:
         """
-        What the counter is after an increment.
-
-        @param sequence: of the message with the increment.
-        @raise errors.JetStreamError: if the last message cannot be read.
+        The counter after an increment; L{errors.JetStreamError} if the last message cannot be read.
         """
         if self.total is None:
             raise errors.MESSAGE_COUNTER_BROKEN()
@@ -87,12 +83,11 @@ class CounterState(NamedTuple):
         self, known: MessageHeaders, subject: bytes, payload: bytes, sequence: int
     ) -> tuple[CounterState, Decimal]:
         """
-        What the counter is after a message of a source, which has the total of the counter there.
-        It counts what the total has grown by since the last message of that counter.
+        The counter after a message of a source, which has the total of the counter there, and the
+        increment: the growth of that total since the last message of that counter.
 
         @param known: with the header that says where the message comes from.
         @param subject: the counter's in this stream.
-        @return: the counter, and the increment.
         @raise errors.JetStreamError: if one of the two cannot be read.
         """
         total = _totalOf(payload)
@@ -110,9 +105,7 @@ class CounterState(NamedTuple):
 
     def stored(self, headers: bytes) -> tuple[bytes, bytes]:
         """
-        The headers and the payload that are stored for an increment.
-
-        @param headers: of the message with the increment.
+        The headers and the payload that are stored for the increment of a message with headers.
         """
         if self.sources:
             headers = withHeader(headers, b"Nats-Counter-Sources", self.sources)
@@ -127,11 +120,10 @@ class CounterTotals:
 
     def find(self, subject: bytes, first: int) -> CounterState:
         """
-        What is known of a counter.
+        The last state of a counter; L{SubjectUnknown} if the log must be asked first.
 
-        @param first: the first sequence of the stream: a counter whose last message is older
-            begins with 0.
-        @raise SubjectUnknown: if the log must be asked first.
+        @param first: the first sequence of the stream: a counter whose last message is older begins
+            with 0.
         """
         state = self._known.get(subject)
         if state is None:
@@ -139,15 +131,13 @@ class CounterTotals:
         return state if state.sequence >= first else CounterState(Decimal(0), b"", 0)
 
     def found(self, subject: bytes, record: Record | None) -> None:
-        """Remember the last message of a counter."""
         state = CounterState(Decimal(0), b"", 0) if record is None else _stateOf(record)
         self.stored(subject, state)
 
     def stored(self, subject: bytes, state: CounterState, headers: bytes = b"") -> None:
         """
-        An increment is being appended.
-
-        @param headers: its headers. A counter whose sources come from them has to be looked up.
+        Note an increment that is being appended. A counter whose sources come from its headers has
+        to be looked up.
         """
         if not state.sources and b"Nats-Counter-Sources:" in headers:
             self._known.pop(subject, None)
@@ -192,7 +182,7 @@ def _sourcesHeader(sources: dict[str, dict[str, str]]) -> bytes:
 
 
 def _areSources(value: object) -> bool:
-    """Tell whether a header has totals by stream and subject."""
+    """Whether a header has totals by stream and subject."""
     return isinstance(value, dict) and all(
         isinstance(each, dict) and all(_isTotal(total) for total in each.values())
         for each in value.values()

@@ -1,10 +1,9 @@
 """
-The keys of a stream's configuration, and the ways of a message on which each of them is heeded.
-
-A message has three ways into a stream: the checks of L{natsbroker.jetstream.streams.publish}, the
-compiled step in front of them, and the copying of a mirror. The last two are short because they do
-not ask the configuration. L{wayOf} asks it for them, once: a key that is in none of the rows of
-L{WAYS} counts as one that only the checks heed.
+The keys of a stream's configuration, and the ways of a message on which each of them is heeded: the
+checks of L{natsbroker.jetstream.streams.publish}, the compiled step in front of them, and the
+copying of a mirror. The last two are short because they do not ask the configuration. L{wayOf} asks
+it for them, once: a key that is in none of the rows of L{WAYS} counts as one that only the checks
+heed.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ _ASKS: Mapping[str, Callable[[StreamConfig], bool]] = {
 
 
 def wayOf(config: StreamConfig) -> Way:
-    """The shortest way on which everything is heeded that a configuration asks of a message."""
+    """The shortest way on which all keys of a configuration are heeded."""
     shortest = Way.ANY
     for key in fields(config):
         way = WAYS.get(key.name, Way.CHECKED)

@@ -13,8 +13,6 @@ from natsbroker.subjects.transforms import SubjectTransform
 
 
 class StoredSubjects:
-    """The transform of one stream."""
-
     def __init__(self) -> None:
         self._transform: SubjectTransform | None = None
 
@@ -34,8 +32,7 @@ class StoredSubjects:
 
     def of(self, message: Arrived) -> bytes:
         """
-        The subject to store for a message. One that stands for the last message of its own subject
-        keeps it.
+        The subject to store for a message; one that stands for the last of its subject keeps it.
         """
         subject, place = message.subject, message.place
         return subject if place and place == subject else self.transformed(subject)
