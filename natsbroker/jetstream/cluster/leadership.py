@@ -34,13 +34,13 @@ META = "jetstream"
 """The log whose lease makes a broker the one that answers for whole accounts."""
 
 _INTRODUCED = "jetstream "
-"""What the names of these brokers begin with: NATS Streaming may share the store too."""
+"""The prefix of the names of these brokers: NATS Streaming may share the store too."""
 
 MOVING = 30.0
 """Seconds for a broker to hand several streams over."""
 
 LOOKS = 3
-"""How often a broker looks for free leases while a lease lasts."""
+"""The number of looks for free leases while a lease lasts."""
 
 
 class ClusterLeadership:

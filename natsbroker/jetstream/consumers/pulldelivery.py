@@ -23,7 +23,7 @@ from natsbroker.jetstream.model.consumerconfig import PriorityPolicy
 _NEVER = float("inf")
 
 _EXAMINED = 16
-"""How many of the waiting requests are looked at, on average, for each that finds no room."""
+"""The waiting requests that are examined, on average, for each that finds no room."""
 
 
 class PullDeliverer(ConsumerDeliverer):

@@ -48,7 +48,7 @@ class JetStreamLimits:
 
 
 NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
-"""What infos show where tiers hold."""
+"""The limits in infos where tiers hold."""
 
 
 @dataclass(frozen=True)

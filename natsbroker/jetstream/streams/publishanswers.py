@@ -27,12 +27,12 @@ OR_FAILURE = -2
 publisher receives the failure instead."""
 
 DUPLICATE = b',"duplicate": true'
-"""What the answer to a message that was stored before has behind the sequence. The blank is
-nats-server's."""
+"""The rest of the answer to a message that was stored before, behind the sequence, with
+nats-server's space."""
 
 
 NAMES_LAST = b",names last"
-"""What such a refusal has in the place of what follows a sequence; its place is that of the last
+"""The mark of such a refusal instead of what follows a sequence; its place is that of the last
 message before it."""
 
 
