@@ -144,4 +144,4 @@ _READERS: dict[FlagType, tuple[Callable[[str], FlagValue], str]] = {
     # As in a configuration file: nats-streaming-server reads sizes so.
     FlagType.SIZE: (integerFrom, "{name} should be a size, got '{text}'"),
 }
-"""What reads the value of a flag, and the error of one that is wrong."""
+"""The reader of a flag's value by its type, and the error of one that is wrong."""

@@ -389,4 +389,4 @@ WRITING = {
         WRITE_POLICY, unsupported=Unsupported("write timeout policies", "default")
     ),
 }
-"""How patient a listener is with slow readers."""
+"""The patience of a listener with slow readers."""

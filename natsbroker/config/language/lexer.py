@@ -38,10 +38,10 @@ class LineIndex:
 
 
 MAX_DEPTH = 100
-"""How deep braces and brackets may nest."""
+"""The greatest depth of braces and brackets."""
 
 SPACES = r"\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-"""What Go takes for white space, as the inside of a character class."""
+"""White space by the rules of Go, as the inside of a character class."""
 
 SPACE = re.compile(f"[{SPACES}]*")
 BLANK = re.compile("[ \t]*")

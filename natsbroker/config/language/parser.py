@@ -40,13 +40,13 @@ from natsbroker.config.language.tree import (
 )
 
 MAX_INCLUDES = 1000
-"""How many files one configuration may include, and how often."""
+"""The most files that one configuration may include, repeated ones too."""
 
 MAX_NESTING = 30
-"""How deep inclusions, and variables of the environment in each other, may nest."""
+"""The greatest depth of inclusions, and of variables of the environment in each other."""
 
 MAX_EXPANSION = 1_000_000
-"""How many values references may repeat, all together."""
+"""The most values that references may repeat, all together."""
 
 _BCRYPT = "2a$"
 _HASH = re.compile(r"^(2[by]\$).*", re.DOTALL)

@@ -11,7 +11,7 @@ from datetime import datetime
 from natsbroker.config.errors import Position
 
 Scalar = str | int | float | bool | datetime
-"""What a leaf can hold.  Bytes that are not UTF-8 stand as surrogate escapes in strings."""
+"""The values of a leaf. Bytes that are not UTF-8 stand as surrogate escapes in strings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from natsbroker.config.settings.listeners import ListenerSettings
 from natsbroker.wire.compression import Compression
 
 DIALECTS = ("modern", "classic", "auto")
-"""What may be spoken with other servers."""
+"""The protocols with other servers."""
 
 
 def splitRoute(url: str, what: str = "route") -> RemoteURL:
