@@ -148,8 +148,8 @@ cdef bint isDeserted(tuple members):
 @cython.final
 cdef class Choice:
     """
-    What a message's queue groups of other brokers came to: for each group the member that is to have
-    it, which names the link. Kept for the next message, so that none costs an object.
+    The members of other brokers that a message's queue groups chose, one for each group, which names
+    the link. Kept for the next message, so that none costs an object.
     """
 
     cdef list members, names
@@ -173,9 +173,7 @@ cdef class Choice:
         return member.outbox is link.outbox
 
     cdef Py_ssize_t sizeFor(self, Subscription link):
-        """
-        How long the names of a link's groups are, each with a space behind it.
-        """
+        """The length of the names of a link's groups, each with a space behind it."""
         cdef Py_ssize_t place, size = 0
         for place in range(PyList_GET_SIZE(self.members)):
             if self.isFor(place, link):

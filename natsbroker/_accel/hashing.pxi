@@ -135,9 +135,7 @@ cdef class Recent:
         self.limit = max(limit // 2, 1)
 
     cdef inline PyObject* get(self, uint64_t hash, const char* text, Py_ssize_t length) except? NULL:
-        """
-        What is remembered, borrowed, or NULL.
-        """
+        """The remembered object, borrowed, or NULL."""
         cdef Py_ssize_t place = self.young.find(hash, text, length)
         if place >= 0:
             return PyList_GET_ITEM(self.young.values, place)

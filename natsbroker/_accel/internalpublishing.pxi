@@ -377,7 +377,7 @@ cdef class InternalPublisher:
 
     cdef tuple receiversOf(self, bytes subject):
         """
-        Who is subscribed to a subject, if all of them are connections that nothing need be asked
+        The subscribers to a subject, if all of them are connections that nothing need be asked
         about; else None.
         """
         cdef Matches matches

@@ -132,8 +132,8 @@ cdef Py_ssize_t longestRun(
     Frames* run, tuple receivers, Outbox own, bint mustReach
 ) except -1:
     """
-    How many frames may follow the first one without anything that can happen in the middle of it:
-    nobody overflows, no receiver counts its messages or has to be asked, and all get the same.
+    The number of frames that may follow the first one without an event in the middle of it: nobody
+    overflows, no receiver counts its messages or has to be asked, and all get the same.
 
     @param receivers: all direct, each with an outbox of its own.
     @param mustReach: whether somebody has to get it.

@@ -96,9 +96,7 @@ cdef class Shadow(Subscription):
         self.rename = rename
 
     cdef bytes nameOf(self, const char* subject, Py_ssize_t length):
-        """
-        What a subject is to the original. C{rename} is not None.
-        """
+        """The original's name for a subject. C{rename} is not None."""
         if (
             self.renamed is None or PyBytes_GET_SIZE(self.renamed) != length
             or memcmp(PyBytes_AS_STRING(self.renamed), subject, length) != 0

@@ -32,7 +32,7 @@ cdef enum:
 @cython.final
 cdef class Seal:
     """
-    What is said over one TLS connection with memory BIOs, after its handshake. It reads and writes as
+    The traffic of one TLS connection with memory BIOs, after its handshake. It reads and writes as
     long as OpenSSL does so without a word; whatever else there is to say, it says to its caller.
     """
 

@@ -35,9 +35,7 @@ cdef inline void putNumber(char* out, Py_ssize_t place, int64_t value) noexcept 
 
 
 cdef inline Py_ssize_t blockRecords(const RawBytes* block, uint64_t identity) noexcept nogil:
-    """
-    How many records a whole block of a log has; -1 if it is none.
-    """
+    """The number of records in a whole block of a log; -1 if it is none."""
     cdef const char* at = block.at
     cdef uint64_t count, width, first, last
     if block.size < BLOCK_HEAD or at[8] != c"B":

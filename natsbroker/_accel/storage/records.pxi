@@ -127,7 +127,7 @@ def encodeRecords(
     uint64_t identity, uint64_t sequence, batch, long long now, long long lastTime, bytes sole not None
 ):
     """
-    What natsbroker.storage.records.encodeBatch does, for entries that are tuples of bytes.
+    Encode as natsbroker.storage.records.encodeBatch, for entries that are tuples of bytes.
 
     @return: the records, the bytes of subjects, headers and payloads, the last timestamp, and
         whether every subject is C{sole}; None if that is left to the readable path, which then also

@@ -197,7 +197,7 @@ def selectRecords(
     uint64_t identity, tuple patterns, Py_ssize_t limit, Py_ssize_t maxBytes,
 ):
     """
-    What the twin's C{Block.select} does.
+    Select as the twin's C{Block.select}.
 
     @param found: a list, or L{EncodedRecords}.
     @param offset: what the starts count from.

@@ -246,9 +246,7 @@ cdef class SyncedWriter:
             free(self.orders)
 
     def fileno(self):
-        """
-        What is readable when a piece is written; -1 after C{close}.
-        """
+        """The descriptor that is readable when a piece is written; -1 after C{close}."""
         return self.orders.done
 
     def write(self, int fd, bytes data not None, off_t offset, int noteFd, bytes note not None,
@@ -301,7 +299,7 @@ cdef class SyncedWriter:
 
     def result(self):
         """
-        What became of the piece.
+        The outcome of the piece.
 
         @return: the error numbers of writing the piece, and of writing the note; 0 for none. C{None}
             while it is not written.
