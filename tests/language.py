@@ -84,6 +84,7 @@ _WORDS = re.compile(
 )
 _NOBODY = re.compile(r"\bNobody\b")
 _SAYS = re.compile(r"\bwhat (?:(?:the|an?|its|their|his) )?[\w{}.]+ says\b", re.IGNORECASE)
+_BEGUN = re.compile(r'"""\s*(?:What|Who|How|So|Nor|And|But)\b')
 _ONLY_SEE = re.compile(r'"""\s*See L\{[\w.]+\}\.?\s*"""')
 _DEFINED = re.compile(r"^[ \t]*(?:async |cdef |cpdef )*(?:class|def)[ \t]+(\w+)", re.MULTILINE)
 
@@ -129,6 +130,11 @@ def findingsIn(path: str, text: str) -> list[Finding]:
         Finding(text.count("\n", 0, start) + 1, what, instead)
         for start, what, instead in sorted(_matches(text))
     ]
+    if path.startswith("natsbroker/"):
+        found += [
+            Finding(text.count("\n", 0, match.end()) + 1, match[0], "a noun phrase or a verb")
+            for match in _BEGUN.finditer(text)
+        ]
     if stem in NAMES:
         found.insert(0, Finding(1, f"module {stem}", "the field's name; see docs/glossary.md"))
     return found

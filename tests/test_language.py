@@ -56,6 +56,17 @@ def test_likeTextIsAllowed(text: str) -> None:
     assert findingsIn("natsbroker/clients/session.py", text) == []
 
 
+@pytest.mark.parametrize("word", ["What", "Who", "How", "So", "Nor", "And", "But"])
+def test_docstringBeginsWithNounOrVerb(word: str) -> None:
+    """A docstring of the package begins with a noun phrase or a verb; one of a test is free."""
+    lines = f'def stored():\n    """\n    {word} a stream keeps.\n    """\n'
+    short = f'    """{word} a stream keeps."""'
+    found = [findingsIn("natsbroker/clients/session.py", text) for text in (lines, short)]
+    assert [[each.line for each in one] for one in found] == [[3], [1]]
+    assert findingsIn("tests/clients/test_session.py", lines) == []
+    assert findingsIn("natsbroker/clients/session.py", '"""Whether so. What else?"""') == []
+
+
 def test_moduleNameIsFound() -> None:
     """A module with a banned name counts as one finding."""
     assert [each.line for each in findingsIn(f"natsbroker/server/{min(NAMES)}.py", "")] == [1]
