@@ -1,6 +1,4 @@
-"""
-What the streams and consumers of an account share, without knowing them.
-"""
+"""The common part of an account's streams and consumers, which knows neither."""
 
 from __future__ import annotations
 
@@ -67,7 +65,7 @@ UNLIMITED = AccountAllowance(NO_ACCOUNT_LIMITS)
 @dataclass(frozen=True, eq=False)
 class JetStreamServer:
     """
-    What the accounts of one server have in common.
+    The common part of the accounts of one server.
 
     @ivar files: the store of streams in files, and of all configurations and consumer states.
     @ivar memory: the store of streams in memory.

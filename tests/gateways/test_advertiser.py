@@ -26,7 +26,7 @@ from natsbroker.wire.dialects.gateway import (
 from natsbroker.wire.dialects.route import splitInterest, splitLost
 from natsbroker.wire.serverinfo import GatewayCommand, parseDocument
 from natsbroker.wire.values import Kind
-from tests.support import Router
+from tests.support import Recorder, Router
 
 START = commandLine("HERE", GatewayCommand.ALL_SUBS_START, b"A")
 COMPLETE = commandLine("HERE", GatewayCommand.ALL_SUBS_COMPLETE, b"A")
@@ -54,7 +54,7 @@ class Told:
 
     def subscribe(self, pattern: bytes, queue: bytes = b"") -> Any:
         """Make a subscription in the account."""
-        return self.account.subscribe(Kind.CLIENT, pattern, object(), b"", queue, 1)
+        return self.account.subscribe(Kind.CLIENT, pattern, Recorder(), b"", queue, 1)
 
     def finish(self) -> None:
         """Let turns go on until nothing is left."""

@@ -16,7 +16,7 @@ from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests.leafnodes.leaves import Broker, connect
-from tests.support import LinkRecorder
+from tests.support import LinkRecorder, Recorder
 
 
 class TestTelling:
@@ -26,7 +26,7 @@ class TestTelling:
     def test_spoke(self, kind: Kind) -> None:
         """A spoke receives all interest that its messages reach from here."""
         broker = Broker()
-        broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
+        broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", Recorder(), b"")
         wire = broker.accepted()
         wire.send(connect())
         assert wire.lines() == ([] if kind is Kind.LOCAL else [b"LS+ foo"])
@@ -36,7 +36,7 @@ class TestTelling:
         """A hub receives the interest that we serve."""
         broker = Broker("spoke")
         wire = broker.hub()
-        broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
+        broker.buses.accounts["A"].busFor(kind).subscribe(b"foo", Recorder(), b"")
         isOurs = kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE)
         assert wire.lines() == ([b"LS+ foo"] if isOurs else [])
 

@@ -61,7 +61,7 @@ class TestQuery:
             ("CONNZ", b'{"limit":9223372036854775808}', "the value of limit has a wrong type"),
         ],
     )
-    def test_refused(self, kind: str, body: bytes, error: str) -> None:
+    def test_invalidOptions(self, kind: str, body: bytes, error: str) -> None:
         """A request whose options cannot be read is refused with the reason."""
         with pytest.raises(BadOptions, match=error):
             decodeRequest(kind, body)

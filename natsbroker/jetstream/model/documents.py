@@ -26,6 +26,8 @@ Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 UInt64 = Annotated[int, Meta(ge=0)]
 
+_PLAIN: Final = frozenset({str, int, bool})
+
 _MOST_BITS: Final = 64
 """Of any number; msgspec has no upper bound that is beyond those of C{Int64}."""
 
@@ -40,11 +42,12 @@ class JsonError(ValueError):
 class _Key(NamedTuple):
     """
     @ivar nested: the class of the documents in the value; C{None} for a plain value.
-    @ivar hidden: the value with which the key is not shown.
+    @ivar isAlways: whether the key is shown with any value, and not only if it is not the default.
     """
 
     nested: type | None
-    hidden: Any
+    isAlways: bool
+    default: Any
 
 
 _KEYS: dict[type, Mapping[str, _Key]] = {}
@@ -61,7 +64,7 @@ def _keysOf(kind: type) -> Mapping[str, _Key]:
 
 def _keyOf(hint: Any, default: Any) -> _Key:
     isAlways = "always" in getattr(hint, "__metadata__", ())
-    return _Key(_documentIn(hint), ... if isAlways else default)
+    return _Key(_documentIn(hint), isAlways, default)
 
 
 def _documentIn(hint: Any) -> type | None:
@@ -74,23 +77,24 @@ def toJSON(document: Any) -> dict[str, Any]:
     """
     @return: the keys of a document for an encoder, in their order. Maps are sorted.
     """
-    return {
-        name: _shownValue(value)
-        for name, key in _keysOf(type(document)).items()
-        if (value := getattr(document, name)) != key.hidden
-    }
+    shown = {}
+    for name, (_, isAlways, default) in _keysOf(type(document)).items():
+        value = getattr(document, name)
+        if isAlways or value != default:
+            shown[name] = value if type(value) in _PLAIN else _shownValue(value)
+    return shown
 
 
 def _shownValue(value: Any) -> Any:
-    if type(value) in (str, int, bool):
-        return value
     if isinstance(value, Timestamp):
         return formatTime(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
         return [_shownValue(each) for each in value]
-    return dict(sorted(value.items())) if isinstance(value, Mapping) else toJSON(value)
+    if isinstance(value, dict):
+        return dict(sorted(value.items()))
+    return toJSON(value) if is_dataclass(value) else value
 
 
 def read(text: bytes, kind: type[T], isStrict: bool = True) -> T:
@@ -144,7 +148,7 @@ def documentOf(found: Any, kind: type[T], isStrict: bool = True, place: str = "$
     try:
         return convert(values, kind, dec_hook=lambda _, text: parseTime(text))
     except ValidationError as error:
-        raise JsonError(str(error).replace("$", place, 1)) from error
+        raise JsonError(str(error).replace("`$", f"`{place}", 1)) from error
 
 
 def _nested(found: Any, kind: type, isStrict: bool, place: str) -> Steps[Any]:

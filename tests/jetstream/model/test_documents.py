@@ -110,7 +110,7 @@ def test_noNumber(text: bytes) -> None:
         (b'{"mirror":{"opt_start_time":"today"}}', "'today' is not a time"),
     ],
 )
-def test_refused(text: bytes, problem: str) -> None:
+def test_invalidDocuments(text: bytes, problem: str) -> None:
     """The error says what is wrong, and where."""
     with pytest.raises(JsonError) as caught:
         read(text, StreamConfig)

@@ -111,7 +111,7 @@ def test_invalid(parse: Callable[[bytes], object], body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"{}"])
-def test_nothing(body: bytes) -> None:
+def test_emptyRequest(body: bytes) -> None:
     """A request to create something may have no keys."""
     assert finish(parseStream(body)) == StreamRequest(namesStorage=False)
     assert finish(parseConsumer(body)) == ConsumerRequest()
