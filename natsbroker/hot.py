@@ -81,7 +81,7 @@ maskBytes: Any = None
 readFrames: Any = None
 
 #: Steps in front of L{natsbroker.storage.records}, of L{natsbroker.storage.exports}, of
-#: L{natsbroker.storage.lmdb.reading}, of L{natsbroker.jetstream.streams.publish}, of
+#: L{natsbroker.storage.lmdb.fetching}, of L{natsbroker.jetstream.streams.publish}, of
 #: L{natsbroker.jetstream.streams.directget} and of Google's protobuf library, for what comes in
 #: bulk or often; C{None} where they are not compiled.
 DirectGetStep: Any = None

@@ -57,7 +57,7 @@ ELSEWHERE = {
     "storage/lmdb/transaction.py": _PARTS,
     "storage/lmdb/writing.py": _PARTS,
     "storage/postgres/damage.py": _PARTS,
-    "storage/postgres/reading.py": _PARTS,
+    "storage/postgres/fetching.py": _PARTS,
     "storage/postgres/session.py": _PARTS,
     "storage/postgres/writing.py": _PARTS,
     "spark/__main__.py": "a few lines: run by tests/spark/jobs/archive/test_job.py",

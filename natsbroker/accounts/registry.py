@@ -14,8 +14,8 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.accounts.account import Account, Bus
-from natsbroker.accounts.configured import ImportSetup, checkImports, describedIn
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.accounts.exchanges import ImportSetup, checkImports, describedIn
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
 from natsbroker.config.settings.accounts import bytesOf
 from natsbroker.config.settings.authorization import UNLIMITED, AccountSettings

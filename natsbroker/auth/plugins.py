@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.auth.checkers import CheckerAuthenticator, IAvatars
-from natsbroker.auth.configured import grantFrom
+from natsbroker.auth.defaultauthorizer import grantFrom
 from natsbroker.auth.htpasswd import HtpasswdAuthenticator
 from natsbroker.auth.httpservice import HTTPAuthorizer, HTTPServiceSettings
 from natsbroker.auth.watchedfile import readSnapshot

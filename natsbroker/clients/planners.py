@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from natsbroker import errors
-from natsbroker.accounts.configured import checkImports
+from natsbroker.accounts.exchanges import checkImports
 from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.finding import closeExcess, sessionsOf

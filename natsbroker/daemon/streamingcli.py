@@ -26,7 +26,7 @@ from natsbroker.runtime.plugins import Plugins
 from natsbroker.server.configuration.commandline import CommandLineError, invocationFrom
 from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.reports import acknowledge
-from natsbroker.streaming.configured import storeMaker
+from natsbroker.streaming.composition import storeMaker
 from natsbroker.streaming.filestore.directory import SourceDirectory
 from natsbroker.streaming.filestore.framing import Report, SourceError
 from natsbroker.streaming.filestore.importer import (

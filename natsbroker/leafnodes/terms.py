@@ -10,7 +10,7 @@ from typing import Any
 
 from natsbroker import NATS_VERSION, __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
-from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry, grantFrom
+from natsbroker.auth.defaultauthorizer import Logins, SettingsAuthorizer, UserEntry, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings, TLSSettings, User

@@ -12,7 +12,7 @@ from typing import Any
 
 from natsbroker import __version__
 from natsbroker.accounts.tracing import TRACING_PROTOCOL
-from natsbroker.auth.configured import patternsOf
+from natsbroker.auth.defaultauthorizer import patternsOf
 from natsbroker.config.addresses import RemoteURL, joined
 from natsbroker.config.model import Settings
 from natsbroker.config.settings.authorization import SubjectPermission

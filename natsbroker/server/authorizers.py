@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from natsbroker.accounts.registry import AccountRegistry, accountNames
-from natsbroker.auth.configured import authorizerFrom, grantFrom
+from natsbroker.auth.defaultauthorizer import authorizerFrom, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.planners import authorizationPlanner, operatorPlanner

@@ -330,11 +330,11 @@ class BrokerParts:
         )
         channels: ChannelStreams | None = None
         if settings.streaming is not None and settings.streaming.jetstream_accounts:
-            from natsbroker.jetstream.configured import channelStreams
+            from natsbroker.jetstream.composition import channelStreams
 
             channels = channelStreams(settings)
         if settings.streaming is not None:
-            from natsbroker.streaming.configured import streamingBus, streamingService
+            from natsbroker.streaming.composition import streamingBus, streamingService
             from natsbroker.streaming.monitoring import StreamingModel
 
             bus = streamingBus(self._host, settings.streaming)
@@ -347,7 +347,7 @@ class BrokerParts:
             if self._monitoring is not None:
                 self._showStreaming(self._monitoring)
         if settings.jetstream.enabled:
-            from natsbroker.jetstream.configured import grantJetStream, jetStreamService
+            from natsbroker.jetstream.composition import grantJetStream, jetStreamService
 
             server = settings.server_name or self._keys.id
             operators = self._operators
@@ -386,7 +386,7 @@ class BrokerParts:
     def _streamsPlanners(self) -> list[Planner]:
         if not self._settings.jetstream.enabled:
             return []
-        from natsbroker.jetstream.configured import streamsPlanner
+        from natsbroker.jetstream.composition import streamsPlanner
 
         return [streamsPlanner(self.services, lambda: self._host.settings, lambda: self.jetstream)]
 

@@ -78,7 +78,7 @@ WRITES: dict[str, tuple[str, ...] | str] = {
     "jetstream/statecopies.py": "writes for the others",
     "jetstream/streams/lookups.py": "only waits",
     "jetstream/streams/outcomes.py": within(_OUTCOMES, "TestUnknownOutcome::test_twice"),
-    "jetstream/streams/reading.py": "only waits",
+    "jetstream/streams/streamrecords.py": "only waits",
     "jetstream/streams/recovery.py": (
         *within(_UPKEEP, "TestDeleted::test_stream", "TestSettled::test_afterRestart"),
         *within("tests/jetstream/test_damage.py", "test_damagedConsumerDeleted"),

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import maybeDeferred
 
 from natsbroker import errors
-from natsbroker.auth.configured import authorizerFrom
+from natsbroker.auth.defaultauthorizer import authorizerFrom
 from natsbroker.auth.nkeys import Signer, encodeRaw
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.proxies import TrustedProxies, requireProxy

@@ -13,7 +13,7 @@ _MATRIX = "tests/authorization/test_matrix.py::test_matrix"
 _TRY = "tests/authorization/test_attempts.py"
 _STREAMS = "tests/authorization/test_streams.py"
 _WEBSOCKET = "tests/websocket/test_protocol.py"
-_SETTINGS = "tests/auth/test_configured.py"
+_SETTINGS = "tests/auth/test_defaultauthorizer.py"
 _OPERATOR = "tests/auth/operator/test_authorizer.py"
 _TOKENS = "tests/auth/operator/test_tokens.py"
 _TEMPLATES = "tests/auth/operator/test_granting.py"
@@ -59,7 +59,7 @@ ATTEMPTS: dict[int, Listed] = {
         "settings with only the system account",
         (
             f"{_TRY}::TestAmbiguity::test_onlySystem",
-            "tests/auth/test_configured.py::TestOnlySystemUsers::test_guests",
+            "tests/auth/test_defaultauthorizer.py::TestOnlySystemUsers::test_guests",
         ),
     ),
     6: Listed(

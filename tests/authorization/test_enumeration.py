@@ -16,7 +16,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker.auth import nkeys, passwords
-from natsbroker.auth.configured import Logins, SettingsAuthorizer, UserEntry
+from natsbroker.auth.defaultauthorizer import Logins, SettingsAuthorizer, UserEntry
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import ConnectRequest, Grant

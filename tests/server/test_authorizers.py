@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from natsbroker.auth.callout.authorizer import CalloutAuthorizer
-from natsbroker.auth.configured import SettingsAuthorizer
+from natsbroker.auth.defaultauthorizer import SettingsAuthorizer
 from natsbroker.config.model import Settings
 from natsbroker.server.authorizers import AuthorizerSelection
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection

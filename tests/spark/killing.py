@@ -26,7 +26,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from natsbroker.spark.logs.apis import StreamApi
-from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.wholeranges import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.nats.connection import connect
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.connecting import sparkHome

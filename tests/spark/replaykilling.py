@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark.logs.apis import StreamApi
-from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.wholeranges import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.nats.connection import connect
 from tests.interop.servers import REAL, Server
 from tests.spark.support import CONFIG, Station, Stream

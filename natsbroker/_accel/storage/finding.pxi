@@ -1,4 +1,4 @@
-# Steps in front of natsbroker.storage.lmdb.reading: one record in the database, by its subject or its
+# Steps in front of natsbroker.storage.lmdb.fetching: one record in the database, by its subject or its
 # sequence.
 
 cdef enum:

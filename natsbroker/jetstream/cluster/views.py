@@ -17,7 +17,7 @@ from natsbroker.jetstream.account import JetStreamAccount
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.storenames import logName
 from natsbroker.jetstream.streams.directget import DirectGetResponder
-from natsbroker.jetstream.streams.reading import StreamRecords
+from natsbroker.jetstream.streams.streamrecords import StreamRecords
 
 if TYPE_CHECKING:
     from natsbroker.interfaces.storage import IStreamStore

@@ -12,8 +12,8 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import Record, StoreError
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
-from natsbroker.jetstream.streams.reading import SLICE
 from natsbroker.jetstream.streams.streamcore import StreamCore
+from natsbroker.jetstream.streams.streamrecords import SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -22,9 +22,9 @@ from natsbroker.jetstream.model.sourceconsumers import sourceWords
 from natsbroker.jetstream.model.streamconfig import StreamSource
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
 from natsbroker.jetstream.streams.publishanswers import ReadMessage, StreamBatch
-from natsbroker.jetstream.streams.reading import SLICE
 from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.jetstream.streams.streamcore import StreamCore
+from natsbroker.jetstream.streams.streamrecords import SLICE
 
 HEADER = b"Nats-Stream-Source"
 

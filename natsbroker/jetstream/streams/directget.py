@@ -23,8 +23,8 @@ from natsbroker.jetstream.model.statusrequests import (
     parseDirectLast,
 )
 from natsbroker.jetstream.streams.msgheaders import needsNewerApi
-from natsbroker.jetstream.streams.reading import SEARCH
 from natsbroker.jetstream.streams.streamcore import StreamCore
+from natsbroker.jetstream.streams.streamrecords import SEARCH
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 from natsbroker.wire.timestamps import formatTime
 from natsbroker.wire.values import Message

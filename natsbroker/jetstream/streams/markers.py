@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from natsbroker.interfaces.records import Record
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
 from natsbroker.jetstream.streams.msgheaders import MessageHeaders
-from natsbroker.jetstream.streams.reading import SEARCH
 from natsbroker.jetstream.streams.streamcore import StreamCore
+from natsbroker.jetstream.streams.streamrecords import SEARCH
 from natsbroker.wire.durations import nanosecondsText
 
 if TYPE_CHECKING:

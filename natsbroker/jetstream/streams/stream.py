@@ -24,9 +24,9 @@ from natsbroker.jetstream.sources.sourcepositions import SourcePositions
 from natsbroker.jetstream.streams.directget import DirectGetResponder
 from natsbroker.jetstream.streams.expiry import MessageExpiry
 from natsbroker.jetstream.streams.publish import StreamPublisher
-from natsbroker.jetstream.streams.reading import RECORD, SLICE
 from natsbroker.jetstream.streams.storageuse import retentionOf
 from natsbroker.jetstream.streams.streamcore import StreamCore
+from natsbroker.jetstream.streams.streamrecords import RECORD, SLICE
 from natsbroker.jetstream.streams.upkeep import StreamUpkeep
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from natsbroker.jetstream.accountcore import JetStreamAccountCore
 from natsbroker.jetstream.batches.rollups import Rollups
 from natsbroker.jetstream.model.streamconfig import StreamConfig
 from natsbroker.jetstream.statecopies import CopiedStates
-from natsbroker.jetstream.streams.reading import SLICE, StreamRecords
+from natsbroker.jetstream.streams.streamrecords import SLICE, StreamRecords
 from natsbroker.subjects.grammar import isSubset
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ def _encryptionIn(configuration: str, environment: Mapping[str, str]) -> Encrypt
     if not configuration:
         return None
     from natsbroker.config.files import readText
-    from natsbroker.jetstream.configured import encryptionOf
+    from natsbroker.jetstream.composition import encryptionOf
     from natsbroker.server.configuration.build import inspectFile
 
     readText(configuration)

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from natsbroker.accounts.importchecks import problems as exchangeProblems
-from natsbroker.auth.configured import loginsIn
+from natsbroker.auth.defaultauthorizer import loginsIn
 from natsbroker.config.addresses import joined
 from natsbroker.config.errors import ConfigError, ConfigErrors, oneLine
 from natsbroker.config.files import readText
 from natsbroker.config.model import Settings
-from natsbroker.jetstream.configured import storeDirectory
+from natsbroker.jetstream.composition import storeDirectory
 from natsbroker.leafnodes.remote import credentialsIn
 from natsbroker.server.configtest import folderProblem, referenceProblems
 from natsbroker.server.configuration.build import Built, inspectFile

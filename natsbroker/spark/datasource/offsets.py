@@ -7,7 +7,7 @@ from typing import Any
 
 from natsbroker.spark.errors import DataLoss, LogGone, OptionError
 from natsbroker.spark.logs.apis import StreamState
-from natsbroker.spark.logs.reading import Loss, OnLoss, SequenceRange
+from natsbroker.spark.logs.wholeranges import Loss, OnLoss, SequenceRange
 
 _VERSION = 1
 

@@ -23,7 +23,7 @@ from natsbroker.spark.datasource.writing import BatchWriter, StreamWriter
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.logs.columns import COLUMNS, checkedColumns, ddlOf
 from natsbroker.spark.logs.planning import Logs, logsOf, planRanges
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.subjects.grammar import isSubset, isValidLiteral, matches, overlaps
 

@@ -22,7 +22,7 @@ from natsbroker.spark.errors import ApiError, ConnectionFailed, LogGone, OptionE
 from natsbroker.spark.logs import planning
 from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.planning import checkedPatterns, checkReadable, planStarts, split
-from natsbroker.spark.logs.reading import Loss, SequenceRange, logLoss, planned
+from natsbroker.spark.logs.wholeranges import Loss, SequenceRange, logLoss, planned
 from natsbroker.spark.nats.connection import BlockingConnection
 
 try:  # It is there since 4.2.

@@ -12,7 +12,7 @@ from natsbroker.spark.logs.apis import ChannelApi, StreamApi, StreamExports, Str
 from natsbroker.spark.logs.columns import toBatch
 from natsbroker.spark.logs.exports import ExportReader
 from natsbroker.spark.logs.planning import logsOf
-from natsbroker.spark.logs.reading import (
+from natsbroker.spark.logs.wholeranges import (
     OnLoss,
     RangeReader,
     ReadOptions,

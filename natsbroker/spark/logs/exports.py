@@ -24,7 +24,7 @@ from natsbroker.spark.logs.apis import (
     apiFields,
 )
 from natsbroker.spark.logs.columns import NANOSECONDS, columnBatch, pairsOf, repeated, textsOf
-from natsbroker.spark.logs.reading import OnLoss, ReadOptions, SequenceRange, isDeletion, lose
+from natsbroker.spark.logs.wholeranges import OnLoss, ReadOptions, SequenceRange, isDeletion, lose
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, ColumnFrame, FrameError, readFrame
 
 #: C{NATS/1.0} before the headers, and the empty line behind them.

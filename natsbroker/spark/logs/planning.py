@@ -23,7 +23,7 @@ from natsbroker.spark.logs.apis import (
     checkedName,
     nanoseconds,
 )
-from natsbroker.spark.logs.reading import SequenceRange, isDeletion, logLoss, lose, planned
+from natsbroker.spark.logs.wholeranges import SequenceRange, isDeletion, logLoss, lose, planned
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.subjects.grammar import isSubset, isValidSubject, matches
 

@@ -14,8 +14,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces.records import EncodedRecord, LogBounds
 from natsbroker.storage.blocks import Block, readBlock
-from natsbroker.storage.lmdb.layout import Tally, subjectOrder
-from natsbroker.storage.lmdb.reading import (
+from natsbroker.storage.lmdb.fetching import (
     TallyPage,
     fetchAbsent,
     fetchBefore,
@@ -23,6 +22,7 @@ from natsbroker.storage.lmdb.reading import (
     fetchTallies,
     tallyIn,
 )
+from natsbroker.storage.lmdb.layout import Tally, subjectOrder
 from natsbroker.storage.records import sequenceOf, subjectOf
 from natsbroker.subjects.grammar import hasWildcard
 from natsbroker.subjects.searching import PatternSearch

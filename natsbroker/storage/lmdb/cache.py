@@ -12,7 +12,7 @@ import lmdb
 from natsbroker.interfaces.records import EncodedRecord
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.lmdb.ahead import RecordsAhead
-from natsbroker.storage.lmdb.reading import blockIn, findRecord, lastIn
+from natsbroker.storage.lmdb.fetching import blockIn, findRecord, lastIn
 
 LARGEST = 32 << 20
 """Bytes of blocks that are kept."""

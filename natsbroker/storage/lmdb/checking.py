@@ -19,6 +19,7 @@ import lmdb
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.lmdb.encryption.codec import PLAIN, PlainCodec
 from natsbroker.storage.lmdb.encryption.keyring import Encryption, readKeyring
+from natsbroker.storage.lmdb.fetching import fetchState
 from natsbroker.storage.lmdb.files import Commits, Lock, Marks, readFormat
 from natsbroker.storage.lmdb.journal import framesBeyond, readFrames, runsIn
 from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
@@ -33,7 +34,6 @@ from natsbroker.storage.lmdb.opening import (
     markOf,
     openDirectory,
 )
-from natsbroker.storage.lmdb.reading import fetchState
 from natsbroker.storage.lmdb.reports import unacknowledged
 from natsbroker.storage.lmdb.scrubbing import scrub
 from natsbroker.storage.lmdb.store import LOCK, refuseForeign

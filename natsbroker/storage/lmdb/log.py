@@ -25,11 +25,11 @@ from natsbroker.storage.lmdb.ahead import (
     tighten,
 )
 from natsbroker.storage.lmdb.cache import BlockCache
-from natsbroker.storage.lmdb.layout import LogRow
-from natsbroker.storage.lmdb.logreader import LogReader
-from natsbroker.storage.lmdb.reading import (
+from natsbroker.storage.lmdb.fetching import (
     fetchLast,
 )
+from natsbroker.storage.lmdb.layout import LogRow
+from natsbroker.storage.lmdb.logreader import LogReader
 from natsbroker.storage.lmdb.transaction import LMDBAppendJob, isTallied
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import Damaged, decode, encodeBatch

@@ -26,8 +26,8 @@ from natsbroker.storage.exports import Page, canGather
 from natsbroker.storage.jobs import BarrierJob
 from natsbroker.storage.lmdb.ahead import AHEAD, RecordsAhead, TallyReader
 from natsbroker.storage.lmdb.cache import BlockCache, QuickRecords
+from natsbroker.storage.lmdb.fetching import RawBlock, fetchBlocks, fetchColumns, findTime
 from natsbroker.storage.lmdb.layout import LogRow
-from natsbroker.storage.lmdb.reading import RawBlock, fetchBlocks, fetchColumns, findTime
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.records import sequenceOf, timestampOf

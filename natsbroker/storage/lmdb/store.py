@@ -34,12 +34,12 @@ from natsbroker.storage.lmdb.cache import BlockCache
 from natsbroker.storage.lmdb.commits import LMDBCommitter
 from natsbroker.storage.lmdb.encryption.keyring import Encryption
 from natsbroker.storage.lmdb.environment import QuickReads, asStoreError
+from natsbroker.storage.lmdb.fetching import fetchState
 from natsbroker.storage.lmdb.files import Lock
 from natsbroker.storage.lmdb.layout import LogRow, statePrefix
 from natsbroker.storage.lmdb.log import LMDBLog
 from natsbroker.storage.lmdb.losses import Losses
 from natsbroker.storage.lmdb.opening import STORE, Opened, openDirectory
-from natsbroker.storage.lmdb.reading import fetchState
 from natsbroker.storage.lmdb.scrubbing import Scrubber, ScrubResult
 from natsbroker.storage.lmdb.transaction import CreateJob, DropJob
 from natsbroker.storage.policy import Policy

@@ -16,8 +16,8 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.blocks import Block, readBlock
 from natsbroker.storage.jobs import LogJob
 from natsbroker.storage.lmdb.environment import Environment
+from natsbroker.storage.lmdb.fetching import fetchBlocks
 from natsbroker.storage.lmdb.layout import LogRow
-from natsbroker.storage.lmdb.reading import fetchBlocks
 from natsbroker.storage.lmdb.transaction import LMDBAppendJob
 from natsbroker.storage.lmdb.writing import LMDBLogWriter
 from natsbroker.storage.records import HEAD_SIZE, Damaged

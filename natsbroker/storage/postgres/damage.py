@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from natsbroker.storage.postgres.reading import wholeRecord
+from natsbroker.storage.postgres.fetching import wholeRecord
 from natsbroker.storage.postgres.schema import Connection, PostgresLogRow
 from natsbroker.storage.records import HEAD_SIZE
 

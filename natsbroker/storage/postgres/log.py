@@ -24,7 +24,7 @@ from natsbroker.storage.exports import Page, beginning
 from natsbroker.storage.jobs import AppendJob, BarrierJob
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.damage import isMiscounted
-from natsbroker.storage.postgres.reading import (
+from natsbroker.storage.postgres.fetching import (
     INDEXED_WHOLE,
     Span,
     fetchLast,

@@ -41,9 +41,9 @@ from natsbroker.storage.jobs import Job, LogJob
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.commits import PostgresCommit, PostgresCommitter
 from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError
+from natsbroker.storage.postgres.fetching import fetchSpaces, fetchState
 from natsbroker.storage.postgres.leasing import Renewed, census, renew
 from natsbroker.storage.postgres.log import PostgresLog, PostgresView, fetchRow
-from natsbroker.storage.postgres.reading import fetchSpaces, fetchState
 from natsbroker.storage.postgres.schema import PostgresLogRow, checksum
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.postgres.writing import PostgresTransaction

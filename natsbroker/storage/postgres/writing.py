@@ -15,6 +15,7 @@ from psycopg import Cursor
 from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.damage import countAgain, moveDamaged, readDamaged
+from natsbroker.storage.postgres.fetching import distinctSubjects, readHolds
 from natsbroker.storage.postgres.leasing import (
     Holdings,
     Space,
@@ -25,7 +26,6 @@ from natsbroker.storage.postgres.leasing import (
     takeLog,
     takeSpace,
 )
-from natsbroker.storage.postgres.reading import distinctSubjects, readHolds
 from natsbroker.storage.postgres.schema import LARGEST, PostgresLogRow, checksum, subjectKey
 from natsbroker.storage.postgres.session import Session
 from natsbroker.storage.records import HEAD_SIZE, Encoded, subjectOf, timestampOf

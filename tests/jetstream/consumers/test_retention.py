@@ -15,7 +15,7 @@ from twisted.internet.defer import ensureDeferred
 from natsbroker.jetstream.consumers import retention
 from natsbroker.jetstream.consumers.retention import ConsumerRetention
 from natsbroker.jetstream.model.streamconfig import RetentionPolicy
-from natsbroker.jetstream.streams.reading import SLICE
+from natsbroker.jetstream.streams.streamrecords import SLICE
 from tests.jetstream.api.support import ApiStage
 from tests.jetstream.support import Stage, filled
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.jetstream.streams.reading import SLICE
+from natsbroker.jetstream.streams.streamrecords import SLICE
 from tests.jetstream.crash.place import Place
 from tests.jetstream.crash.powercut import cutPower
 from tests.jetstream.crash.worked import contentsOf

@@ -15,8 +15,8 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, fail
 
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.jetstream.streams.reading import SLICE
 from natsbroker.jetstream.streams.stream import Stream, consumerKeys
+from natsbroker.jetstream.streams.streamrecords import SLICE
 from natsbroker.storage.lmdb.environment import Environment
 from natsbroker.storage.memory import MemoryLog, MemoryStates
 from natsbroker.storage.retrying import MOST

@@ -20,7 +20,7 @@ from natsbroker.spark.datasource.offsets import (
 )
 from natsbroker.spark.errors import DataLoss, LogGone, OptionError
 from natsbroker.spark.logs.apis import StreamState
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 
 
 def stateOf(name: str, stop: int, size: int = 0, messages: int = 0) -> StreamState:

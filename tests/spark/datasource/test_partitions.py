@@ -11,7 +11,7 @@ from pathlib import Path
 from natsbroker.spark.datasource.streaming import RangedReader, RangePartition
 from natsbroker.spark.datasource.tasks import connected
 from natsbroker.spark.logs.apis import StreamApi
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from tests.auth.operator.chain import Account, KeyPair, Operator, credentialsFile
 from tests.interop.certificates import writeCertificates

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 
 from natsbroker.spark.datasource import tasks
 from natsbroker.spark.datasource.source import PushedFilters, PushingReader
-from natsbroker.spark.logs.reading import SequenceRange, planned
+from natsbroker.spark.logs.wholeranges import SequenceRange, planned
 from natsbroker.spark.settings import readOptions
 from tests.spark.support import BrokerStation, Station
 

@@ -10,7 +10,7 @@ import pytest
 
 from natsbroker.spark.errors import ApiError, DataSourceError
 from natsbroker.spark.logs.columns import MessageRows
-from natsbroker.spark.logs.reading import fetch
+from natsbroker.spark.logs.wholeranges import fetch
 from tests.spark.support import Station, Stream
 
 

@@ -18,7 +18,7 @@ from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError
 from natsbroker.spark.logs.apis import ChannelApi, StreamApi, StreamExports
 from natsbroker.spark.logs.exports import ExportReader
 from natsbroker.spark.logs.planning import planRanges
-from natsbroker.spark.logs.reading import ReadOptions, SequenceRange
+from natsbroker.spark.logs.wholeranges import ReadOptions, SequenceRange
 from natsbroker.spark.nats.addresses import ServerAccess, readAddresses
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.settings import readOptions

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionError
 from natsbroker.spark.logs import planning
 from natsbroker.spark.logs.planning import checkedPatterns, planRanges, rfc3339, split
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from tests.spark.support import Station, Stream
 

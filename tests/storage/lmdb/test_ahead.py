@@ -13,8 +13,8 @@ import pytest
 from natsbroker.interfaces.records import Retention, SubjectTally
 from natsbroker.storage.lmdb.ahead import LastSequences, RecordsAhead
 from natsbroker.storage.lmdb.environment import SLOW, QuickReads
+from natsbroker.storage.lmdb.fetching import TallyPage
 from natsbroker.storage.lmdb.layout import Tally
-from natsbroker.storage.lmdb.reading import TallyPage
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import decode, encodeBatch
 from natsbroker.testing.pumped import PumpedReactor

@@ -19,7 +19,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
 from natsbroker.interfaces.records import RecordDamaged, Retention, StoreFailed, StoreFull
-from natsbroker.storage.postgres import reading
+from natsbroker.storage.postgres import fetching as reading
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.leasing import Renewed
 from natsbroker.storage.postgres.store import Renewing, openPostgres

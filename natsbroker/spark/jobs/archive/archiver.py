@@ -24,7 +24,7 @@ from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.common import Runner, inline
 from natsbroker.spark.logs.apis import ChannelApi, StreamState
 from natsbroker.spark.logs.planning import oneName
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.parquet import COLUMNS, readFiles, writeFiles
 from natsbroker.spark.tables.snapshots import File, Log, Range, TableSnapshot, joined

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, FilePlan, LogFollower
 from natsbroker.spark.jobs.common import JobRun, command, runnerOf, sessionFor, writeWhole
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.tables.locations import directoryOf
 from natsbroker.spark.tables.parquet import COLUMNS, SCHEMA, ArchiveDamaged, Difference
 from natsbroker.spark.tables.snapshots import File, Log, TableError, TableSnapshot, storing

@@ -33,7 +33,7 @@ from natsbroker.spark.jobs.common import (
 from natsbroker.spark.jobs.report import Chart, JobReport, ReportSection, writePage
 from natsbroker.spark.logs.apis import ChannelApi, StreamState, sensible
 from natsbroker.spark.logs.planning import checkedNames, isMissing, logsOf
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.locations import Location
 from natsbroker.spark.tables.parquet import (

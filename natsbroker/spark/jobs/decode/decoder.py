@@ -27,7 +27,7 @@ from natsbroker.spark.jobs.archive.archiver import (
     StoredRange,
 )
 from natsbroker.spark.jobs.common import Runner, inline
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.locations import Location, locationOf
 from natsbroker.spark.tables.parquet import STORED, FileWriter, withChecksums

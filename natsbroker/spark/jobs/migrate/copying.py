@@ -28,7 +28,7 @@ from natsbroker.spark.jobs.common import JobRun, command, sourceOptions, targetT
 from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.logs.apis import StreamApi
 from natsbroker.spark.logs.planning import checkedNames, logsOf, oneName
-from natsbroker.spark.logs.reading import OnLoss, SequenceRange, lose
+from natsbroker.spark.logs.wholeranges import OnLoss, SequenceRange, lose
 from natsbroker.spark.nats.originheaders import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
 from natsbroker.spark.nats.publishing import Publisher
 from natsbroker.spark.nats.stan import StanClient

@@ -25,7 +25,7 @@ from natsbroker.spark.errors import ApiError, DataLoss, DataSourceError, OptionE
 from natsbroker.spark.jobs.pacing import Pacer
 from natsbroker.spark.jobs.replay.ledgers import BUCKET, LedgerEntry, ReplayLedger
 from natsbroker.spark.logs.apis import StreamApi, StreamState
-from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.wholeranges import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.nats.connection import BlockingConnection
 from natsbroker.spark.nats.originheaders import REPLAY, SEQUENCE, STREAM, TIME, ownHeaders
 from natsbroker.spark.nats.publishing import Pipeline, Publisher

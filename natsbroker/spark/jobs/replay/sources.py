@@ -26,7 +26,7 @@ from natsbroker.spark.jobs.common import optionTexts
 from natsbroker.spark.jobs.replay.replayer import Row
 from natsbroker.spark.logs.columns import ddlOf
 from natsbroker.spark.logs.planning import oneName
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.locations import directoryOf
 from natsbroker.spark.tables.parquet import COLUMNS, SCHEMA

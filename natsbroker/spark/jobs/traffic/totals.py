@@ -15,7 +15,7 @@ from natsbroker.spark.errors import DataSourceError
 from natsbroker.spark.jobs.common import Runner
 from natsbroker.spark.logs.apis import nanoseconds
 from natsbroker.spark.logs.planning import checkedNames, logsOf, planRanges, split
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 
 #: What rows of traffic count.
 COUNTS = (

@@ -17,7 +17,7 @@ import pytest
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
 from natsbroker.spark.jobs.archive.archiver import Archiver, FilePlan, LogOrigin, copyRange
 from natsbroker.spark.jobs.common import inline
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.parquet import COLUMNS
 from natsbroker.spark.tables.snapshots import TableError

@@ -10,7 +10,7 @@ import pytest
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archive.archiver import ArchiveOrigin, Archiver, LogOrigin, Origin
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.snapshots import Range

@@ -18,7 +18,7 @@ from natsbroker.spark.codecs.mappings import codecOf, readMappings
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.jobs.archive.archiver import CopyResult, StoredRange
 from natsbroker.spark.jobs.decode.decoder import DecodePlan, decodeRange
-from natsbroker.spark.logs.reading import SequenceRange
+from natsbroker.spark.logs.wholeranges import SequenceRange
 from natsbroker.spark.tables.delta import DeltaLakeTable
 from natsbroker.spark.tables.parquet import SCHEMA, FileWriter
 from natsbroker.spark.tables.snapshots import Log, Range

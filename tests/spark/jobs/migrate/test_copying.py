@@ -21,7 +21,7 @@ from natsbroker.spark.errors import ApiError, DataSourceError, TimedOut
 from natsbroker.spark.jobs.archive.job import archive
 from natsbroker.spark.jobs.migrate.copying import CopyTarget
 from natsbroker.spark.logs.apis import ChannelApi, StreamApi, StreamState
-from natsbroker.spark.logs.reading import RangeReader, ReadOptions, SequenceRange
+from natsbroker.spark.logs.wholeranges import RangeReader, ReadOptions, SequenceRange
 from natsbroker.spark.nats.connection import connect
 from natsbroker.spark.nats.publishing import Pipeline
 from natsbroker.spark.tables.snapshots import Log

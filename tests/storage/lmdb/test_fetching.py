@@ -16,8 +16,8 @@ from natsbroker import hot
 from natsbroker.storage.blocks import build, chunks, packDead
 from natsbroker.storage.envelopes import wrap, wrapTwice
 from natsbroker.storage.lmdb.encryption.codec import PLAIN
+from natsbroker.storage.lmdb.fetching import fetchTallies, findRecord, lastIn
 from natsbroker.storage.lmdb.layout import Tally, blockKey, deadKey, tallyKey
-from natsbroker.storage.lmdb.reading import fetchTallies, findRecord, lastIn
 from natsbroker.storage.records import encodeBatch
 from tests.support import COMPILED, Names, needsCompiled, onEach, using
 

@@ -12,8 +12,8 @@ import pytest
 from twisted.internet.task import Clock
 
 from natsbroker import hot
-from natsbroker.accounts.configured import checkImports, describedIn, fromDomain, toDomain
 from natsbroker.accounts.core import AccountDependencies
+from natsbroker.accounts.exchanges import checkImports, describedIn, fromDomain, toDomain
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.config.model import AccountSettings, Settings
 from natsbroker.config.settings.accounts import StreamImport

@@ -16,10 +16,11 @@ from zope.interface import alsoProvides
 from natsbroker.interfaces import IShortcutLog
 from natsbroker.interfaces.records import Entry, Matching
 from natsbroker.jetstream.model.streamconfig import StorageType
-from natsbroker.jetstream.streams import reading, streamcore
 from natsbroker.jetstream.streams import stream as streams
-from natsbroker.jetstream.streams.reading import GAP, SortedRuns
+from natsbroker.jetstream.streams import streamcore
+from natsbroker.jetstream.streams import streamrecords as reading
 from natsbroker.jetstream.streams.stream import Stream
+from natsbroker.jetstream.streams.streamrecords import GAP, SortedRuns
 from natsbroker.storage import memory
 from tests.jetstream.support import ReplacingLog, Stage, WorkCounter, filled
 from tests.storage.encodings import encodedBlock

@@ -17,7 +17,7 @@ from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.operator.accountclaims import OperatorLimits
 from natsbroker.config.model import JetStream, Settings
 from natsbroker.config.settings.operator import OperatorMode
-from natsbroker.jetstream.configured import (
+from natsbroker.jetstream.composition import (
     LeavingObserver,
     allowanceOf,
     channelStreams,

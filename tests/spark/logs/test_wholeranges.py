@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from natsbroker.spark.errors import DataLoss, DataSourceError
-from natsbroker.spark.logs import reading
+from natsbroker.spark.logs import wholeranges as reading
 from natsbroker.spark.logs.apis import StreamState
 from natsbroker.spark.logs.columns import MessageRows
-from natsbroker.spark.logs.reading import (
+from natsbroker.spark.logs.wholeranges import (
     Loss,
     OnLoss,
     RangeReader,

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors
-from natsbroker.auth.configured import (
+from natsbroker.auth.defaultauthorizer import (
     Logins,
     SettingsAuthorizer,
     UserEntry,
