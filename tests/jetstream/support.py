@@ -112,7 +112,7 @@ class Stage:
         log = self.wait(store.open(logName("A", made.name)))
         stream = Stream(self.jetstream, made, self.now(), log)
         self.jetstream.streams[made.name] = stream
-        self.wait(stream.configured(made))
+        self.wait(stream.applyConfig(made))
         return stream
 
     def inbox(self, subject: bytes) -> Inbox:

@@ -125,7 +125,7 @@ def test_deleted() -> None:
 def test_cannotStart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream whose log cannot be read is left out too."""
     stage = _filled()
-    configured = Stream.configured
+    configured = Stream.applyConfig
 
     def broken(stream: Stream, config: Any) -> Any:
         return fail(StoreFailed("broken")) if stream.name == "S" else configured(stream, config)

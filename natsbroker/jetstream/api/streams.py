@@ -160,10 +160,10 @@ async def _apply(stream: Stream, config: StreamConfig) -> None:
     before = stream.config
     await stream.states.put(stream.stateKey(), stream.stateValue(config))
     try:
-        await stream.configured(config)
+        await stream.applyConfig(config)
     except (TooManyShapes, BrokerError) as error:
         await stream.states.put(stream.stateKey(), stream.stateValue(before))
-        await stream.configured(before)
+        await stream.applyConfig(before)
         raise errors.STREAM_UPDATE(err=error) from error
 
 

@@ -111,7 +111,7 @@ class ChannelStream(Stream):
         """Begin to follow the channel."""
         self._channel.watchers.append(self._appended)
         self._subscribe()
-        self._direct.configured()
+        self._direct.applyConfig()
 
     def _subscribe(self) -> None:
         refusal = PublishRefusal(self.account, self.name)

@@ -38,7 +38,7 @@ class StreamView(StreamRecords):
         self._store: Any = store
         stream: Any = self
         self._responder = DirectGetResponder(stream)
-        self._responder.configured()
+        self._responder.applyConfig()
 
     def settle(self) -> Deferred[None]:
         """See what is durable now."""

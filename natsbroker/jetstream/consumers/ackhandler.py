@@ -29,9 +29,9 @@ class ConsumerAckHandler:
         self._replies: list[bytes] = []
         self._hasChanged = False
         self.sampling = 0
-        self.configured()
+        self.applyConfig()
 
-    def configured(self) -> None:
+    def applyConfig(self) -> None:
         text = self._core.config.sample_freq.removesuffix("%")
         self.sampling = int(text) if text.isdigit() else 0
 

@@ -287,9 +287,9 @@ class Consumer:
         """Apply a checked configuration; fires when the pending messages are counted again."""
         core = self.core
         previous = core.config
-        core.configured(withPause(config, previous.pause_until))
-        self._deliverer.configured()
-        self._acks.configured()
+        core.applyConfig(withPause(config, previous.pause_until))
+        self._deliverer.applyConfig()
+        self._acks.applyConfig()
         filters = core.cursor.filters
         if filtersOf(config) != filters:
             core.cursor.refilter(filtersOf(config))

@@ -99,9 +99,9 @@ class ConsumerCore:
         self.lastAcked = 0
         self.lastActive = self.monotonic()
         self._waits = _waitsOf(config)
-        self.configured(config)
+        self.applyConfig(config)
 
-    def configured(self, config: ConsumerConfig) -> None:
+    def applyConfig(self, config: ConsumerConfig) -> None:
         self.config = config
         policy = config.ack_policy
         self.needsAcks = policy is not AckPolicy.NONE

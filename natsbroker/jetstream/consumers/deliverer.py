@@ -107,7 +107,7 @@ class ConsumerDeliverer:
     def waits(self) -> None:
         """Nothing can be delivered now."""
 
-    def configured(self) -> None:
+    def applyConfig(self) -> None:
         """The configuration has changed."""
 
     def end(self, status: bytes, isCounted: bool) -> None:

@@ -42,13 +42,13 @@ class PriorityGroup:
         now: Callable[[], int],
     ) -> None:
         """The state; C{newId} makes the id of a pinned client, C{now} is the wall clock."""
-        self.configured(config)
+        self.applyConfig(config)
         self._newId = newId
         self._now = now
         self.pin = ""
         self.pinnedAt = 0
 
-    def configured(self, config: ConsumerConfig) -> None:
+    def applyConfig(self, config: ConsumerConfig) -> None:
         self.policy = config.priority_policy
         self.isPinning = self.policy is PriorityPolicy.PINNED_CLIENT
 

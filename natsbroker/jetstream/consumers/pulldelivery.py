@@ -41,8 +41,8 @@ class PullDeliverer(ConsumerDeliverer):
     def _newPin(self) -> str:
         return randomToken(self.core.random, 22)
 
-    def configured(self) -> None:
-        self.group.configured(self.core.config)
+    def applyConfig(self) -> None:
+        self.group.applyConfig(self.core.config)
         self.waiting.isPrioritized = self.group.policy is PriorityPolicy.PRIORITIZED
 
     # Requests.

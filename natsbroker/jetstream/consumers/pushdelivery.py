@@ -52,7 +52,7 @@ class PushDeliverer(ConsumerDeliverer):
         self._watch()
         self._restartHeartbeat()
 
-    def configured(self) -> None:
+    def applyConfig(self) -> None:
         core = self.core
         if core.config.rate_limit_bps != self._bitsPerSecond:
             self._bitsPerSecond = core.config.rate_limit_bps

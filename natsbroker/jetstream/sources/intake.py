@@ -26,7 +26,7 @@ class StreamIntake:
         self._mirror: MirrorReader | None = None
         self._sources: dict[StreamSource, SourceReader] = {}
 
-    def configured(self, config: StreamConfig) -> None:
+    def applyConfig(self, config: StreamConfig) -> None:
         """
         Read what a configuration names. What it still names goes on undisturbed; without its
         mirror, a stream is one like any other.

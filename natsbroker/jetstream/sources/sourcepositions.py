@@ -112,11 +112,11 @@ class SourcePositions:
         self._known = {
             key: SourcePosition.decode(value) for key, value in written["sources"].items()
         }
-        self.configured()
+        self.applyConfig()
         self._unread = int(written["last"]) + 1
         await self.readOn()
 
-    def configured(self) -> None:
+    def applyConfig(self) -> None:
         """
         Forget the sources that are named no more. One that is named again later goes on behind its
         newest message, if there is one.

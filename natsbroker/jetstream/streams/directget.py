@@ -68,7 +68,7 @@ class DirectGetResponder:
         publisher = stream.account.records.publisher
         return hot.DirectGetStep(publisher, stream.name.encode(), stream.isInFile, log)
 
-    def configured(self) -> None:
+    def applyConfig(self) -> None:
         """Subscribe as the stream's configuration says now."""
         config = self._stream.config
         names = [config.name] if config.allow_direct else []
@@ -93,7 +93,7 @@ class DirectGetResponder:
     def caughtUp(self) -> None:
         """The mirror has what its origin has."""
         self._hasCaughtUp = True
-        self.configured()
+        self.applyConfig()
 
     def close(self) -> None:
         """Answer no more requests."""

@@ -58,7 +58,7 @@ async def createStream(account: JetStreamAccount, config: StreamConfig) -> Strea
         del account.streams[config.name]
         raise
     try:
-        await stream.configured(config)
+        await stream.applyConfig(config)
     except (TooManyShapes, BrokerError) as error:
         await deleteStream(account, stream)
         raise errors.STREAM_CREATE(err=error) from error
@@ -113,7 +113,7 @@ async def activateStream(
     await stream.states.change(changes)
     for consumer, _ in consumers:
         await consumer.start()
-    await stream.configured(stream.config)
+    await stream.applyConfig(stream.config)
 
 
 def consumerValue(consumer: Consumer) -> bytes:
@@ -179,7 +179,7 @@ async def recover(account: JetStreamAccount) -> None:
         if key.startswith(b"consumer/") and not await _recoverConsumer(account, key, values):
             isWhole = False
     for stream in list(account.streams.values()):
-        await _guarded(account, stream, stream.configured(stream.config))
+        await _guarded(account, stream, stream.applyConfig(stream.config))
         if isWhole:
             stream.compare()
 
@@ -268,7 +268,7 @@ async def takeStream(
         for key in values:
             if key.startswith(b"consumer/"):
                 await _recoverConsumer(account, key, values)
-        await stream.configured(stream.config)
+        await stream.applyConfig(stream.config)
     except BaseException:
         abandonStream(stream)
         del account.streams[config.name]

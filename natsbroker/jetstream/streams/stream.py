@@ -96,7 +96,7 @@ class Stream(StreamCore):
         if self.config.max_bytes > 0:
             self.account.reserving.add(self)
 
-    def configured(self, config: StreamConfig) -> Deferred[None]:
+    def applyConfig(self, config: StreamConfig) -> Deferred[None]:
         """
         Apply a configuration: subscribe to its subjects, and enforce its limits.
 
@@ -105,16 +105,16 @@ class Stream(StreamCore):
         previous, self.config = self.config, config
         self._reserve()
         self.publisher.applyConfig()
-        self.sources.configured()
+        self.sources.applyConfig()
         self.log.retain(retentionOf(config))
         if not self._subscriptions or previous.subjects != config.subjects:
             self.unsubscribe()
             self._subscribe()
-        self._direct.configured()
+        self._direct.applyConfig()
         if previous.mirror != config.mirror:
             self.publisher.forget()
-        self.intake.configured(config)
-        enforced = self._watch(config).addCallback(lambda _: self.upkeep.configured())
+        self.intake.applyConfig(config)
+        enforced = self._watch(config).addCallback(lambda _: self.upkeep.applyConfig())
         isInterest = config.retention is RetentionPolicy.INTEREST
         if isInterest and previous.retention is not config.retention:
             begin = self._retaining.begin

@@ -95,7 +95,7 @@ class StreamUpkeep:
         if config.max_age > 0 and not self._aging.isBusy:
             run(self.orLater(self._aging.enforce))
 
-    def configured(self) -> Deferred[None]:
+    def applyConfig(self) -> Deferred[None]:
         """Enforce the limits of another configuration."""
         self._aging.stop()
         return ensureDeferred(self.orLater(self.enforce))

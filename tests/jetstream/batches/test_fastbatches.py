@@ -292,6 +292,6 @@ def test_switchedOff(stage: Stage, stream: Stream) -> None:
     publisher = Publisher(stage)
     publisher.ask(1, 0)
     off = stream.config.__class__(**{**vars(stream.config), "allow_batched": False})
-    stage.wait(stream.configured(off))
+    stage.wait(stream.applyConfig(off))
     assert publisher.ask(2, 1) == [10205]
     stage.clock.advance(SECOND)

@@ -46,14 +46,14 @@ def test_configuration(stage: ConsumerStage) -> None:
     """Unlimited values are 0, and a consumer without acknowledgements has no limits of them."""
     core = ConsumerCore(stage.stream, "C", stage.config(max_ack_pending=-1), Random(1))
     assert (core.maxDeliver, core.maxPending, core.isReserving) == (0, 0, False)
-    core.configured(stage.config(max_deliver=3, ack_wait=2 * SECOND))
+    core.applyConfig(stage.config(max_deliver=3, ack_wait=2 * SECOND))
     assert (core.maxDeliver, core.maxPending, core.isReserving) == (3, 1000, True)
     assert core.waitAfter(7) == 2.0
-    core.configured(stage.config(backoff=(SECOND, 3 * SECOND)))
+    core.applyConfig(stage.config(backoff=(SECOND, 3 * SECOND)))
     assert [core.waitAfter(each) for each in range(4)] == [1.0, 3.0, 3.0, 3.0]
-    core.configured(stage.config(ack_policy=AckPolicy.FLOW_CONTROL, ack_wait=0))
+    core.applyConfig(stage.config(ack_policy=AckPolicy.FLOW_CONTROL, ack_wait=0))
     assert core.waitAfter(0) == UNLIMITED_WAIT
-    core.configured(stage.config(ack_policy=AckPolicy.NONE, max_deliver=3, max_ack_pending=5))
+    core.applyConfig(stage.config(ack_policy=AckPolicy.NONE, max_deliver=3, max_ack_pending=5))
     assert (core.maxPending, core.isReserving, core.settlesAtDelivery) == (0, False, False)
 
 

@@ -41,7 +41,7 @@ def _again(stage: Stage, stream: Stream) -> Stream:
     stream.close()
     opened = Stream(stage.jetstream, stream.config, 1, stream.log)
     stage.jetstream.streams[stream.name] = opened
-    stage.wait(opened.configured(opened.config))
+    stage.wait(opened.applyConfig(opened.config))
     return opened
 
 

@@ -136,7 +136,7 @@ class TestNamedConsumer:
         stream.intake.close()
         stage.publish(b"s.x", b"d")
         stream.intake = StreamIntake(stream)
-        stream.intake.configured(stream.config)
+        stream.intake.applyConfig(stream.config)
         self.wait(stage, 3)
         assert self.payloads(stage) == [b"a", b"b", b"c", b"d"]
         assert stage.jetstream.streams["S"].messages == 0

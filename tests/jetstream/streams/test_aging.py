@@ -47,9 +47,9 @@ def test_changedAge() -> None:
     stage.publish(b"s.a", b"1")
     stage.clock.advance(5)
     stage.publish(b"s.a", b"2")
-    stage.wait(stream.configured(replace(stream.config, max_age=4 * SECOND)))
+    stage.wait(stream.applyConfig(replace(stream.config, max_age=4 * SECOND)))
     assert [each[0] for each in stage.stored(stream)] == [2]
-    stage.wait(stream.configured(replace(stream.config, max_age=0)))
+    stage.wait(stream.applyConfig(replace(stream.config, max_age=0)))
     stage.clock.advance(1000)
     stage.settle()
     assert [each[0] for each in stage.stored(stream)] == [2]
@@ -60,7 +60,7 @@ def test_timeToLiveLater() -> None:
     stage = Stage()
     stream = stage.stream(max_age=4 * SECOND)
     stage.publish(b"s.a", b"1")
-    stage.wait(stream.configured(replace(stream.config, allow_msg_ttl=True)))
+    stage.wait(stream.applyConfig(replace(stream.config, allow_msg_ttl=True)))
     stage.clock.advance(1)
     stage.publish(b"s.a", b"2", Nats_TTL="never")
     stage.clock.advance(9)

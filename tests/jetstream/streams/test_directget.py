@@ -263,9 +263,9 @@ class TestSubscriptions:
     def test_update(self) -> None:
         """A stream answers only while it allows direct get."""
         stage = DirectStage()
-        stage.wait(stage.made.configured(replace(stage.made.config, allow_direct=False)))
+        stage.wait(stage.made.applyConfig(replace(stage.made.config, allow_direct=False)))
         assert stage.ask({"seq": 1}) == []
-        stage.wait(stage.made.configured(replace(stage.made.config, allow_direct=True)))
+        stage.wait(stage.made.applyConfig(replace(stage.made.config, allow_direct=True)))
         assert len(stage.ask({"seq": 1})) == 1
         stage.made.close()
         assert stage.ask({"seq": 1}) == []

@@ -65,7 +65,7 @@ def test_afterRestart() -> None:
     stage.clock.advance(5)
     stage.settle()
     again = Stream(stage.jetstream, stream.config, 1, stream.log)
-    stage.wait(again.configured(again.config))
+    stage.wait(again.applyConfig(again.config))
     assert [each[0] for each in stage.stored(again)] == [2]
     stage.clock.advance(4)
     stage.settle()

@@ -112,7 +112,7 @@ class TestEnds:
         stream = _stream(stage, max_age=SECOND)
         stage.publish(b"s.a", b"x")
         stage.wait(
-            stream.configured(
+            stream.applyConfig(
                 stream.config.__class__(
                     **{**vars(stream.config), "retention": RetentionPolicy.INTEREST}
                 )

@@ -88,7 +88,7 @@ def test_update() -> None:
     stream = stage.stream()
     inbox = stage.inbox(b"r.>")
     for republish in (None, Republish(">", "r.>"), Republish(">", "")):
-        stage.wait(stream.configured(replace(stream.config, republish=republish)))
+        stage.wait(stream.applyConfig(replace(stream.config, republish=republish)))
         stage.publish(b"s.a", b"x")
     assert inbox.payloads == [b"x"]
 

@@ -279,7 +279,7 @@ class TestWork:
         stage = Stage()
         stream = self.filled(stage)
         config = replace(stream.config, max_bytes=stream.size // 10)
-        _, busiest = stage.busiest(stream, lambda: stream.configured(config))
+        _, busiest = stage.busiest(stream, lambda: stream.applyConfig(config))
         assert stream.size <= config.max_bytes
         assert 0 < busiest <= 64
 
@@ -290,7 +290,7 @@ class TestWork:
         stream = self.filled(stage)
         changes: dict[str, Any] = {key: True}
         config = replace(stream.config, **changes)
-        _, busiest = stage.busiest(stream, lambda: stream.configured(config))
+        _, busiest = stage.busiest(stream, lambda: stream.applyConfig(config))
         assert 0 < busiest <= self.LIMIT
 
 
