@@ -5,6 +5,7 @@ The deadlines of all connections on one timer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -66,7 +67,8 @@ class TestWheel:
         clock.advance(0)
         clock.rightNow = 1.1
         for _ in range(3):
-            [call] = clock.getDelayedCalls()
+            calls: Any = clock.getDelayedCalls()
+            [call] = calls
             clock.calls.remove(call)
             call.called = 1
             call.func()

@@ -131,7 +131,7 @@ def test_cannotStart(monkeypatch: pytest.MonkeyPatch) -> None:
         return fail(StoreFailed("broken")) if stream.name == "S" else configured(stream, config)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Stream, "configured", broken)
+        patch.setattr(Stream, "applyConfig", broken)
         restarted(stage)
     assert stage.jetstream.damaged == {"S": "broken"}
     assert stage.ask("STREAM.INFO.T")["state"]["messages"] == 1
