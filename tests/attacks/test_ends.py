@@ -80,7 +80,9 @@ def _cost(subject: str, body: bytes, end: str = "") -> int:
     if end:
         ENDS[end](stage, client)
     stage.rest()
-    return stage.spent
+    spent = stage.spent
+    stage.stopped()
+    return spent
 
 
 @pytest.mark.parametrize(("subject", "body", "end"), list(_rows()))
