@@ -22,7 +22,7 @@ from natsbroker.testing.process import BrokerProcess, startBroker
 from tests.attacks.stage import requests
 from tests.postgresql import PostgresServer
 
-PING = 0.06
+PING = 0.15
 """Seconds of the processor that another client's PING waits, at most. On a quiet machine it is less
 than 0.02; beside other tests, which share the processor's caches, the same work costs more."""
 

@@ -6,6 +6,7 @@ L{tests.authorization.table}.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -46,9 +47,12 @@ def hello(user: str, **more: Any) -> bytes:
 
 
 @pytest.fixture
-def host() -> Host:
+def host() -> Iterator[Host]:
     """A broker."""
-    return Host(CONFIG).start()
+    made = Host(CONFIG).start()
+    yield made
+    made.broker.stopService()
+    made.settle()
 
 
 def denied(host: Host, said: bytes) -> bool:
