@@ -40,7 +40,7 @@ SCHEME = "repository"
 TOP = Path(__file__).resolve().parents[1]
 
 _LABELS = {"param": "", "ivar": "", "return": "returns", "raise": "raises"}
-"""How fields of a docstring are called, where that is not their tag."""
+"""The labels of a docstring's fields, by tag; other fields are labelled with their tag."""
 
 _WIDTH = 88
 """The longest line of a declaration, in characters."""

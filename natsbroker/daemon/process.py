@@ -30,7 +30,6 @@ SLICE = 500_000
 """Nanoseconds of processor time that the broker asks for at a time. When a message wakes it up it
 works for less than that, and on a busy machine would wait for those who use milliseconds each."""
 
-
 INTERVAL = 1.0
 """Seconds between two looks at what the broker does."""
 
@@ -51,6 +50,14 @@ _NEVER = 1 << 30
 
 
 class FullPasses:
+    """
+    Passes of Python's garbage collector over all objects, which stop the broker while they last.
+
+    Only objects that refer to each other in circles, and were in use for long, need them. The
+    collector itself passes over young objects, which takes few milliseconds. A pass over all of
+    them waits for a second with little work, or until memory could grow.
+    """
+
     def __init__(self, reactor: Any, worked: Callable[[], float] = time.thread_time) -> None:
         self._worked = worked
         self._seen = self._next = 0.0
@@ -59,7 +66,7 @@ class FullPasses:
         self._looking.clock = reactor
 
     def start(self) -> None:
-        gc.freeze()
+        gc.freeze()  # Those that are there now live as long as the process.
         gc.set_threshold(*self._thresholds[:2], _NEVER)
         self._looking.start(INTERVAL)
 

@@ -80,7 +80,7 @@ def startBroker(
     @param environment: what to change in the environment.
     @param patience: how long it may take to be ready, in seconds.
     @raise DidNotStart: if it is not ready then.
-    @raise TypeError: for what is no argument of the command.
+    @raise TypeError: for an argument that the command does not take.
     @raise ValueError: for several arguments in one text.
     """
     for name in others:
@@ -118,7 +118,7 @@ def startBroker(
 
 def _argument(given: object) -> str:
     """
-    @raise TypeError: for what is no argument of a command.
+    @raise TypeError: for a value that cannot be an argument of a command.
     @raise ValueError: for several of them in one text.
     """
     if isinstance(given, (list, tuple)):

@@ -196,7 +196,7 @@ class TestMistakes:
         ],
     )
     def test_subscribe(self, pattern: Any, subscriber: Any, queue: Any, text: str) -> None:
-        """What cannot be a subscription is refused with the right spelling."""
+        """A subscription with values of wrong types is refused with the right spelling."""
         bus = MemoryBroker().bus()
         with pytest.raises(TypeError, match=text):
             bus.subscribe(pattern, subscriber, queue=queue)
@@ -219,7 +219,7 @@ class TestMistakes:
         ],
     )
     def test_publish(self, arguments: Any, text: str) -> None:
-        """What cannot be sent is refused where it is published, and no receiver is blamed."""
+        """A malformed message is refused where it is published, and no receiver is blamed."""
         broker = MemoryBroker()
         client = broker.connect({"verbose": False})
         client.request(b"SUB x 1\r\n")

@@ -67,7 +67,7 @@ class Metered(Attacked):
 
 @cache
 def _cost(subject: str, body: bytes, end: str = "") -> int:
-    """What the requests cost after their end, or after nothing."""
+    """The cost of the requests after an end, or without one."""
     stage = Metered()
     client = stage.client()
     client.send(b"SUB _I.> 1\r\n")
@@ -87,6 +87,6 @@ def _cost(subject: str, body: bytes, end: str = "") -> int:
 
 @pytest.mark.parametrize(("subject", "body", "end"), list(_rows()))
 def test_ended(subject: str, body: Any, end: str) -> None:
-    """What has begun ends at its next slice, and what waits does not begin."""
+    """Work that has begun ends at its next slice, and waiting work does not begin."""
     asked = encoded(body)[0]
     assert _cost(subject, asked, end) <= _cost(subject, asked) // 3 + 8 * SLICE

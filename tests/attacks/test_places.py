@@ -145,7 +145,7 @@ class Client:
         self._socket.settimeout(PATIENCE)
 
     def ask(self, subject: str, body: Any = None) -> bytes:
-        """What comes until two later requests have been answered."""
+        """The bytes that arrive until two later requests have been answered."""
         self._count += 1
         payload = b"" if body is None else json.dumps(body).encode()
         head = f"PUB {subject} {self._inbox}.{self._count} {len(payload)}\r\n"
@@ -201,7 +201,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clie
 @pytest.mark.realtime
 @pytest.mark.parametrize("place", ["hub", "websocket", "member", "other cluster"])
 def test_sameEverywhere(clients: dict[str, Client], place: str) -> None:
-    """What is denied is neither done nor told, wherever it is asked for."""
+    """A denied request changes nothing and reveals nothing, wherever it is made."""
     owner, client = clients["owner"], clients[place]
     shown = [
         ("$JS.API.STREAM.INFO.S", rb'"state":(\{.*?\})'),

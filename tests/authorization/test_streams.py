@@ -78,7 +78,7 @@ class Streams:
 
     @property
     def messages(self) -> int:
-        """How many the stream has."""
+        """The number of messages in the stream."""
         return int(self.asked(self.owner, "STREAM.INFO.S")["state"]["messages"])
 
 
@@ -136,7 +136,7 @@ class TestPermissions:
 
 
 class TestAccounts:
-    """What belongs to another account (CVE-2025-30215)."""
+    """Streams of another account (CVE-2025-30215)."""
 
     REQUESTS: tuple[tuple[str, Any], ...] = (
         ("STREAM.INFO.S", None),

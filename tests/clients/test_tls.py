@@ -57,7 +57,7 @@ class Given:
 
     @property
     def pin(self) -> str:
-        """What settings call it."""
+        """The key as C{pinned_certs} names it."""
         key = self.certificate.public_key()
         data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(data).hexdigest()
@@ -238,7 +238,7 @@ class TestAfterInfo:
         assert works(peer)
 
     def test_late(self) -> None:
-        """Who does not shake hands in time is cut without a word."""
+        """A client that does not shake hands in time is cut without a word."""
         peer = Peer(Begin.AFTER_INFO, timeout=0.5)
         peer.receive()
         peer.world.advance(0.45)

@@ -36,7 +36,7 @@ def rollupsOf(
 
 
 def rollupsIn(config: StreamConfig, records: Sequence[Record]) -> Rollups:
-    """What stored messages replace, with their sequences as places."""
+    """The rollups that stored messages ask for, with their sequences as places."""
     found: Rollups = []
     for record in records if config.allow_rollup_hdrs and not config.deny_purge else ():
         rollup = MessageHeaders(record.headers).get(b"Nats-Rollup").lower()

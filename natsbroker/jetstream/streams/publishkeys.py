@@ -24,7 +24,7 @@ class Way(IntEnum):
     #: The compiled step knows it too, or leaves the messages that it concerns to the checks.
     STEP = 1
 
-    #: The copying of a mirror knows it too, or it is no concern of messages on their way.
+    #: The copying of a mirror heeds the key too, or the key does not concern single messages.
     ANY = 2
 
 
