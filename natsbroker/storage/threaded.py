@@ -23,6 +23,7 @@ from natsbroker.interfaces.records import (
     StoreError,
     StoreFigures,
 )
+from natsbroker.storage.arrivals import Arrivals
 from natsbroker.storage.checks import checkChanges, checkHold, skipError
 from natsbroker.storage.committing import CommitThread
 from natsbroker.storage.exports import StoredLog
@@ -56,6 +57,7 @@ class ThreadedStore(Generic[Log]):
         self.now = now
         self.troubles = StoreHealth()
         self._reactor = reactor
+        self._arrivals = Arrivals(reactor)
         self._pool = pool
         self._aging = Aging(reactor)
         self._logs: MutableMapping[str, Log] = {}
@@ -107,7 +109,7 @@ class ThreadedStore(Generic[Log]):
         if self._closed is not None:
             return fail(self._closed)
         fetching: Deferred[T] = deferToThreadPool(
-            self._reactor, self._pool, self._read, call, *args
+            self._arrivals, self._pool, self._read, call, *args
         )
         return fetching
 
