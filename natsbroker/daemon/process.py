@@ -34,7 +34,7 @@ INTERVAL = 1.0
 """Seconds between two looks at what the broker does."""
 
 IDLE = 0.1
-"""Seconds of the processor in an interval below which the broker has little to do."""
+"""Seconds of work in an interval below which the broker has little to do."""
 
 DUE = 100
 """Passes over young objects, of up to seven thousand new ones each, after which one over all may
@@ -49,6 +49,19 @@ PART = 50
 _NEVER = 1 << 30
 
 
+def busySeconds() -> float:
+    """
+    The seconds in which this thread worked or waited for a processor: among busy processes a
+    broker with much to do works little. Where the kernel does not tell, those in which it worked.
+    """
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            worked, waited, _ = file.read().split()
+    except OSError:
+        return time.thread_time()
+    return (int(worked) + int(waited)) / 1e9
+
+
 class FullPasses:
     """
     Passes of Python's garbage collector over all objects, which stop the broker while they last.
@@ -58,7 +71,7 @@ class FullPasses:
     them waits for a second with little work, or until memory could grow.
     """
 
-    def __init__(self, reactor: Any, worked: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, reactor: Any, worked: Callable[[], float] = busySeconds) -> None:
         self._worked = worked
         self._seen = self._next = 0.0
         self._thresholds = gc.get_threshold()
