@@ -79,7 +79,6 @@ class FullPasses:
         self._looking.clock = reactor
 
     def start(self) -> None:
-        gc.freeze()  # Those that are there now live as long as the process.
         gc.set_threshold(*self._thresholds[:2], _NEVER)
         self._looking.start(INTERVAL)
 
@@ -141,6 +140,8 @@ class ServerProcess:
 
     def _start(self) -> None:
         self._signals.install()
+        # Before there are clients: what the stores bring back is many objects.
+        self._passes.start()
         try:
             broker = self._broker = Broker(
                 self.settings, reactor=self.reactor, sockets=self.sockets
@@ -159,7 +160,8 @@ class ServerProcess:
             self._giveUp(Failure())
         else:
             waiting = broker.whenReady()
-            waiting.addCallback(lambda _: self._passes.start())
+            # What is there now lives as long as the process.
+            waiting.addCallback(lambda _: gc.freeze())
             waiting.addErrback(self._giveUp)
 
     def _giveUp(self, failure: Failure) -> None:
