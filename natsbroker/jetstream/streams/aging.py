@@ -88,13 +88,15 @@ class MessageAging:
         stream = self._stream
         self._judged = max(self._judged, stream.first, 1)
         while self._judged < keep:
-            found = yield stream.read((), self._judged, _PIECE, 1 << 24)
-            old = [each for each in found.records if each.sequence < keep]
-            failed = yield self._ends.end([each for each in old if not isExempt(each.headers)])
+            page = yield stream.read((), self._judged, _PIECE, 1 << 24)
+            old = [record for record in page.records if record.sequence < keep]
+            failed = yield self._ends.end(
+                [record for record in old if not isExempt(record.headers)]
+            )
             if failed:
                 self._judged = failed[0].sequence
                 return False
-            self._judged = min(found.next, keep)
+            self._judged = min(page.next, keep)
         return True
 
     def _oldest(self) -> Generator[Deferred[Any], Any, Record | None]:

@@ -54,7 +54,7 @@ def incrementOf(
         raise errors.MESSAGE_INCR_DISABLED()
     if payload:
         raise errors.MESSAGE_INCR_PAYLOAD()
-    if any(known.get(each) for each in _CONFLICTS):
+    if any(known.get(key) for key in _CONFLICTS):
         raise errors.MESSAGE_INCR_INVALID()
     return Decimal(text.decode())
 
@@ -184,8 +184,8 @@ def _sourcesHeader(sources: dict[str, dict[str, str]]) -> bytes:
 def _areSources(value: object) -> bool:
     """Whether a header has totals by stream and subject."""
     return isinstance(value, dict) and all(
-        isinstance(each, dict) and all(_isTotal(total) for total in each.values())
-        for each in value.values()
+        isinstance(totals, dict) and all(_isTotal(total) for total in totals.values())
+        for totals in value.values()
     )
 
 

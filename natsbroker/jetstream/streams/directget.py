@@ -99,8 +99,8 @@ class DirectGetResponder:
         """Answer no more requests."""
         subscriptions, self._subscriptions = self._subscriptions, []
         self._names = []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
 
     # Requests.
 
@@ -233,22 +233,22 @@ class DirectGetResponder:
             raise StatusRefusal(_NOT_FOUND)
         answer = _BatchAnswer(pending, request)
         while not answer.isFull and sequence <= stream.last:
-            found = await stream.read(filters, sequence, min(_PIECE, answer.room))
+            page = await stream.read(filters, sequence, min(_PIECE, answer.room))
             await self._verified()
-            self._sendPart(reply, answer, found.records, request.no_hdr)
-            sequence = found.next
+            self._sendPart(reply, answer, page.records, request.no_hdr)
+            sequence = page.next
         self._status(reply, "204 EOB", answer.lines())
 
     async def _sendLast(self, reply: bytes, request: MessageGetRequest) -> None:
         stream = self._stream
-        filters = tuple(each.encode() for each in request.multi_last)
-        filters = tuple(each for each in filters if isValidSubject(each))
-        found = await self._lastOfEach(filters, request)
+        filters = tuple(pattern.encode() for pattern in request.multi_last)
+        filters = tuple(pattern for pattern in filters if isValidSubject(pattern))
+        lasts = await self._lastOfEach(filters, request)
         await self._verified()
-        if not found.messages:
+        if not lasts.messages:
             raise StatusRefusal("404 No Results")
         start = await self._start(request)
-        messages = [each for each in found.messages if each[0] >= start]
+        messages = [message for message in lasts.messages if message[0] >= start]
         answer = _BatchAnswer(len(messages), request)
         for sequence, known in messages:
             if answer.isFull:
@@ -256,26 +256,26 @@ class DirectGetResponder:
             await stream.account.turns.take(SEARCH)
             record = known or await stream.get(sequence)
             self._sendPart(reply, answer, [] if record is None else [record], False)
-        upTo = b"Nats-UpTo-Sequence: %d\r\n" % found.end
+        upTo = b"Nats-UpTo-Sequence: %d\r\n" % lasts.end
         self._status(reply, "204 EOB", answer.lines() + upTo)
 
     async def _lastOfEach(
         self, filters: tuple[bytes, ...], request: MessageGetRequest
     ) -> LastOfEach:
         stream = self._stream
-        found: LastOfEach | None = LastOfEach(0, [])
+        lasts: LastOfEach | None = LastOfEach(0, [])
         if request.up_to_seq or request.up_to_time is not None:
             end = request.up_to_seq
             if request.up_to_time is not None:
                 end = await stream.sequenceAt(int(request.up_to_time)) - 1
             sequences = await _lastBefore(stream, filters, end)
-            found = LastOfEach(end, [(each, None) for each in sequences])
+            lasts = LastOfEach(end, [(sequence, None) for sequence in sequences])
         elif filters:
             most = request.max_bytes if request.max_bytes > 0 else MOST_BYTES
-            found = await _lastOfEach(stream, filters, most)
-        if found is None or len(found.messages) > MOST_SUBJECTS:
+            lasts = await _lastOfEach(stream, filters, most)
+        if lasts is None or len(lasts.messages) > MOST_SUBJECTS:
             raise StatusRefusal("413 Too Many Results")
-        return found
+        return lasts
 
     def _sendPart(
         self, reply: bytes, answer: _BatchAnswer, records: Sequence[Record], isPlain: bool
@@ -409,16 +409,16 @@ async def _talliesOf(
 
     @param end: C{None} for the tallies of every matching subject.
     """
-    found: SubjectTallies = {}
+    noted: SubjectTallies = {}
 
     def note(tallies: SubjectTallies) -> bool:
-        found.update(
-            {key: each for key, each in tallies.items() if end is None or each.first <= end}
+        noted.update(
+            {key: tally for key, tally in tallies.items() if end is None or tally.first <= end}
         )
-        return len(found) > MOST_SUBJECTS
+        return len(noted) > MOST_SUBJECTS
 
     await stream.eachTally(filters, note)
-    return found
+    return noted
 
 
 async def _lastOfEach(
@@ -434,7 +434,7 @@ async def _lastOfEach(
     tallies = await _talliesOf(stream, filters, None)
     if len(tallies) > MOST_SUBJECTS:
         return None
-    found: dict[bytes, tuple[int, Record | None]] = {}
+    messages: dict[bytes, tuple[int, Record | None]] = {}
     isBehind = False
     for subject, tally in sorted(tallies.items(), key=lambda item: item[1].last):
         record = None
@@ -445,16 +445,16 @@ async def _lastOfEach(
                 isBehind = True
                 continue
             maxBytes -= len(record.subject) + len(record.headers) + len(record.payload)
-        found[subject] = tally.last, record
+        messages[subject] = tally.last, record
         isBehind = isBehind or tally.last > end
     # Messages that were stored meanwhile are behind C{end}, and replace what was read before. A
     # stream that another broker leads does not learn of them.
     known = stream.last
     while end < known or isBehind:
         page = await stream.read(filters, end + 1, _PIECE)
-        found.update((each.subject, (each.sequence, each)) for each in page.records)
+        messages.update((later.subject, (later.sequence, later)) for later in page.records)
         end, isBehind = page.next - 1, False
-    return LastOfEach(end, sorted(found.values(), key=itemgetter(0)))
+    return LastOfEach(end, sorted(messages.values(), key=itemgetter(0)))
 
 
 async def _lastBefore(stream: StreamCore, filters: tuple[bytes, ...], end: int) -> list[int]:
@@ -462,17 +462,19 @@ async def _lastBefore(stream: StreamCore, filters: tuple[bytes, ...], end: int) 
     The sorted sequences of the last message of each matching subject at or before a sequence. Those
     of a subject that has later messages are found by reading.
     """
-    found = await _talliesOf(stream, filters, end)
-    sequences = [each.last for each in found.values() if each.last <= end]
-    open_ = {key: each.first for key, each in found.items() if each.last > end}
-    if len(found) > MOST_SUBJECTS or not open_:
+    tallies = await _talliesOf(stream, filters, end)
+    sequences = [tally.last for tally in tallies.values() if tally.last <= end]
+    open_ = {key: tally.first for key, tally in tallies.items() if tally.last > end}
+    if len(tallies) > MOST_SUBJECTS or not open_:
         return sorted([*sequences, *open_.values()])
     last: dict[bytes, int] = {}
     sequence = min(open_.values())
     while sequence <= end:
         matching = await stream.read(tuple(open_), sequence, _PIECE)
         last.update(
-            (each.subject, each.sequence) for each in matching.records if each.sequence <= end
+            (record.subject, record.sequence)
+            for record in matching.records
+            if record.sequence <= end
         )
         sequence = matching.next
     return sorted([*sequences, *last.values()])

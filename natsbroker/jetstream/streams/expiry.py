@@ -76,9 +76,9 @@ class MessageExpiry:
         self._ends.close()
 
     def _remove(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
-        over = sorted(each.sequence for each in due)
+        over = sorted(message.sequence for message in due)
         try:
-            left = [each.sequence for each in (yield from self._end(over))]
+            left = [message.sequence for message in (yield from self._end(over))]
         except StoreError as error:
             name, why = self._stream.name, str(error)
             _log.error("Cannot remove messages of stream {name}: {why}", name=name, why=why)

@@ -136,7 +136,7 @@ class JudgementQueue:
     def _changes(self, published: Arrived, lookUp: _LookUp) -> bool:
         """Whether a message may change what a look-up finds."""
         subjects = self._subjectsOf(published)
-        return subjects is None or any(lookUp.subjects[each] for each in subjects)
+        return subjects is None or any(lookUp.subjects[subject] for subject in subjects)
 
     def _wait(self, published: Arrived) -> bool:
         """
@@ -204,8 +204,8 @@ class JudgementQueue:
                     self._current = None
                     self._forget(lookUp)
                     self._next(publisher)
-                    for each in (publisher, *lookUp.held):
-                        self._drain(each)
+                    for waiting in (publisher, *lookUp.held):
+                        self._drain(waiting)
                     self._flush()
         finally:
             self._isWorking = False
@@ -241,18 +241,18 @@ class JudgementQueue:
 
             def note(tallies: SubjectTallies) -> None:
                 nonlocal count, last
-                count += sum(each.count for each in tallies.values())
-                last = max(last, *(each.last for each in tallies.values()))
+                count += sum(tally.count for tally in tallies.values())
+                last = max(last, *(tally.last for tally in tallies.values()))
 
             yield stream.eachTally((missing.subject,), note)
             record = None
-            if missing.found is not None or cleared != self._subjects.cleared:
+            if missing.notify is not None or cleared != self._subjects.cleared:
                 record = yield stream.get(last)
             # A message that has gone meanwhile may have been looked at after one that went later.
             if record is not None or not last or cleared == self._subjects.cleared:
                 break
-        if missing.found is not None:
-            missing.found(record)
+        if missing.notify is not None:
+            missing.notify(record)
         return SubjectState(count, last)
 
     def _forget(self, lookUp: _LookUp) -> None:
@@ -261,9 +261,9 @@ class JudgementQueue:
         messages were removed during the look-up.
         """
         isOld = lookUp.cleared != self._subjects.cleared
-        for each in lookUp.subjects.patterns:
-            if isOld or hasWildcard(each):
-                self._subjects.forget(each)
+        for pattern in lookUp.subjects.patterns:
+            if isOld or hasWildcard(pattern):
+                self._subjects.forget(pattern)
 
     def _next(self, publisher: object) -> Arrived | Deferred[None] | None:
         """Take what waits first of a publisher; C{None} if nothing does."""

@@ -66,7 +66,7 @@ class MessageEnds:
         """
         stream = self._stream
         if stream.config.subject_delete_marker_ttl < _SECOND:
-            yield stream.remove([each.sequence for each in records])
+            yield stream.remove([record.sequence for record in records])
             return []
         gone, last = [], []
         left: dict[bytes, int] = {}

@@ -64,8 +64,8 @@ def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
     """A header block in which a name has a value, in its first place or at the end."""
     line = b"%b: %b" % (name, value)
     lines = block.split(b"\r\n") if block else [b"NATS/1.0", b"", b""]
-    for place, each in enumerate(lines[1:], 1):
-        if each.startswith(name + b":"):
+    for place, other in enumerate(lines[1:], 1):
+        if other.startswith(name + b":"):
             lines[place] = line
             return b"\r\n".join(lines)
     lines.insert(len(lines) - 2, line)
@@ -88,14 +88,14 @@ def withoutExpectations(block: bytes) -> bytes:
     if b"Nats-" not in block:
         return block
     lines = block.split(b"\r\n")
-    left = b"\r\n".join(each for each in lines if not each.startswith(_FOR_ORIGIN))
+    left = b"\r\n".join(line for line in lines if not line.startswith(_FOR_ORIGIN))
     return b"" if left == _EMPTY else left
 
 
 def withoutHeader(block: bytes, name: bytes) -> bytes:
     """A header block without the headers of a name."""
     lines = block.split(b"\r\n")
-    return b"\r\n".join(each for each in lines if not each.startswith(name + b":"))
+    return b"\r\n".join(line for line in lines if not line.startswith(name + b":"))
 
 
 def withoutInfo(block: bytes) -> bytes:

@@ -53,7 +53,7 @@ class UnknownOutcome:
     def unannounced(self, records: Sequence[Record]) -> Sequence[Record]:
         """Those of some records that became durable that were not found before."""
         if records and records[0].sequence <= self._found:
-            return [each for each in records if each.sequence > self._found]
+            return [record for record in records if record.sequence > self._found]
         return records
 
     async def _find(self) -> None:
@@ -65,11 +65,11 @@ class UnknownOutcome:
             # The message before has the last id if none of them was stored.
             sequence = max(self._next - 1, stream.first, 1)
             while sequence <= stream.last:
-                found = await stream.read((), sequence, _PIECE, _PIECE_BYTES)
-                duplicates.read(found.records)
-                new = [each for each in found.records if each.sequence >= self._next]
-                self._next = max(self._next, found.next)
-                sequence = found.next
+                page = await stream.read((), sequence, _PIECE, _PIECE_BYTES)
+                duplicates.read(page.records)
+                new = [record for record in page.records if record.sequence >= self._next]
+                self._next = max(self._next, page.next)
+                sequence = page.next
                 self._found = sequence - 1
                 stream.announce(new, bool(new))
                 stream.publisher.rollUpAgain(new)
@@ -82,5 +82,7 @@ class UnknownOutcome:
         stream, last = self._stream, self._stream.last
         if stream.config.allow_rollup_hdrs:
             start = max(last + 1 - _NEWEST, stream.first, 1)
-            found = await stream.read((), start, _NEWEST, _PIECE_BYTES)
-            stream.publisher.rollUpAgain([each for each in found.records if each.sequence <= last])
+            page = await stream.read((), start, _NEWEST, _PIECE_BYTES)
+            stream.publisher.rollUpAgain(
+                [record for record in page.records if record.sequence <= last]
+            )

@@ -86,7 +86,7 @@ class StreamPublisher:
             stream,
             self.subjects,
             self._judge,
-            lambda each: self._renamed.ofAll(self._atomic.stagedWith(each)),
+            lambda message: self._renamed.ofAll(self._atomic.stagedWith(message)),
             self._refuse,
             self.flush,
         )
@@ -159,11 +159,11 @@ class StreamPublisher:
             if not (isNear or self._judging.isWaiting or self._isClosed):
                 run, place, self._batch = self.steps.take(runs, run, place, self._batch)
             if run < len(runs):
-                each = runs[run][0]
-                body, skip = each.bodies[place], each.headerLength
-                self.take(each.subject, each.reply, body[:skip], body[skip:], each.origin)
+                head = runs[run][0]
+                body, skip = head.bodies[place], head.headerLength
+                self.take(head.subject, head.reply, body[:skip], body[skip:], head.origin)
                 place += 1
-                if place == len(each.bodies):
+                if place == len(head.bodies):
                     run, place = run + 1, 0
         self.flush()
 
@@ -377,7 +377,7 @@ class StreamPublisher:
             return
         storing = self._appends.append(batch)
         storing.addCallbacks(self._stored, self._failed, (batch,), errbackArgs=(batch,))
-        storing.addErrback(lambda each: _log.failure("What follows storing failed", each))
+        storing.addErrback(lambda failure: _log.failure("What follows storing failed", failure))
 
     def _stored(self, sequences: range, batch: StreamBatch) -> None:
         stream = self._stream
@@ -396,7 +396,7 @@ class StreamPublisher:
             rolling = stream.upkeep.carryOut(stream.rollUp, batch.first, batch.rollups)
             self._account.run(rolling.addCallback(lambda _: self._answerAll(batch, batch.first)))
         if batch.unwanted:
-            stream.drop([batch.first + each for each in batch.unwanted])
+            stream.drop([batch.first + place for place in batch.unwanted])
 
     def rollUpAgain(self, records: Sequence[Record]) -> None:
         """Remove what stored messages replace, and may not have replaced yet."""

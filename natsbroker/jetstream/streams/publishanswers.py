@@ -54,7 +54,7 @@ class PublishAnswers:
         if hot.writeStreamAcks is not None:
             acks: list[bytes] = hot.writeStreamAcks(self._prefix, first, count)
             return acks
-        return [self.stored(first + each) for each in range(count)]
+        return [self.stored(first + place) for place in range(count)]
 
     def error(self, error: JetStreamError) -> bytes:
         shown = json.dumps(error.toJSON(), ensure_ascii=False, separators=(",", ":"))
@@ -277,8 +277,8 @@ class StreamBatch:
         The entries as they are stored; C{skip} bytes precede the header block of one with headers.
         """
         if hot.storedRecords is not None:
-            found: list[Record] = hot.storedRecords(Record, self.entries, self.first, skip)
-            return found
+            records: list[Record] = hot.storedRecords(Record, self.entries, self.first, skip)
+            return records
         return [
             Record(sequence, timestamp, subject, headers[skip:] if headers else b"", payload)
             for sequence, (subject, headers, payload, timestamp) in enumerate(

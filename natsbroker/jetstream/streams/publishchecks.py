@@ -248,7 +248,7 @@ class PublishChecks:
         if not 0 < ttl < config.subject_delete_marker_ttl or config.max_msgs_per_subject == 1:
             return
         lines = [
-            each for each in message.headers.split(b"\r\n") if not each.startswith(b"Nats-TTL:")
+            line for line in message.headers.split(b"\r\n") if not line.startswith(b"Nats-TTL:")
         ]
         lines.insert(-2, b"Nats-TTL: %d" % (config.subject_delete_marker_ttl // SECOND))
         message.headers = b"\r\n".join(lines)
@@ -259,9 +259,9 @@ class PublishChecks:
         other = known.get(b"Nats-Expected-Last-Subject-Sequence-Subject")
         wanted = known.get(b"Nats-Expected-Last-Subject-Sequence")
         if wanted:
-            found = self.lastOf(other or message.subject)
-            if expectedSequence(wanted) != found:
-                raise _mismatch("last sequence by subject", wanted, found)
+            lastOfSubject = self.lastOf(other or message.subject)
+            if expectedSequence(wanted) != lastOfSubject:
+                raise _mismatch("last sequence by subject", wanted, lastOfSubject)
         elif other:
             raise errors.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID()
         wanted = known.get(b"Nats-Expected-Last-Sequence")
@@ -411,10 +411,10 @@ class PublishChecks:
                 raise errors.STREAM_STORE_FAILED(err=_FULL_SUBJECT)
 
 
-def _mismatch(what: str, wanted: bytes, found: int) -> JetStreamError:
+def _mismatch(what: str, wanted: bytes, last: int) -> JetStreamError:
     """
     @param what: the sequence, as nats-server calls it in traces.
     """
-    error = errors.STREAM_WRONG_LAST_SEQUENCE(seq=found)
-    error.traced = f"{what} mismatch: {expectedSequence(wanted) & _UNSIGNED} vs {found}"
+    error = errors.STREAM_WRONG_LAST_SEQUENCE(seq=last)
+    error.traced = f"{what} mismatch: {expectedSequence(wanted) & _UNSIGNED} vs {last}"
     return error

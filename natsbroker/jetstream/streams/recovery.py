@@ -189,7 +189,7 @@ async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
     @return: whether the value can be read.
     """
     try:
-        found, config = keptConfig(value, StreamConfig)
+        kept, config = keptConfig(value, StreamConfig)
     except Unreadable as error:
         if error.name:
             account.damaged.note(account.name, error.name, str(error))
@@ -199,7 +199,7 @@ async def _recoverStream(account: JetStreamAccount, value: bytes) -> bool:
     except StoreError as error:
         account.damaged.note(account.name, config.name, str(error))
         return True
-    account.streams[config.name] = Stream(account, config, found["created"], log)
+    account.streams[config.name] = Stream(account, config, kept["created"], log)
     return True
 
 
@@ -220,11 +220,11 @@ async def deleteDamaged(account: JetStreamAccount, name: str) -> None:
     changes: dict[bytes, bytes | None] = dict.fromkeys(_keysOf(name))
     for key, value in (await account.states.load(b"consumer/")).items():
         try:
-            found, _ = keptConfig(value, ConsumerConfig)
+            kept, _ = keptConfig(value, ConsumerConfig)
         except Unreadable:
             continue
-        if found.get("stream") == name:
-            changes.update(dict.fromkeys(consumerKeys(name, found["name"]), None))
+        if kept.get("stream") == name:
+            changes.update(dict.fromkeys(consumerKeys(name, kept["name"]), None))
             changes[key] = None
     await account.states.change(changes)
     log = logName(account.name, name)
@@ -257,10 +257,10 @@ async def takeStream(
     @return: C{None} if there is no such stream: only its log exists.
     @raise Unreadable: if its configuration cannot be read.
     """
-    found = next((values[key] for key in values if key.startswith(b"stream/")), None)
-    if found is None:
+    stored = next((values[key] for key in values if key.startswith(b"stream/")), None)
+    if stored is None:
         return None
-    kept, config = keptConfig(found, StreamConfig)
+    kept, config = keptConfig(stored, StreamConfig)
     stream = Stream(account, config, kept["created"], log)
     account.streams[config.name] = stream
     try:
@@ -323,7 +323,7 @@ async def _dropUnfinished(account: JetStreamAccount, isWhole: bool) -> None:
         of a damaged stream, and stays.
     """
     prefix = logName(account.name, "")
-    expected = {logName(account.name, each) for each in (*account.streams, *account.damaged)}
+    expected = {logName(account.name, name) for name in (*account.streams, *account.damaged)}
     for name in await account.files.logs():
         if not name.startswith(prefix) or name in expected:
             continue
@@ -340,7 +340,7 @@ async def _recoverConsumer(
     @return: whether the configuration can be read.
     """
     try:
-        found, config = keptConfig(values[key], ConsumerConfig)
+        kept, config = keptConfig(values[key], ConsumerConfig)
     except Unreadable as error:
         account.damagedConsumers.add(key)
         _log.error(
@@ -350,18 +350,18 @@ async def _recoverConsumer(
             reason=str(error),
         )
         return False
-    stream = account.streams.get(found["stream"])
-    name = found["name"]
+    stream = account.streams.get(kept["stream"])
+    name = kept["name"]
     # A consumer in memory ends with its broker; that of a stream that brokers share moves on.
     isOver = config.mem_storage and not account.isShared
     if stream is None or isOver:
         if stream is not None or not account.damaged:
             # It was made while its stream was deleted, and is not to be part of a later one.
-            await account.states.change(dict.fromkeys(consumerKeys(found["stream"], name)))
+            await account.states.change(dict.fromkeys(consumerKeys(kept["stream"], name)))
         return True
     state = values.get(consumerKeys(stream.name, name)[1])
-    consumer = Consumer(stream, name, config, found["created"], state)
-    consumer.core.passedOver = found.get("passed_over", 0)
+    consumer = Consumer(stream, name, config, kept["created"], state)
+    consumer.core.passedOver = kept.get("passed_over", 0)
     stream.consumers.add(consumer)
     await _guarded(account, stream, consumer.start())
     return True
@@ -411,6 +411,6 @@ async def recoverDuplicates(stream: Stream) -> None:
         return
     sequence = await stream.sequenceAt(stream.account.now() - window)
     while sequence <= stream.last:
-        found = await stream.read((), sequence, 1024, 1 << 24)
-        stream.publisher.duplicates.read(found.records)
-        sequence = found.next
+        page = await stream.read((), sequence, 1024, 1 << 24)
+        stream.publisher.duplicates.read(page.records)
+        sequence = page.next

@@ -41,4 +41,4 @@ class StoredSubjects:
         """The subjects of several messages; C{None} if the transform chooses them by chance."""
         if self._transform is not None and self._transform.isRandom:
             return None
-        return [self.of(each) for each in messages]
+        return [self.of(message) for message in messages]

@@ -134,21 +134,21 @@ class Stream(StreamCore):
         if config.allow_msg_schedules and self._scheduler is None:
             self._scheduler = MessageScheduler(self)
             added.append(self._scheduler)
-        self.watchers += [each.stored for each in added]
+        self.watchers += [watcher.stored for watcher in added]
         cost = NOTE if self._scheduler in added else RECORD
         sequence = max(self.first, 1)
         while added and sequence <= self.last:
-            found = yield self.read((), sequence, SLICE, 1 << 24)
-            for place in range(0, len(found.records), NOTED):
+            page = yield self.read((), sequence, SLICE, 1 << 24)
+            for place in range(0, len(page.records), NOTED):
                 yield self.account.turns.take(NOTED * cost)
-                for each in added:
-                    each.stored(found.records[place : place + NOTED])
-            sequence = found.next
+                for watcher in added:
+                    watcher.stored(page.records[place : place + NOTED])
+            sequence = page.next
 
     def _subscribe(self) -> None:
         if self.config.mirror is None:
-            for each in self.config.subjects:
-                made = self.account.bus.subscribe(each.encode(), self.publisher)
+            for subject in self.config.subjects:
+                made = self.account.bus.subscribe(subject.encode(), self.publisher)
                 self._subscriptions.append(made)
 
     def caughtUp(self) -> None:
@@ -158,8 +158,8 @@ class Stream(StreamCore):
     def unsubscribe(self) -> None:
         """Take no more messages."""
         subscriptions, self._subscriptions = self._subscriptions, []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
 
     def stateKey(self) -> bytes:
         return keyOf(b"stream", self.name)
@@ -179,9 +179,9 @@ class Stream(StreamCore):
         """Take no more messages, set no more timers, and have nothing at hand."""
         self.retire()
         self._tail.clear()
-        for each in (self._expiry, self._scheduler):
-            if each is not None:
-                each.close()
+        for upkeep in (self._expiry, self._scheduler):
+            if upkeep is not None:
+                upkeep.close()
         self.publisher.close()
         self.sources.close()
         self.upkeep.close()

@@ -131,8 +131,8 @@ class StreamCore(StreamRecords):
         self.publisher.forget()
         if not self._changing:
             waiting, self._quiet = self._quiet, []
-            for each in waiting:
-                each.callback(None)
+            for waiter in waiting:
+                waiter.callback(None)
         return result
 
     @inlineCallbacks
@@ -153,12 +153,12 @@ class StreamCore(StreamRecords):
         for place in range(0, len(subjects), TOGETHER):
             asked = subjects[place : place + TOGETHER]
             yield self.account.turns.take(ASKED * len(asked))
-            asking = [self.log.subjects(each) for each in asked]
+            asking = [self.log.subjects(subject) for subject in asked]
             try:
-                found: list[SubjectTallies] = yield gatherResults(asking, consumeErrors=True)
+                talliesOf: list[SubjectTallies] = yield gatherResults(asking, consumeErrors=True)
             except FirstError as error:
                 error.subFailure.raiseException()
-            for subject, tallies in zip(asked, found, strict=True):
+            for subject, tallies in zip(asked, talliesOf, strict=True):
                 tally = tallies.get(subject)
                 if tally is None or tally.first >= stops[subject]:
                     continue
@@ -206,10 +206,10 @@ class StreamCore(StreamRecords):
     def _discard(self, sequence: int) -> Generator[Deferred[Any], Any, None]:
         """Have the log discard messages: one in memory some at a time, as it does so at once."""
         while not self.isInFile:
-            found = yield self.read((), self.log.bounds().first, SLICE, 1 << 30)
-            if found.next >= sequence or not found.records:
+            page = yield self.read((), self.log.bounds().first, SLICE, 1 << 30)
+            if page.next >= sequence or not page.records:
                 break
-            yield self.log.discardBefore(found.next)
+            yield self.log.discardBefore(page.next)
         yield self.log.discardBefore(sequence)
 
     @inlineCallbacks
@@ -277,5 +277,5 @@ class StreamCore(StreamRecords):
         """
         for consumer in list(self.consumers.values()):
             wanted = consumer.filters or (b">",)
-            if any(isSubset(each, pattern) or isSubset(pattern, each) for each in wanted):
+            if any(isSubset(subject, pattern) or isSubset(pattern, subject) for subject in wanted):
                 consumer.removed((), self.first, True)

@@ -163,7 +163,7 @@ class StreamRecords:
     def _decodedAll(self, records: Sequence[Record]) -> Sequence[Record]:
         if not self.isInFile or not any(map(_HEADERS, records)):
             return records
-        return [self.decoded(each) if each.headers else each for each in records]
+        return [self.decoded(record) if record.headers else record for record in records]
 
     @inlineCallbacks
     def read(
@@ -183,13 +183,13 @@ class StreamRecords:
             return recent
         yield self.account.turns.take(SEARCH)
         if filters:
-            found = yield self.log.readMatching(filters, sequence, limit, maxBytes)
+            page = yield self.log.readMatching(filters, sequence, limit, maxBytes)
         else:
             last = self.last
             records = yield self.log.read(sequence, limit, maxBytes)
-            found = Matching(records, records[-1].sequence + 1 if records else last + 1)
-        self._looked(found.next - sequence)
-        return Matching(self._decodedAll(found.records), found.next)
+            page = Matching(records, records[-1].sequence + 1 if records else last + 1)
+        self._looked(page.next - sequence)
+        return Matching(self._decodedAll(page.records), page.next)
 
     @inlineCallbacks
     def readEncoded(
@@ -199,8 +199,8 @@ class StreamRecords:
         As L{read}. Where the lane and the log can, messages are decoded when they are asked for.
         """
         if hot.EncodedRecords is None or not IShortcutLog.providedBy(self.log):
-            found: Matching = yield self.read(filters, sequence, limit, maxBytes)
-            return found
+            page: Matching = yield self.read(filters, sequence, limit, maxBytes)
+            return page
         if filters:
             yield self.account.turns.take(SEARCH)
         recent = self._tail.read(filters, sequence, limit)
@@ -261,11 +261,11 @@ class StreamRecords:
             sequence = last + 1
             # What has replaced it meanwhile is behind it.
             while record is None or record.sequence > last:
-                found = yield self.read((pattern,), sequence, SLICE, 1 << 24)
-                record = found.records[-1] if found.records else record
-                if found.next > self.last:
+                page = yield self.read((pattern,), sequence, SLICE, 1 << 24)
+                record = page.records[-1] if page.records else record
+                if page.next > self.last:
                     break
-                sequence = found.next
+                sequence = page.next
             if record is not None or last == before:
                 return record
             before = last
@@ -277,7 +277,7 @@ class StreamRecords:
 
         def note(tallies: SubjectTallies) -> None:
             nonlocal last
-            last = max(last, *(each.last for each in tallies.values()))
+            last = max(last, *(tally.last for tally in tallies.values()))
 
         yield self.eachTally((pattern,), note)
         return last
@@ -288,18 +288,18 @@ class StreamRecords:
     ) -> Generator[Deferred[Any], Any, Record | None]:
         """The first message at or after a sequence whose subject matches a pattern."""
         sequence = max(sequence, 1)
-        found: Matching = yield self.read((pattern,), sequence, 1)
-        while not found.records and found.next <= self.last:
+        page: Matching = yield self.read((pattern,), sequence, 1)
+        while not page.records and page.next <= self.last:
             # There may be few, or none, among very many messages. If they are replaced while they
             # are looked for, the new ones are behind them.
-            extent = yield self._extent((pattern,), found.next)
+            extent = yield self._extent((pattern,), page.next)
             if not extent:
                 break
             sequence = extent.start
-            while not found.records and sequence < extent.stop:
-                found = yield self.read((pattern,), sequence, 1)
-                sequence = found.next
-        return found.records[0] if found.records else None
+            while not page.records and sequence < extent.stop:
+                page = yield self.read((pattern,), sequence, 1)
+                sequence = page.next
+        return page.records[0] if page.records else None
 
     @inlineCallbacks
     def _extent(
@@ -355,9 +355,9 @@ class StreamRecords:
             total, last = 0, sequence - 1
         # Those that came meanwhile are counted too: consumers hear only of later ones.
         while last < self.last:
-            found = yield self.read(filters, last + 1, SLICE, 1 << 24)
-            total += len(found.records)
-            last = found.next - 1
+            page = yield self.read(filters, last + 1, SLICE, 1 << 24)
+            total += len(page.records)
+            last = page.next - 1
         return total
 
     @inlineCallbacks
@@ -379,7 +379,7 @@ class StreamRecords:
                 turns.spend(len(page) * TALLY)
                 isLast, after = len(page) < SUBJECTS, next(reversed(page), b"")
                 if isWanted is not None:
-                    page = {each: tally for each, tally in page.items() if isWanted(each)}
+                    page = {subject: tally for subject, tally in page.items() if isWanted(subject)}
                 if page and note(page):
                     return
                 if isLast:
@@ -408,11 +408,11 @@ class StreamRecords:
         self, filters: tuple[bytes, ...]
     ) -> Generator[Deferred[Any], Any, list[int]]:
         """The last sequence of each subject that matches one of the filters, sorted."""
-        found = SortedRuns()
+        sequences = SortedRuns()
         yield self.eachTally(
-            filters or (b">",), lambda page: found.add(each.last for each in page.values())
+            filters or (b">",), lambda page: sequences.add(tally.last for tally in page.values())
         )
-        return found.merged()
+        return sequences.merged()
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
         """
@@ -431,8 +431,8 @@ class StreamRecords:
         """
         sequence, last = self.first, self.last
         while sequence <= last:
-            found = yield self.read((), sequence, SLICE, 1 << 24)
-            for stop in (*(each.sequence for each in found.records), min(found.next, last + 1)):
+            page = yield self.read((), sequence, SLICE, 1 << 24)
+            for stop in (*(record.sequence for record in page.records), min(page.next, last + 1)):
                 while sequence < stop:
                     gap = range(sequence, min(stop, sequence + GAP))
                     if not take(gap):
@@ -441,7 +441,7 @@ class StreamRecords:
                     if sequence < stop:
                         yield self.account.turns.turn()
                 sequence = max(sequence, stop + 1)
-            sequence = found.next
+            sequence = page.next
 
     @inlineCallbacks
     def keeping(self, keep: int) -> Generator[Deferred[Any], Any, int]:
@@ -467,7 +467,7 @@ class StreamRecords:
             extent = yield self._extent((pattern,), sequence)
             sequence, stop = extent.start, min(stop, extent.stop)
         while sequence < stop:
-            found = yield self.read((pattern,), sequence, SLICE, 1 << 24)
-            sequences += [each.sequence for each in found.records if each.sequence < stop]
-            sequence = found.next
+            page = yield self.read((pattern,), sequence, SLICE, 1 << 24)
+            sequences += [record.sequence for record in page.records if record.sequence < stop]
+            sequence = page.next
         return sequences

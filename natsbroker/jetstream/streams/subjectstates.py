@@ -28,16 +28,16 @@ class SubjectUnknown(Exception):
     """
     A check needs the state of a subject that is not known.
 
-    @ivar found: called with the subject's last message, C{None} for none, if the check needs that
+    @ivar notify: called with the subject's last message, C{None} for none, if the check needs that
         too.
     """
 
     def __init__(
-        self, subject: bytes, found: Callable[[Record | None], None] | None = None
+        self, subject: bytes, notify: Callable[[Record | None], None] | None = None
     ) -> None:
         super().__init__(subject)
         self.subject = subject
-        self.found = found
+        self.notify = notify
 
 
 class SubjectStates:

@@ -27,7 +27,7 @@ class StreamTail:
     def add(self, records: Sequence[Record]) -> None:
         """Add the records that follow the last one."""
         self._records += records
-        self._size += sum(len(each.headers) + len(each.payload) for each in records)
+        self._size += sum(len(record.headers) + len(record.payload) for record in records)
         if len(self._records) > 2 * RECORDS or self._size > 2 * BYTES:
             self._trim()
 
@@ -51,7 +51,7 @@ class StreamTail:
             self._records = self._records[self._place(sequence) :]
 
     def _place(self, sequence: int) -> int:
-        return bisect_left(self._records, sequence, key=lambda each: each.sequence)
+        return bisect_left(self._records, sequence, key=lambda record: record.sequence)
 
     def read(self, filters: tuple[bytes, ...], sequence: int, limit: int) -> Matching | None:
         """
@@ -63,9 +63,9 @@ class StreamTail:
             return None
         start = self._place(sequence)
         if not filters:
-            found = records[start : start + limit]
-            following = found[-1].sequence + 1 if found else records[-1].sequence + 1
-            return Matching(found, following)
+            piece = records[start : start + limit]
+            following = piece[-1].sequence + 1 if piece else records[-1].sequence + 1
+            return Matching(piece, following)
         chosen: list[Record] = []
         following = records[-1].sequence + 1
         verdicts = SubjectVerdicts(filters)

@@ -118,10 +118,10 @@ class StreamUpkeep:
         excess, keep = stream.size - stream.config.max_bytes, 0
         sequence = max(stream.first, 1)
         while excess > 0:
-            found = yield stream.read((), sequence, _PIECE)
-            if not found.records:
+            page = yield stream.read((), sequence, _PIECE)
+            if not page.records:
                 break
-            for record in found.records:
+            for record in page.records:
                 keep = record.sequence + 1
                 excess -= stream.sizeOf(record.subject, record.headers, record.payload)
                 if excess <= 0:
