@@ -139,7 +139,7 @@ class ConsumerAckHandler:
         core = self._core
         if core.isRetaining:
             floor = core.pending.floorStream
-            self._late += [each for each in sequences if each <= floor]
+            self._late += [sequence for sequence in sequences if sequence <= floor]
 
     def _settleThrough(self, delivery: DeliveredAs) -> None:
         pending, sequence = self._core.pending, delivery.sequence
@@ -148,8 +148,8 @@ class ConsumerAckHandler:
             return
         settled = pending.settleThrough(first, sequence)
         self._settled += settled
-        for each in settled:
-            self._core.cursor.forgetAgain(each)
+        for earlier in settled:
+            self._core.cursor.forgetAgain(earlier)
         self._changed(sequence)
 
     def _changed(self, sequence: int) -> None:

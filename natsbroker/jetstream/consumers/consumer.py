@@ -147,7 +147,7 @@ class Consumer:
         prefixes = ["$JS.API"]
         if account.domain:
             prefixes.append(f"$JS.{account.domain}.API")
-        patterns = [(f"{each}.CONSUMER.MSG.NEXT.{names}", _PULLS) for each in prefixes]
+        patterns = [(f"{prefix}.CONSUMER.MSG.NEXT.{names}", _PULLS) for prefix in prefixes]
         if self.core.needsAcks:
             patterns.append((f"$JS.ACK.{names}.*.*.*.*.*", _ACKS))
         if self.config.flow_control:
@@ -167,8 +167,8 @@ class Consumer:
         core = self.core
         wasServing, core.isServing = core.isServing, False
         subscriptions, self._subscriptions = self._subscriptions, []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
         core.timers.stop()
         if wasServing:
             self._deliverer.end(*ENDINGS[reason])
@@ -272,9 +272,9 @@ class Consumer:
         if not isHeld and not (isPurge and before):
             return
         count = len(pending)
-        for each in sequences if isHeld else ():
-            if each in pending.entries or each in pending.counts:
-                core.gone(each, isPurge)
+        for sequence in sequences if isHeld else ():
+            if sequence in pending.entries or sequence in pending.counts:
+                core.gone(sequence, isPurge)
         core.goneBefore(before, isPurge)
         core.writer.touched()
         self._inactivity.settled()

@@ -47,7 +47,7 @@ def filtersOf(config: ConsumerConfig) -> tuple[bytes, ...]:
     """The patterns of the messages that a consumer delivers; empty for all."""
     if config.filter_subject:
         return (config.filter_subject.encode(),)
-    return tuple(each.encode() for each in config.filter_subjects)
+    return tuple(subject.encode() for subject in config.filter_subjects)
 
 
 class ConsumerCore:
@@ -160,7 +160,7 @@ class ConsumerCore:
     def _rescheduled(self, previous: Sequence[float]) -> None:
         """Have pending messages be due as if they had been delivered with the present waits."""
         steps = range(max(len(previous), len(self._waits)))
-        self.pending.shift([_waitIn(self._waits, each) - _waitIn(previous, each) for each in steps])
+        self.pending.shift([_waitIn(self._waits, step) - _waitIn(previous, step) for step in steps])
         due = self.pending.nextDue()
         if due is not None:
             self.watchPending(due)
@@ -179,7 +179,7 @@ class ConsumerCore:
         pending = self.pending
         expired = pending.expired(self.monotonic())
         if self.maxDeliver == 1 or (self.maxDeliver and pending.counts):
-            expired = [each for each in expired if not self._givesUpAtExpiry(each)]
+            expired = [sequence for sequence in expired if not self._givesUpAtExpiry(sequence)]
         pending.enqueue(expired)
         due = pending.nextDue()
         if due is not None:
@@ -249,10 +249,10 @@ class ConsumerCore:
         without advisories.
         """
         pending = self.pending
-        for each, first, redeliveries in pending.removeBefore(sequence):
+        for gone, first, redeliveries in pending.removeBefore(sequence):
             self.lastAcked = self.account.now()
             if not isPurge:
-                self.adviseTerminated(each, first, redeliveries + 1, REMOVED)
+                self.adviseTerminated(gone, first, redeliveries + 1, REMOVED)
         if isPurge and pending.deliveredStream < sequence - 1:
             pending.deliveredStream = sequence - 1
             if not pending.entries:
@@ -307,8 +307,8 @@ class ConsumerCore:
         position = max(pending.deliveredStream + 1, 1)
         skip: list[int] = []
         if state.resume >= position:
-            found = await self.stream.lastPerSubject(self.cursor.filters)
-            skip = [each for each in found if position <= each <= state.resume]
+            lasts = await self.stream.lastPerSubject(self.cursor.filters)
+            skip = [sequence for sequence in lasts if position <= sequence <= state.resume]
         self.cursor.restart(position, state.resume, skip)
         return True
 
@@ -338,11 +338,11 @@ class ConsumerCore:
         """
         pending = self.pending
         self.unsent = set(sequences).intersection(pending.entries)
-        for each in self.unsent:
-            if 1 < self.maxDeliver <= pending.counts.get(each, 0) + 1:
-                pending.counts[each] = self.maxDeliver - 2
+        for sequence in self.unsent:
+            if 1 < self.maxDeliver <= pending.counts.get(sequence, 0) + 1:
+                pending.counts[sequence] = self.maxDeliver - 2
                 if self.maxDeliver == 2:
-                    del pending.counts[each]
+                    del pending.counts[sequence]
 
     async def position(self) -> None:
         """
@@ -358,8 +358,8 @@ class ConsumerCore:
         elif policy is DeliverPolicy.BY_START_SEQUENCE:
             position = max(self.config.opt_start_seq, first)
         elif policy is DeliverPolicy.BY_START_TIME and self.config.opt_start_time is not None:
-            found = await stream.sequenceAt(int(self.config.opt_start_time))
-            position = min(max(found, first), last + 1)
+            started = await stream.sequenceAt(int(self.config.opt_start_time))
+            position = min(max(started, first), last + 1)
         elif policy is DeliverPolicy.LAST and not self.cursor.filters:
             position = max(last, first)
         elif policy is DeliverPolicy.LAST_PER_SUBJECT and stream.config.max_msgs_per_subject == 1:
@@ -370,7 +370,7 @@ class ConsumerCore:
                 position = max(max(sequences, default=first), first)
             else:
                 # Messages that came meanwhile are behind C{resume}, where all are delivered.
-                skip, resume = [each for each in sequences if each <= last], last
+                skip, resume = [sequence for sequence in sequences if sequence <= last], last
                 position = max(skip[0] if skip else last, first)
         self.begin(position, resume, skip)
 
@@ -414,7 +414,7 @@ class ConsumerCore:
 def _waitsOf(config: ConsumerConfig) -> tuple[float, ...]:
     """Seconds until a message is due again, by its redeliveries; the last for any more."""
     if config.backoff:
-        return tuple(each / 1e9 for each in config.backoff)
+        return tuple(wait / 1e9 for wait in config.backoff)
     return (config.ack_wait / 1e9 or UNLIMITED_WAIT,)
 
 

@@ -38,7 +38,7 @@ async def fetchRecords(stream: ConsumerStream, sequences: Sequence[int]) -> dict
     The messages at rising sequences that the stream still has, by sequence. Those near each other
     are read together.
     """
-    found: dict[int, Record] = {}
+    records: dict[int, Record] = {}
     wanted = set(sequences)
     place = 0
     while place < len(sequences):
@@ -49,15 +49,17 @@ async def fetchRecords(stream: ConsumerStream, sequences: Sequence[int]) -> dict
         if first == last:
             record = await stream.get(first)
             if record is not None:
-                found[first] = record
+                records[first] = record
             place = end
             continue
         matching = await stream.read((), first, last - first + 1, PIECE_BYTES)
-        found.update((each.sequence, each) for each in matching.records if each.sequence in wanted)
+        records.update(
+            (stored.sequence, stored) for stored in matching.records if stored.sequence in wanted
+        )
         covered = max(matching.next, first + 1)
         while place < end and sequences[place] < covered:
             place += 1
-    return found
+    return records
 
 
 class StoredCount:
@@ -190,12 +192,12 @@ class RecordCursor:
         if records[0].sequence >= first:
             self._remaining += len(records)
         else:
-            self._remaining += sum(1 for each in records if each.sequence >= first)
+            self._remaining += sum(1 for record in records if record.sequence >= first)
         isCovered = self._isCovered
         self._last = max(self._last, last)
         if isCovered and keep and len(self._buffer) < PIECE:
             scan = self._scan
-            self._buffer.extend([each for each in records if each.sequence >= scan])
+            self._buffer.extend([record for record in records if record.sequence >= scan])
             self._scan = max(scan, last + 1)
 
     def canSleep(self, last: int) -> bool:
@@ -259,18 +261,18 @@ class RecordCursor:
         @param isLast: whether the stream keeps only the last message of each subject.
         """
         first = records[0].sequence
-        if self.position >= first and len({each.subject for each in records}) == len(records):
+        if self.position >= first and len({record.subject for record in records}) == len(records):
             return
         self._stale()
         if isLast:
-            last = {each.subject: each.sequence for each in records}
-            self._buffer.keep(lambda each: last.get(each.subject, 0) <= each.sequence)
+            last = {record.subject: record.sequence for record in records}
+            self._buffer.keep(lambda record: last.get(record.subject, 0) <= record.sequence)
         elif not self.isBusy:
             self._forgetRead()
 
     def _forgetRead(self) -> None:
         """Read again what was read and is not delivered."""
-        skipped = [each.sequence for each in self._buffer if each.sequence <= self.resume]
+        skipped = [record.sequence for record in self._buffer if record.sequence <= self.resume]
         self._skip.extendleft(reversed(skipped))
         self._buffer.clear()
         self._scan = max(self.position, self.resume + 1)
@@ -278,9 +280,9 @@ class RecordCursor:
     def removed(self, sequences: Collection[int], before: int) -> None:
         """Messages are gone, perhaps again: some, and all below C{before}."""
         if self._again:
-            for each in sequences:
-                if each in self._again:
-                    self._again[each] = None
+            for sequence in sequences:
+                if sequence in self._again:
+                    self._again[sequence] = None
         if before > self.position:
             self._discardBefore(before)
         if sequences and max(sequences) >= self.position:
@@ -288,7 +290,7 @@ class RecordCursor:
 
     def _discardBefore(self, before: int) -> None:
         self._wake()
-        self._again = {each: record for each, record in self._again.items() if each >= before}
+        self._again = {key: record for key, record in self._again.items() if key >= before}
         self._buffer.drop(self._buffer.countBefore(before))
         while self._skip and self._skip[0] < before:
             self._skip.popleft()
@@ -303,10 +305,10 @@ class RecordCursor:
     def _discard(self, gone: set[int]) -> None:
         # Whether they were there, and matched, is not known any more: they are counted again.
         self._stale()
-        if any(each.sequence in gone for each in self._buffer):
-            self._buffer.keep(lambda each: each.sequence not in gone)
+        if any(record.sequence in gone for record in self._buffer):
+            self._buffer.keep(lambda record: record.sequence not in gone)
         if self._skip:
-            self._skip = deque(each for each in self._skip if each not in gone)
+            self._skip = deque(sequence for sequence in self._skip if sequence not in gone)
 
     # Reading.
 
@@ -388,7 +390,7 @@ class RecordCursor:
         if generation == self._generation:
             records, position = matching.records, self.position
             if records and records[0].sequence < position:
-                records = [each for each in records if each.sequence >= position]
+                records = [record for record in records if record.sequence >= position]
             self._buffer.extend(records)
             self._scan = max(self._scan, matching.next)
             if self._scan == self._counted + 1 and not self._skip:
@@ -397,14 +399,14 @@ class RecordCursor:
     async def _readSkip(self) -> None:
         generation = self._generation
         wanted = [self._skip[place] for place in range(min(PIECE, len(self._skip)))]
-        found = await fetchRecords(self._stream, wanted)
+        records = await fetchRecords(self._stream, wanted)
         if generation != self._generation:
             return
         for sequence in wanted:
             if not self._skip or self._skip[0] != sequence:
                 continue  # It was removed meanwhile.
             self._skip.popleft()
-            record = found.get(sequence)
+            record = records.get(sequence)
             if record is None:
                 self._remaining -= 1
             else:
@@ -429,12 +431,12 @@ class RecordCursor:
 
     def forgetRun(self, sequences: Iterable[int]) -> None:
         if self._again:
-            for each in sequences:
-                self._again.pop(each, None)
+            for sequence in sequences:
+                self._again.pop(sequence, None)
 
     async def _readAgain(self) -> None:
         generation = self._generation
         wanted = sorted(self._queue(PIECE))
-        found = await fetchRecords(self._stream, wanted)
+        records = await fetchRecords(self._stream, wanted)
         if generation == self._generation:
-            self._again = {each: found.get(each) for each in wanted}
+            self._again = {sequence: records.get(sequence) for sequence in wanted}

@@ -239,11 +239,11 @@ class ConsumerDeliverer:
                 return False
         if core.isPendingFull:
             return False
-        found = core.cursor.peek()
-        if found is None:
+        upcoming = core.cursor.peek()
+        if upcoming is None:
             self.isAtEnd = core.cursor.isAtEnd
             return False
-        return self._deliver(found, 1, core.cursor.numPending - 1)
+        return self._deliver(upcoming, 1, core.cursor.numPending - 1)
 
     def _nextAgain(self) -> tuple[Record, int] | None:
         """
@@ -259,7 +259,7 @@ class ConsumerDeliverer:
                 core.cursor.forgetAgain(sequence)
                 core.writer.touched()
                 continue
-            if sequence in core.unsent and any(each.sequence == sequence for each in self._held):
+            if sequence in core.unsent and any(held.sequence == sequence for held in self._held):
                 # One write would count both deliveries, and a crash after both allow a third.
                 return None
             isKnown, record = core.cursor.again(sequence)

@@ -98,8 +98,8 @@ class PendingAcks:
             self._tracked += count - 1
             self._newest.extend(islice(sequences, 1, None))
         else:
-            for each in islice(sequences, 1, None):
-                self._track(each, due, isRegular)
+            for sequence in islice(sequences, 1, None):
+                self._track(sequence, due, isRegular)
 
     def redeliver(self, sequence: int, due: float, isRegular: bool = True) -> None:
         """Count another delivery of a pending message. It keeps its first consumer sequence."""
@@ -129,8 +129,8 @@ class PendingAcks:
         """
         counts, most = self.counts, len(seconds) - 1
         self.entries = {
-            each: (first, due + seconds[min(counts.get(each, 0), most)])
-            for each, (first, due) in self.entries.items()
+            sequence: (first, due + seconds[min(counts.get(sequence, 0), most)])
+            for sequence, (first, due) in self.entries.items()
         }
         self._rebuildTimers()
 
@@ -164,11 +164,13 @@ class PendingAcks:
             and list(islice(order, count)) == sequences
         )
         if not isOldest:
-            return [each for each in sequences if self._isSettled(each)]
+            return [sequence for sequence in sequences if self._isSettled(sequence)]
         # The oldest messages in their order, which is mostly so: the floor moves with each.
-        found = [entries.pop(each, None) for each in sequences]
-        settled = [each for each, entry in zip(sequences, found, strict=True) if entry is not None]
-        first = next(entry[0] for entry in reversed(found) if entry is not None)
+        taken = [entries.pop(sequence, None) for sequence in sequences]
+        settled = [
+            sequence for sequence, entry in zip(sequences, taken, strict=True) if entry is not None
+        ]
+        first = next(entry[0] for entry in reversed(taken) if entry is not None)
         for _ in range(count):
             order.popleft()
         self._moveFloorUp(first, settled[-1])
@@ -207,12 +209,12 @@ class PendingAcks:
         if self._order and self._order[0] < sequence:
             known = self.entries
             firsts = {
-                each: known[each][0]
-                for each in takewhile(sequence.__gt__, self._order)
-                if each in known
+                passed: known[passed][0]
+                for passed in takewhile(sequence.__gt__, self._order)
+                if passed in known
             }
             taken = self._takeThrough(sequence - 1)
-            removed = [(each, firsts[each], self.counts.pop(each, 0)) for each in taken]
+            removed = [(passed, firsts[passed], self.counts.pop(passed, 0)) for passed in taken]
             if taken:
                 self._moveFloorUp(firsts[taken[-1]], taken[-1])
         # Counts of messages that are not pending are rare: looking for them may wait.
@@ -241,14 +243,14 @@ class PendingAcks:
 
     def _forgetCounts(self, below: int) -> None:
         if self.counts:
-            for each in [each for each in self.counts if each < below]:
-                del self.counts[each]
+            for old in [counted for counted in self.counts if counted < below]:
+                del self.counts[old]
 
     def _moveFloor(self, first: int, sequence: int) -> None:
         if not self.entries or first == self.floor + 1:
             self._moveFloorUp(first, sequence)
         elif len(self._order) > _MANY and len(self._order) > 2 * len(self.entries):
-            self._order = deque(each for each in self._order if each in self.entries)
+            self._order = deque(unsettled for unsettled in self._order if unsettled in self.entries)
 
     def _moveFloorUp(self, first: int, sequence: int) -> None:
         """Move the floor to just below the oldest pending message."""
@@ -301,9 +303,9 @@ class PendingAcks:
             due.add(heappop(self._heap)[1])
         entries, queued = self.entries, self._queued
         return sorted(
-            each
-            for each in due
-            if each in entries and each not in queued and entries[each][1] <= now
+            sequence
+            for sequence in due
+            if sequence in entries and sequence not in queued and entries[sequence][1] <= now
         )
 
     def nextDue(self) -> float | None:
@@ -313,7 +315,7 @@ class PendingAcks:
         while self._heap and not self._isLive(self._heap[0][0], (self._heap[0][1],)):
             self._tracked -= 1
             heappop(self._heap)
-        times = [each[0][0] for each in (self._batches, self._heap) if each]
+        times = [timers[0][0] for timers in (self._batches, self._heap) if timers]
         return min(times) if times else None
 
     def lastDue(self) -> float:
@@ -323,8 +325,8 @@ class PendingAcks:
     def _isLive(self, when: float, sequences: Iterable[int]) -> bool:
         entries, queued = self.entries, self._queued
         return any(
-            each in entries and each not in queued and entries[each][1] == when
-            for each in sequences
+            sequence in entries and sequence not in queued and entries[sequence][1] == when
+            for sequence in sequences
         )
 
     def _track(self, sequence: int, due: float, isRegular: bool) -> None:
@@ -347,6 +349,6 @@ class PendingAcks:
 
     def _rebuildTimers(self) -> None:
         self._batches.clear()
-        self._heap = [(due, each) for each, (_, due) in self.entries.items()]
+        self._heap = [(due, sequence) for sequence, (_, due) in self.entries.items()]
         heapify(self._heap)
         self._tracked = len(self._heap)

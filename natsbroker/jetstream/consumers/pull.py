@@ -200,7 +200,7 @@ class WaitingRequests:
     @property
     def wanted(self) -> int:
         """The messages that all of them may still have."""
-        return sum(each.batch for each in self._requests)
+        return sum(request.batch for request in self._requests)
 
     def add(self, request: PullRequest) -> None:
         """Add a request behind the others, or behind those of its priority."""
@@ -212,8 +212,8 @@ class WaitingRequests:
 
     def _insert(self, request: PullRequest) -> None:
         priority = request.priority
-        for place, each in enumerate(self._requests):
-            if each.priority > priority:
+        for place, waiting in enumerate(self._requests):
+            if waiting.priority > priority:
                 self._requests.insert(place, request)
                 return
         self._requests.append(request)

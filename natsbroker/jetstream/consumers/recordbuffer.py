@@ -18,7 +18,7 @@ DROPPED = 512
 def sequencesOf(records: Sequence[Record]) -> list[int]:
     """The sequences of records, which need not be decoded for that."""
     if isinstance(records, list):
-        return [each[0] for each in records]
+        return [record[0] for record in records]
     return cast("list[int]", cast("Any", records).sequences())
 
 
@@ -72,11 +72,11 @@ class RecordBuffer:
 
     def countBefore(self, sequence: int) -> int:
         """The number of records with a lower sequence."""
-        return sum(1 for _ in takewhile(lambda each: each.sequence < sequence, self))
+        return sum(1 for _ in takewhile(lambda record: record.sequence < sequence, self))
 
     def keep(self, isWanted: Callable[[Record], bool]) -> None:
         """Drop the others."""
-        wanted = [each for each in self if isWanted(each)]
+        wanted = [record for record in self if isWanted(record)]
         self.clear()
         self.extend(wanted)
 

@@ -87,9 +87,11 @@ class ConsumerRetention:
                     continue
                 subject = record.subject
             if subject not in wanting:
-                wanting[subject] = [each for each in consumers.wanting(subject) if each is not but]
+                wanting[subject] = [
+                    other for other in consumers.wanting(subject) if other is not but
+                ]
             looked += len(wanting[subject]) + 1
-            if not any(each.needs(sequence) for each in wanting[subject]):
+            if not any(consumer.needs(sequence) for consumer in wanting[subject]):
                 unneeded.append(sequence)
         return unneeded
 
@@ -110,7 +112,9 @@ class ConsumerRetention:
         of every consumer is needed, also after the last consumer was one in memory.
         """
         consumers, last = self._stream.consumers.values(), self._stream.last
-        delivered = max((each.core.pending.deliveredStream for each in consumers), default=0)
+        delivered = max(
+            (consumer.core.pending.deliveredStream for consumer in consumers), default=0
+        )
         isShared = self._stream.config.retention is RetentionPolicy.INTEREST
         isUnneeded = _isUnneeded if isShared else _isConfirmed
         await self._releaseWhere(isUnneeded, min(delivered, last))
@@ -128,16 +132,18 @@ class ConsumerRetention:
         while sequence <= last:
             # Each message is looked at for each consumer.
             limit = max(SLICE // max(len(stream.consumers), 1), 1)
-            found = yield stream.read((), sequence, limit, 1 << 24)
+            page = yield stream.read((), sequence, limit, 1 << 24)
             yield stream.account.turns.turn()
             yield stream.remove(
-                [each.sequence for each in found.records if isUnneeded(each, stream.consumers)]
+                [record.sequence for record in page.records if isUnneeded(record, stream.consumers)]
             )
-            sequence = found.next
+            sequence = page.next
 
 
 def _isUnneeded(record: Record, consumers: ConsumerTable) -> bool:
-    return not any(each.needs(record.sequence) for each in consumers.wanting(record.subject))
+    return not any(
+        consumer.needs(record.sequence) for consumer in consumers.wanting(record.subject)
+    )
 
 
 def _isSettled(record: Record, consumers: ConsumerTable) -> bool:
@@ -150,5 +156,6 @@ def _isConfirmed(record: Record, consumers: ConsumerTable) -> bool:
     """Whether a message of a work queue was settled, and not passed over."""
     wanting = consumers.wanting(record.subject)
     return bool(wanting) and not any(
-        each.needs(record.sequence) or record.sequence <= each.core.passedOver for each in wanting
+        consumer.needs(record.sequence) or record.sequence <= consumer.core.passedOver
+        for consumer in wanting
     )

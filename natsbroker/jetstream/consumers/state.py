@@ -78,9 +78,9 @@ class ConsumerState:
         pending = [self.sequences, self.firsts, self.dues]
         last, counts = self.deliveredStream, self.counts
         if len(self.sequences) > MOST_PENDING:
-            pending = [each[:MOST_PENDING] for each in pending]
+            pending = [column[:MOST_PENDING] for column in pending]
             last = pending[0][-1]
-            counts = {each: count for each, count in counts.items() if each <= last}
+            counts = {sequence: count for sequence, count in counts.items() if sequence <= last}
         columns = [*pending, list(counts), list(counts.values()), self.unsent]
         header = _HEADER.pack(
             VERSION,
@@ -123,7 +123,7 @@ def _encoded(column: Sequence[int]) -> bytes:
     except OverflowError:  # Small numbers are the common case, and need no further pass.
         lowest = min(column)
         isNarrow = max(column) - lowest < _NARROW
-        values = array("I" if isNarrow else "Q", [each - lowest for each in column])
+        values = array("I" if isNarrow else "Q", [number - lowest for number in column])
     return _COLUMN.pack(len(column), values.itemsize, lowest) + _littleEndian(values).tobytes()
 
 
@@ -135,7 +135,7 @@ def _decoded(value: bytes, offset: int) -> tuple[list[int], int]:
         raise ValueError("a column is cut off")
     values = array("I" if width == 4 else "Q")
     values.frombytes(value[offset:end])
-    return [each + lowest for each in _littleEndian(values)], end
+    return [number + lowest for number in _littleEndian(values)], end
 
 
 def _littleEndian(values: array[int]) -> array[int]:

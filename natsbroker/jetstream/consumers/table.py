@@ -118,8 +118,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         group = self._groups.get(consumer.filters)
         if group is None:
             group = self._groups[consumer.filters] = FilterGroup(consumer.filters)
-            for each in group.filters:
-                self._filtered.insert(each, group)
+            for pattern in group.filters:
+                self._filtered.insert(pattern, group)
             self._forget()
         group.add(consumer)
 
@@ -128,8 +128,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         group.remove(consumer)
         if not group.members:
             del self._groups[filters]
-            for each in filters:
-                self._filtered.remove(each, group)
+            for pattern in filters:
+                self._filtered.remove(pattern, group)
             self._forget()
 
     @property
@@ -145,20 +145,20 @@ class ConsumerTable(Mapping[str, "Consumer"]):
         groups = list(self._wanting(subject)) if self.isFiltered else []
         if () in self._groups:
             groups.insert(0, self._groups[()])
-        return [each for group in groups for each in group.members.values()]
+        return [consumer for group in groups for consumer in group.members.values()]
 
     def _wanting(self, subject: bytes) -> tuple[FilterGroup, ...]:
         """
         The groups that have a filter for a subject: the same tuple for all subjects of the same
         groups.
         """
-        found = self._recent.get(subject)
-        if found is None:
+        wanting = self._recent.get(subject)
+        if wanting is None:
             if len(self._recent) >= _SUBJECTS:
                 self._forget()
-            found = tuple(dict.fromkeys(self._filtered.match(subject)))
-            found = self._recent[subject] = self._alike.setdefault(found, found)
-        return found
+            wanting = tuple(dict.fromkeys(self._filtered.match(subject)))
+            wanting = self._recent[subject] = self._alike.setdefault(wanting, wanting)
+        return wanting
 
     def _forget(self) -> None:
         self._recent.clear()
@@ -210,8 +210,8 @@ class ConsumerTable(Mapping[str, "Consumer"]):
                     shares[group] = merged[group] = shares[group] + some
                 else:
                     shares[group] = some
-        for each in merged.values():
-            each.sort()
+        for share in merged.values():
+            share.sort()
         return shares
 
 
