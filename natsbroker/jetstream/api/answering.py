@@ -32,10 +32,10 @@ async def inTurns(account: JetStreamAccount, items: Sequence[T], most: int = 0) 
 
     @param most: the items of one turn, if not L{SHOWN}.
     """
-    for place, each in enumerate(items):
+    for place, item in enumerate(items):
         if place % (most or SHOWN) == 0:
             await (account.turns.turn() if place else account.turns.take())
-        yield each
+        yield item
 
 
 def findStream(account: JetStreamAccount, name: str) -> Stream:
@@ -87,7 +87,9 @@ async def shownState(
         "deleted": await _deleted(stream) if showsDeleted and messages else None,
     }
     state.update((key, value) for key, value in details.items() if value)
-    state["consumer_count"] = sum(not each.config.direct for each in stream.consumers.values())
+    state["consumer_count"] = sum(
+        not consumer.config.direct for consumer in stream.consumers.values()
+    )
     return state
 
 
@@ -151,10 +153,12 @@ async def _alternates(account: JetStreamAccount, name: str) -> list[dict[str, st
     except StoreError:
         # The rest of the answer is known to the leader, also while the database is away.
         return []
-    mirrors = [each.name for each in configs.values() if each.mirror and each.mirror.name == name]
+    mirrors = [
+        config.name for config in configs.values() if config.mirror and config.mirror.name == name
+    ]
     where = {"domain": account.domain} if account.domain else {}
     where["cluster"] = account.members.cluster
-    return [{"name": each, **where} for each in (name, *sorted(mirrors))] if mirrors else []
+    return [{"name": stream, **where} for stream in (name, *sorted(mirrors))] if mirrors else []
 
 
 async def shownConsumer(consumer: Consumer, isListed: bool = False) -> dict[str, Any]:

@@ -170,12 +170,12 @@ async def _delete(account: JetStreamAccount, request: Request) -> Mapping[str, A
 
 def _listed(account: JetStreamAccount, name: str) -> list[Consumer]:
     consumers = findStream(account, name).consumers
-    return [consumers[each] for each in sorted(consumers) if not consumers[each].config.direct]
+    return [consumers[key] for key in sorted(consumers) if not consumers[key].config.direct]
 
 
 async def _names(account: JetStreamAccount, request: Request) -> Mapping[str, Any]:
     parsed = parsePage(request.body, account.strict)
-    names = [each.name for each in _listed(account, request.names[0])]
+    names = [consumer.name for consumer in _listed(account, request.names[0])]
     return page(names, parsed.offset, NAMES_LIMIT, "consumers")
 
 
@@ -184,8 +184,8 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     await findStream(account, request.names[0]).settle()
     shown = page(_listed(account, request.names[0]), parsed.offset, LIST_LIMIT, "consumers")
     shown["consumers"] = [
-        await shownConsumer(each, isListed=True)
-        async for each in inTurns(account, shown["consumers"])
+        await shownConsumer(consumer, isListed=True)
+        async for consumer in inTurns(account, shown["consumers"])
     ]
     return shown
 

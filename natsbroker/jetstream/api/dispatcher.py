@@ -118,13 +118,13 @@ class ApiDispatcher:
     def start(self) -> None:
         serve = self._account.bus.serve
         self._subscriptions = [
-            serve(f"{PREFIX}{each.subject}".encode(), self, each) for each in self._routes
+            serve(f"{PREFIX}{route.subject}".encode(), self, route) for route in self._routes
         ]
 
     def stop(self) -> None:
         subscriptions, self._subscriptions = self._subscriptions, []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
         self.deliverMany([(message, tag)])

@@ -25,7 +25,7 @@ _OF_CONSUMERS = (
 
 FAMILIES = (
     *("*", "INFO.>", "STREAM.>", "META.>", "SERVER.>", "ACCOUNT.>", "CONSUMER.*", "CONSUMER.*.*"),
-    *(f"CONSUMER.{each}.*.>" for each in _OF_CONSUMERS),
+    *(f"CONSUMER.{action}.*.>" for action in _OF_CONSUMERS),
 )
 """
 The requests that have an answer or are met with silence, behind the prefix; no two match the same.
@@ -90,13 +90,15 @@ class ApiRefusals:
         Whether another account, from which this one imports JetStream, or a server behind a link
         receives a request. Clients may just listen.
         """
-        found = bus.matcher.match(subject)
-        others = sum(each.kind != Kind.CLIENT for each in found.plain) - 1
-        return bool(others or found.links or found.groups)
+        receivers = bus.matcher.match(subject)
+        others = sum(receiver.kind != Kind.CLIENT for receiver in receivers.plain) - 1
+        return bool(others or receivers.links or receivers.groups)
 
     def _refused(self, subject: bytes, message: Message) -> Mapping[str, Any] | None:
-        found = (each for each in self._routes if matches(each.subject.encode(), subject))
-        route = next(found, None)
+        fitting = (
+            candidate for candidate in self._routes if matches(candidate.subject.encode(), subject)
+        )
+        route = next(fitting, None)
         if route is None or route.kind in _SILENT:
             return None
         try:
@@ -110,7 +112,7 @@ class ApiRefusals:
             return _failure(route.kind, error, route.missing)
 
     def _ofSystem(self, subject: bytes, message: Message) -> Mapping[str, Any] | None:
-        if any(matches(each.encode(), subject) for each in UNANSWERED):
+        if any(matches(pattern.encode(), subject) for pattern in UNANSWERED):
             return None
         if subject == b"INFO":
             return self._refused(subject, message)

@@ -41,13 +41,14 @@ async def _snapshot(account: JetStreamAccount, request: Request) -> Mapping[str,
     start = account.now()
     state = await shownState(stream)
     last = state["last_seq"]
-    consumers = [each for each in stream.consumers.values() if not each.config.direct]
+    consumers = [consumer for consumer in stream.consumers.values() if not consumer.config.direct]
     if parsed.no_consumers:
         consumers = []
     archived = {**state, "consumer_count": len(consumers)}
     documents = [(b"state.json", encode(archived))]
     documents += [
-        (f"consumers/{each.name}".encode(), consumerDocument(each, last)) for each in consumers
+        (f"consumers/{consumer.name}".encode(), consumerDocument(consumer, last))
+        for consumer in consumers
     ]
     archive = StreamArchive(stream, documents, last)
 

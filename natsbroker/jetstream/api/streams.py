@@ -71,7 +71,7 @@ async def checker(account: JetStreamAccount, replicas: int) -> StreamChecker:
         await account.cluster.refresh()
     streams = await configsOf(account)
     limits = account.allowance.effective(replicas)
-    channels = [name for name, each in account.streams.items() if each.isChannel]
+    channels = [name for name, stream in account.streams.items() if stream.isChannel]
     if channels and limits.max_streams > 0:
         limits = replace(limits, max_streams=limits.max_streams + len(channels))
     for name in channels:
@@ -228,17 +228,17 @@ async def _list(account: JetStreamAccount, request: Request) -> Mapping[str, Any
     if account.cluster is not None:
         shown["streams"], missing = await account.cluster.lists(shown["streams"])
         return {**shown, "missing": missing} if missing else shown
-    found = []
-    async for each in inTurns(account, shown["streams"]):
-        stream = account.streams.get(each)
+    infos = []
+    async for name in inTurns(account, shown["streams"]):
+        stream = account.streams.get(name)
         if stream is None:
             continue
         try:
-            found.append(await shownStream(account, stream, isListed=True))
+            infos.append(await shownStream(account, stream, isListed=True))
         except StoreError:
             if not stream.isDeleted:
                 raise
-    shown["streams"] = found
+    shown["streams"] = infos
     return shown
 
 
@@ -335,7 +335,7 @@ async def _accountInfo(account: JetStreamAccount, request: Request) -> Mapping[s
         usages = [await usageOf(account)]
     else:
         usages = await account.cluster.usages()
-    totals: dict[str, Any] = {key: sum(each[key] for each in usages) for key in usages[0]}
+    totals: dict[str, Any] = {key: sum(usage[key] for usage in usages) for key in usages[0]}
     allowance = account.allowance
     limits = NOTHING if allowance.tiers else allowance.limits
     info = accountInfo(limits=limits, domain=account.domain, **totals)
