@@ -86,7 +86,7 @@ class JetStreamAccount(JetStreamAccountCore):
         """L{configuredLimits}, with what the streams of all accounts leave."""
         every = {**self._others, self.name: self}.values()
         return self.configuredLimits.after(
-            lambda storage: sum(each.reserved(storage) for each in every)
+            lambda storage: sum(other.reserved(storage) for other in every)
         )
 
     @contextmanager
@@ -104,18 +104,18 @@ class JetStreamAccount(JetStreamAccountCore):
         The configurations of the streams that this broker serves, also of those that it is creating
         or changing.
         """
-        return {**{name: each.config for name, each in self.streams.items()}, **self.changing}
+        return {**{name: stream.config for name, stream in self.streams.items()}, **self.changing}
 
     def reserved(self, storage: StorageType) -> int:
         """The bytes that streams of one kind of storage reserve by their C{max_bytes}."""
         changing = self.changing
         configs = [
-            each.config
-            for each in self.reserving
-            if each.config.max_bytes > 0
-            and not each.isChannel
-            and self.streams.get(each.name) is each
-            and each.name not in changing
+            stream.config
+            for stream in self.reserving
+            if stream.config.max_bytes > 0
+            and not stream.isChannel
+            and self.streams.get(stream.name) is stream
+            and stream.name not in changing
         ]
-        configs += [each for each in changing.values() if each.max_bytes > 0]
-        return sum(each.max_bytes for each in configs if each.storage is storage)
+        configs += [config for config in changing.values() if config.max_bytes > 0]
+        return sum(config.max_bytes for config in configs if config.storage is storage)

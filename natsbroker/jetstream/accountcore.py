@@ -260,11 +260,11 @@ class JetStreamAccountCore:
     @property
     def ownStreams(self) -> list[Any]:
         """The streams that the account's limits count: all but the channels of NATS Streaming."""
-        return [each for each in self.streams.values() if not each.isChannel]
+        return [stream for stream in self.streams.values() if not stream.isChannel]
 
     def usage(self, storage: StorageType) -> int:
         """The bytes of all streams of one kind of storage."""
-        return sum(each.size for each in self.ownStreams if each.config.storage is storage)
+        return sum(stream.size for stream in self.ownStreams if stream.config.storage is storage)
 
     def isBounded(self, storage: StorageType) -> bool:
         """Whether the account or the server has a limit for a kind of storage."""
@@ -292,8 +292,8 @@ class JetStreamAccountCore:
         """
         used = self.usage(storage)
         total = self.configuredLimits.total(storage)
-        others = (each for each in self._others.values() if each is not self)
-        everything = used + sum(each.usage(storage) for each in others) if total >= 0 else 0
+        others = (other for other in self._others.values() if other is not self)
+        everything = used + sum(other.usage(storage) for other in others) if total >= 0 else 0
         return StorageBounds(total, everything - own, self.limits.total(storage), used - own)
 
     async def inSteps(self, steps: Steps[T]) -> T:
@@ -319,5 +319,5 @@ class JetStreamAccountCore:
     def close(self) -> None:
         """End what runs in the background."""
         self._interest.close()
-        for each in list(self._running):
-            each.cancel()
+        for running in list(self._running):
+            running.cancel()

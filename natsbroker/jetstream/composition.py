@@ -242,7 +242,7 @@ def allowanceOf(terms: OperatorLimits) -> AccountAllowance | None:
     """The allowance from the limits in an account's JWT; C{None} if they give it no JetStream."""
     if not terms.jetstream:
         return None
-    tiers = {name: _limitsFrom(each) for name, each in terms.jetstreamTiers.items()}
+    tiers = {name: _limitsFrom(limits) for name, limits in terms.jetstreamTiers.items()}
     return AccountAllowance(_limitsFrom(terms.jetstreamLimits), tiers)
 
 
@@ -262,6 +262,6 @@ _KEYS = {"max_store": "max_storage", "disk_max_stream_bytes": "storage_max_strea
 
 
 def _limitsFrom(block: Mapping[str, Any]) -> JetStreamLimits:
-    known = {each.name for each in fields(JetStreamLimits)}
+    known = {field.name for field in fields(JetStreamLimits)}
     given = {_KEYS.get(name, name): value for name, value in block.items()}
     return JetStreamLimits(**{name: given[name] for name in known & given.keys()})

@@ -44,14 +44,14 @@ def keptConfig(value: bytes, kind: type[T]) -> tuple[dict[str, Any], T]:
     """
     name = ""
     try:
-        found = json.loads(value)
-        name = str(found["config"].get("name", "") or found.get("name", ""))
-        config = finish(documentOf(found["config"], kind))
-        int(found["created"])
+        kept = json.loads(value)
+        name = str(kept["config"].get("name", "") or kept.get("name", ""))
+        config = finish(documentOf(kept["config"], kind))
+        int(kept["created"])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         reason = f"its configuration cannot be read ({error})"
         raise Unreadable(reason, name) from error
-    return found, config
+    return kept, config
 
 
 @implementer(IStoreWatcher)

@@ -24,7 +24,7 @@ class StreamDirectory:
         self._account = account
 
     def names(self) -> list[str]:
-        return sorted(each.name for each in self._account.ownStreams)
+        return sorted(stream.name for stream in self._account.ownStreams)
 
     def find(self, name: str) -> IStreamLog | None:
         stream = self._account.streams.get(name)

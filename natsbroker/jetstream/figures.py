@@ -104,8 +104,8 @@ class JetStreamFigures:
         return {
             **_usage(every),
             **_reserved(
-                sum(each.reserved(StorageType.MEMORY) for each in every),
-                sum(each.reserved(StorageType.FILE) for each in every),
+                sum(account.reserved(StorageType.MEMORY) for account in every),
+                sum(account.reserved(StorageType.FILE) for account in every),
             ),
             "accounts": len(every),
             "ha_assets": 0,
@@ -131,7 +131,9 @@ class JetStreamFigures:
         """
         @param isLeader: whether to add how many of them this broker leads, which is all.
         """
-        streams = [each for account in self.accounts.values() for each in account.streams.values()]
+        streams = [
+            stream for account in self.accounts.values() for stream in account.streams.values()
+        ]
         consumers = sum(
             not consumer.config.direct
             for stream in streams
@@ -144,8 +146,8 @@ class JetStreamFigures:
             **leads,
             "consumers": consumers,
             **leadsConsumers,
-            "messages": sum(each.messages for each in streams),
-            "bytes": sum(each.size for each in streams),
+            "messages": sum(stream.messages for stream in streams),
+            "bytes": sum(stream.size for stream in streams),
         }
 
     def account(self, account: JetStreamAccount) -> Row:
@@ -198,8 +200,10 @@ class JetStreamFigures:
         """
         @param isDirect: whether those of mirrors and sources are wanted, or the others.
         """
-        chosen = [each for each in stream.consumers.values() if each.config.direct is isDirect]
-        return sorted(chosen, key=lambda each: each.name)
+        chosen = [
+            consumer for consumer in stream.consumers.values() if consumer.config.direct is isDirect
+        ]
+        return sorted(chosen, key=lambda consumer: consumer.name)
 
     async def consumer(self, consumer: Consumer, showsConfig: bool) -> Row:
         row = await shownConsumer(consumer, isListed=True)
@@ -211,8 +215,8 @@ class JetStreamFigures:
 def _usage(accounts: Iterable[JetStreamAccount]) -> Row:
     every = list(accounts)
     return {
-        "memory": sum(each.usage(StorageType.MEMORY) for each in every),
-        "storage": sum(each.usage(StorageType.FILE) for each in every),
+        "memory": sum(account.usage(StorageType.MEMORY) for account in every),
+        "storage": sum(account.usage(StorageType.FILE) for account in every),
     }
 
 
@@ -224,6 +228,6 @@ def _api(accounts: Iterable[JetStreamAccount], level: int) -> Row:
     every = list(accounts)
     return {
         "level": level,
-        "total": sum(each.requests for each in every),
-        "errors": sum(each.failures for each in every),
+        "total": sum(account.requests for account in every),
+        "errors": sum(account.failures for account in every),
     }

@@ -71,13 +71,13 @@ class SubjectInterest:
         Whether a subscription to the very subject exists; with a queue group, one of its members.
         As in nats-server, no subscriptions to patterns with wildcards count.
         """
-        found = self._bus.matcher.match(subject)
+        match = self._bus.matcher.match(subject)
         if queue:
-            members = [(*here, *there) for name, here, there in found.groups if name == queue]
-            return any(_counts(each, subject) for group in members for each in group)
+            members = [(*here, *there) for name, here, there in match.groups if name == queue]
+            return any(_counts(member, subject) for group in members for member in group)
         if not self._bus.hasInterest(subject, isRequest=False):
             return False
-        return bool(found.links) or any(_counts(each, subject) for each in found.plain)
+        return bool(match.links) or any(_counts(receiver, subject) for receiver in match.plain)
 
     def close(self) -> None:
         self._watches.clear()
@@ -98,7 +98,7 @@ class SubjectInterest:
         if not self._watches:
             return
         if hasWildcard(pattern):
-            subjects = [each for each in self._watches if matches(pattern, each)]
+            subjects = [subject for subject in self._watches if matches(pattern, subject)]
         else:
             subjects = [pattern] if pattern in self._watches else []
         for subject in subjects:

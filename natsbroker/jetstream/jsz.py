@@ -142,14 +142,14 @@ def varzOf(figures: Any) -> dict[str, Any]:
     The part C{jetstream} of C{/varz}, from L{natsbroker.jetstream.figures.JetStreamFigures} or
     C{None}.
     """
-    found: dict[str, Any] = {} if figures is None else figures.varz()
-    return found
+    shown: dict[str, Any] = {} if figures is None else figures.varz()
+    return shown
 
 
 def accountsOf(figures: Any) -> Mapping[str, Any]:
     """The accounts that have JetStream, by name."""
-    found: Mapping[str, Any] = {} if figures is None else figures.accounts
-    return found
+    accounts: Mapping[str, Any] = {} if figures is None else figures.accounts
+    return accounts
 
 
 def storeOf(figures: Any) -> Any:

@@ -38,10 +38,10 @@ class RecordSender:
         The connection to wait for before more is sent: of those that receive a subject, the one
         with the least to send, if even that has much. C{None} if one of them keeps up, or is none.
         """
-        found = self._bus.matcher.match(subject)
+        match = self._bus.matcher.match(subject)
         least, fewest = None, 0
-        for each in (*found.plain, *found.links, *_members(found.groups)):
-            outbox = getattr(each, "original", each).outbox
+        for receiver in (*match.plain, *match.links, *_members(match.groups)):
+            outbox = getattr(receiver, "original", receiver).outbox
             pending = 0 if outbox is None else outbox.pending
             if pending <= hot.FlushBatch.HIGH:
                 return None

@@ -114,7 +114,7 @@ class JetStreamService(Service):
         self._locate = locate
         self._channels = channels
         self._wanted: dict[str, AccountAllowance | None] = {
-            name: AccountAllowance(each) for name, each in limits.items()
+            name: AccountAllowance(limit) for name, limit in limits.items()
         }
         self._locks: dict[str, DeferredLock] = {}
         self._isOpen = False
@@ -168,7 +168,7 @@ class JetStreamService(Service):
             await leadership.start()
             self._meta = MetaResponder(leadership.bus, leadership, self._now, self._domain)
             self._meta.open()
-        streams = sum(len(each.streams) for each in self.accounts.values())
+        streams = sum(len(account.streams) for account in self.accounts.values())
         _log.info("JetStream: {streams} streams recovered", streams=streams)
         self._isOpen = True
         for name in list(self._wanted):
@@ -251,7 +251,7 @@ class JetStreamService(Service):
             ROUTES,
             self.accounts.__contains__,
             system,
-            lambda: any(each.members is not None for each in self.accounts.values()),
+            lambda: any(account.members is not None for account in self.accounts.values()),
         )
 
     def change(self, name: str, allowance: AccountAllowance | None) -> None:

@@ -31,18 +31,18 @@ class CopiedStates:
         if not prefix:
             return loading.addCallback(self._merged)
         return loading.addCallback(
-            lambda found: self._states.load(_COPY + prefix).addCallback(
-                lambda copies: self._merged({**copies, **found})
+            lambda values: self._states.load(_COPY + prefix).addCallback(
+                lambda copies: self._merged({**copies, **values})
             )
         )
 
     def _merged(self, values: dict[bytes, bytes]) -> dict[bytes, bytes]:
-        found = {}
+        current = {}
         for key, value in values.items():
             if key.startswith(_COPY):
-                found[key[len(_COPY) :]] = value
-        found.update((key, value) for key, value in values.items() if not key.startswith(_COPY))
-        return {key: found[key] for key in sorted(found)}
+                current[key[len(_COPY) :]] = value
+        current.update((key, value) for key, value in values.items() if not key.startswith(_COPY))
+        return {key: current[key] for key in sorted(current)}
 
     def put(self, key: bytes, value: bytes) -> Deferred[None]:
         if key.startswith(_COPIED):

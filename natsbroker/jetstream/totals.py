@@ -23,9 +23,9 @@ def diskFor(directory: str) -> int:
     next start finds no less. The folder need not be there.
     """
     path = Path(directory).absolute()
-    there = next(each for each in (path, *path.parents) if each.is_dir())
+    there = next(candidate for candidate in (path, *path.parents) if candidate.is_dir())
     files = there.rglob("*") if there == path else ()
-    used = sum(each.stat().st_blocks * 512 for each in files if each.is_file())
+    used = sum(file.stat().st_blocks * 512 for file in files if file.is_file())
     return shutil.disk_usage(there).free + used
 
 

@@ -214,8 +214,8 @@ class FastBatches(OpenBatches[_FastBatch]):
         staged = StagedChecks(self._checks, isAtomic=False)
         try:
             (checked,) = staged.checkAll([message], self._prepared, self._following())
-        except (StoredBefore, JetStreamError) as found:
-            return found
+        except (StoredBefore, JetStreamError) as verdict:
+            return verdict
         finally:
             staged.forgetPatterns()
         return checked

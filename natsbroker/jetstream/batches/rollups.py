@@ -27,19 +27,19 @@ def rollupsOf(
     @param rollup: C{sub}, C{all}, or empty.
     @param place: the message's in its batch.
     """
-    found = [(subject if rollup == b"sub" else b"", place)] if rollup else []
+    rollups = [(subject if rollup == b"sub" else b"", place)] if rollup else []
     if b"Nats-Schedule-Next: purge" in headers and not config.deny_purge:
         schedule = MessageHeaders(headers).get(b"Nats-Scheduler")
         if schedule and config.allow_rollup_hdrs:
-            found.append((schedule, place))
-    return found
+            rollups.append((schedule, place))
+    return rollups
 
 
 def rollupsIn(config: StreamConfig, records: Sequence[Record]) -> Rollups:
     """The rollups that stored messages ask for, with their sequences as places."""
-    found: Rollups = []
+    rollups: Rollups = []
     for record in records if config.allow_rollup_hdrs and not config.deny_purge else ():
         rollup = MessageHeaders(record.headers).get(b"Nats-Rollup").lower()
         kind = rollup if rollup in (b"sub", b"all") else b""
-        found += rollupsOf(config, record.subject, record.headers, kind, record.sequence)
-    return found
+        rollups += rollupsOf(config, record.subject, record.headers, kind, record.sequence)
+    return rollups

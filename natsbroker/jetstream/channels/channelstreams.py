@@ -59,25 +59,25 @@ class _Kept:
         self.consumers: dict[str, list[tuple[dict[str, Any], Any]]] = {}
         for key, value in values.items():
             if key.startswith(b"stream/"):
-                found = json.loads(value)
-                self.streams[found["channel"]] = found
+                description = json.loads(value)
+                self.streams[description["channel"]] = description
             elif key.startswith(b"consumer/"):
                 self._addConsumer(value)
 
     def _addConsumer(self, value: bytes) -> None:
         try:
-            found, config = keptConfig(value, ConsumerConfig)
+            description, config = keptConfig(value, ConsumerConfig)
         except Unreadable as error:
             name, why = error.name or "without a name", str(error)
             _log.error("Consumer {name} of a channel is not served: {why}", name=name, why=why)
             return
-        self.consumers.setdefault(found["stream"], []).append((found, config))
+        self.consumers.setdefault(description["stream"], []).append((description, config))
 
     def keysOf(self, stream: str) -> list[bytes]:
         """The keys of all that is kept about a stream."""
         keys = [keyOf(b"stream", stream)]
-        for found, _ in self.consumers.get(stream, ()):
-            keys += consumerKeys(stream, found["name"])
+        for description, _ in self.consumers.get(stream, ()):
+            keys += consumerKeys(stream, description["name"])
         return keys
 
 
@@ -169,13 +169,15 @@ class ChannelStreams:
         """
         if self._channels is None:
             return
-        channels = [each for each in self._channels if self._accountOf(each.name) == account.name]
+        channels = [
+            channel for channel in self._channels if self._accountOf(channel.name) == account.name
+        ]
         if not channels:
             return
         try:
             states = self._statesOf(self._channels, account)
             kept = await self._load(states, channels)
-            for channel in sorted(channels, key=lambda each: each.name not in kept.streams):
+            for channel in sorted(channels, key=lambda item: item.name not in kept.streams):
                 await self._add(account, channel, states, kept)
         except StoreError as error:
             name, why = account.name, str(error)
@@ -195,13 +197,13 @@ class ChannelStreams:
         later is another one.
         """
         kept = _Kept(await CopiedStates(states).load())
-        identities = {each.name: each.log.identity for each in channels if each.isOpen}
+        identities = {channel.name: channel.log.identity for channel in channels if channel.isOpen}
         changes: dict[bytes, bytes | None] = {}
-        for name, found in list(kept.streams.items()):
-            if identities.get(name) != found["identity"]:
-                changes.update(dict.fromkeys(kept.keysOf(found["name"])))
+        for name, description in list(kept.streams.items()):
+            if identities.get(name) != description["identity"]:
+                changes.update(dict.fromkeys(kept.keysOf(description["name"])))
                 del kept.streams[name]
-                kept.consumers.pop(found["name"], None)
+                kept.consumers.pop(description["name"], None)
         if changes:
             await CopiedStates(states).change(changes)
         return kept
@@ -221,8 +223,8 @@ class ChannelStreams:
     ) -> None:
         if channel.name in self._streams or not _isThere(channel):
             return
-        found = kept.streams.get(channel.name) or self._described(account, channel)
-        name = found["name"]
+        description = kept.streams.get(channel.name) or self._described(account, channel)
+        name = description["name"]
         if name in account.streams or name in account.damaged or name in account.opening:
             text = "Channel {channel} is no stream of account {account}, which has a stream {name}"
             _log.error(text, channel=channel.name, account=account.name, name=name)
@@ -234,7 +236,7 @@ class ChannelStreams:
         account.opening.add(name)
         try:
             if channel.name not in kept.streams:
-                value = json.dumps(found).encode()
+                value = json.dumps(description).encode()
                 await CopiedStates(states).put(keyOf(b"stream", name), value)
         finally:
             account.opening.discard(name)
@@ -242,7 +244,7 @@ class ChannelStreams:
             await CopiedStates(states).delete(keyOf(b"stream", name))
             return
         config = channelConfig(name, channel, self._isInFile)
-        stream = ChannelStream(account, config, found["created"], channel, states)
+        stream = ChannelStream(account, config, description["created"], channel, states)
         await self._start(account, stream, channel, kept)
 
     def _described(self, account: JetStreamAccount, channel: Channel) -> dict[str, Any]:
@@ -256,10 +258,10 @@ class ChannelStreams:
     async def _start(
         self, account: JetStreamAccount, stream: ChannelStream, channel: Channel, kept: _Kept
     ) -> None:
-        for found, config in kept.consumers.get(stream.name, ()):
-            name = found["name"]
+        for description, config in kept.consumers.get(stream.name, ()):
+            name = description["name"]
             state = kept.values.get(consumerKeys(stream.name, name)[1])
-            stream.consumers.add(Consumer(stream, name, config, found["created"], state))
+            stream.consumers.add(Consumer(stream, name, config, description["created"], state))
         self._streams[channel.name] = account.streams[stream.name] = stream
         stream.serve()
         for consumer in list(stream.consumers.values()):

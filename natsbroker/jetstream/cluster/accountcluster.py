@@ -133,15 +133,15 @@ class AccountCluster:
     async def configs(self) -> dict[str, StreamConfig]:
         """The configurations of all streams of the account, of all brokers."""
         prefix = spaceName(self.prefix)
-        found = await self._leases.store.peek(prefix, b"stream/")
+        stored = await self._leases.store.peek(prefix, b"stream/")
         known, self._configs = self._configs, {}
-        for values in found.values():
+        for values in stored.values():
             for value in values.values():
                 config = known.get(value)
                 if config is None:
                     config = finish(documentOf(json.loads(value)["config"], StreamConfig))
                 self._configs[value] = config
-        return {each.name: each for each in self._configs.values()}
+        return {stream.name: stream for stream in self._configs.values()}
 
     async def exists(self, name: str) -> bool:
         """Whether there is a stream, on any broker."""
@@ -176,7 +176,9 @@ class AccountCluster:
 
     async def take(self, log: str) -> None:
         """Lead a stream, if its lease is free."""
-        if log in self._moving or any(log == self._logOf(each) for each in self.account.streams):
+        if log in self._moving or any(
+            log == self._logOf(stream) for stream in self.account.streams
+        ):
             return
         self._moving.add(log)
         try:
@@ -251,8 +253,8 @@ class AccountCluster:
         self._follow(log, target)
 
     def _follow(self, log: str, leader: str) -> None:
-        for each in self._following.pop(log, ()):
-            each.callback(leader)
+        for waiter in self._following.pop(log, ()):
+            waiter.callback(leader)
 
     def successor(self, name: str) -> Deferred[str]:
         """
@@ -377,7 +379,7 @@ class AccountCluster:
 
     async def listed(self, names: Sequence[str]) -> list[Shown]:
         """Those of some streams that this broker leads."""
-        return [await self.show(self.account.streams[each]) for each in names if self.leads(each)]
+        return [await self.show(self.account.streams[name]) for name in names if self.leads(name)]
 
     async def lists(self, names: Sequence[str]) -> tuple[list[Shown], list[str]]:
         """
@@ -394,14 +396,14 @@ class AccountCluster:
         byLeader.pop("", None)
         shown = await self.listed(byLeader.pop(own, []))
         asked = [
-            self._leases.channel.ask(each, "list", account=self.account.name, names=theirs)
-            for each, theirs in byLeader.items()
+            self._leases.channel.ask(leader, "list", account=self.account.name, names=theirs)
+            for leader, theirs in byLeader.items()
         ]
         for answer in await _answers(asked):
             shown += answer["streams"]
-        found = {each["config"]["name"]: each for each in shown}
-        return [found[each] for each in names if each in found], [
-            each for each in names if each not in found
+        infos = {stream["config"]["name"]: stream for stream in shown}
+        return [infos[name] for name in names if name in infos], [
+            name for name in names if name not in infos
         ]
 
     async def usage(self) -> Shown:
@@ -411,15 +413,15 @@ class AccountCluster:
     async def usages(self) -> list[Shown]:
         """The account's usage in each broker that answers."""
         members = self._leases.members
-        others = [each for each in members.alive if each != members.own]
+        others = [peer for peer in members.alive if peer != members.own]
         asked = [
-            self._leases.channel.ask(each, "usage", account=self.account.name) for each in others
+            self._leases.channel.ask(peer, "usage", account=self.account.name) for peer in others
         ]
         return [await self.usage(), *(await _answers(asked))]
 
 
 async def _answers(asked: Sequence[Deferred[Shown]]) -> list[Shown]:
-    for each in asked:
-        each.addErrback(lambda failure: failure.trap(BrokerError) and None)
-    found = await gatherResults(asked)
-    return [each for each in found if each is not None]
+    for asking in asked:
+        asking.addErrback(lambda failure: failure.trap(BrokerError) and None)
+    answers = await gatherResults(asked)
+    return [answer for answer in answers if answer is not None]

@@ -45,8 +45,8 @@ class LeaderBalance:
         self._known = frozenset(alive)
         if not self._isDue:
             return None
-        source = max(alive, key=lambda each: loads.get(each, 0))
-        target = min(alive, key=lambda each: loads.get(each, 0))
+        source = max(alive, key=lambda peer: loads.get(peer, 0))
+        target = min(alive, key=lambda peer: loads.get(peer, 0))
         count = min((loads.get(source, 0) - loads.get(target, 0)) // 2, AT_ONCE)
         if not count:
             self._isDue = False
@@ -60,5 +60,5 @@ class LeaderBalance:
 
 def movable(streams: Iterable[Stream], members: JetStreamPeers, target: str) -> list[Stream]:
     """The streams that a broker may lead, those first whose move disturbs the fewest consumers."""
-    fitting = [each for each in streams if target in members.fitting(each.config.placement)]
-    return sorted(fitting, key=lambda each: (len(each.consumers), each.name))
+    fitting = [stream for stream in streams if target in members.fitting(stream.config.placement)]
+    return sorted(fitting, key=lambda stream: (len(stream.consumers), stream.name))

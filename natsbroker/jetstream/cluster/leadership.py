@@ -109,8 +109,8 @@ class ClusterLeadership:
         return self._reach.isSilent
 
     def _quorumLost(self) -> None:
-        for each in self.clusters.values():
-            each.quorumLost()
+        for cluster in self.clusters.values():
+            cluster.quorumLost()
 
     @property
     def own(self) -> str:
@@ -184,19 +184,19 @@ class ClusterLeadership:
     async def refresh(self) -> LeaseCensus:
         self._reach.asked()
         try:
-            found = await self.store.census(META)
+            answer = await self.store.census(META)
         except StoreError as error:
             self._reach.failed(str(error))
             raise
         self._reach.answered()
         holders = {
-            name.removeprefix(_INTRODUCED): each
-            for name, each in found.holders.items()
+            name.removeprefix(_INTRODUCED): holder
+            for name, holder in answer.holders.items()
             if name.startswith(_INTRODUCED)
         }
         logs = {
             log: None if holder is None else holder.removeprefix(_INTRODUCED)
-            for log, holder in found.logs.items()
+            for log, holder in answer.logs.items()
         }
         census = LeaseCensus(holders, logs)
         self._seen(census)
@@ -206,17 +206,17 @@ class ClusterLeadership:
         self.loads = Counter(
             holder for log, holder in census.logs.items() if holder is not None and log != META
         )
-        self._forgotten -= {name for name, each in census.holders.items() if each.isAlive}
+        self._forgotten -= {name for name, holder in census.holders.items() if holder.isAlive}
         members = {
-            name: JetStreamPeer(name, each.age, each.isAlive, self._tags.get(name, ()))
-            for name, each in census.holders.items()
+            name: JetStreamPeer(name, holder.age, holder.isAlive, self._tags.get(name, ()))
+            for name, holder in census.holders.items()
             if name not in self._forgotten
         }
         members[self.own] = JetStreamPeer(self.own, tags=self._tags[self.own])
         meta = census.logs.get(META) or ""
         self.members = JetStreamPeers(self.members.cluster, self.own, members, meta)
-        for name, each in members.items():
-            if each.isAlive and name not in self._tags:
+        for name, member in members.items():
+            if member.isAlive and name not in self._tags:
                 asking = self.channel.ask(name, "describe")
                 asking.addCallbacks(self._described, _noAnswer, callbackArgs=(name,))
 
@@ -224,9 +224,9 @@ class ClusterLeadership:
         self._tags[name] = tuple(answer["tags"])
 
     def _clusterOf(self, log: str) -> AccountCluster | None:
-        for each in self.clusters.values():
-            if log.startswith(each.prefix):
-                return each
+        for cluster in self.clusters.values():
+            if log.startswith(cluster.prefix):
+                return cluster
         return None
 
     async def leadMeta(self) -> bool:
@@ -277,13 +277,13 @@ class ClusterLeadership:
         if self._isLeaving:
             return
         self._isLeaving = True
-        others = [each for each in self.members.alive if each != self.own]
+        others = [peer for peer in self.members.alive if peer != self.own]
         if not others:
             return
         self.loads[self.own] = 0
         for cluster in list(self.clusters.values()):
             for stream in list(cluster.account.streams.values()):
-                target = min(others, key=lambda each: self.loads[each], default="")
+                target = min(others, key=lambda peer: self.loads[peer], default="")
                 self.loads[target] += 1
                 await cluster.handOver(stream, target)
         if not self.isMeta:
@@ -300,8 +300,8 @@ class ClusterLeadership:
         if self._timer is not None:
             self._timer.cancel()
         self._reach.close()
-        for each in self.clusters.values():
-            each.close()
+        for cluster in self.clusters.values():
+            cluster.close()
         self.channel.close()
 
     async def remove(self, peer: str) -> str:
@@ -320,9 +320,9 @@ class ClusterLeadership:
         if name in self.members.alive:
             raise errors.PEER_REMAP()
         self._forgotten.add(name)
-        for each in self.members.alive:
-            if each != self.own:
-                await self.tell(each, "forget", name=name)
+        for member in self.members.alive:
+            if member != self.own:
+                await self.tell(member, "forget", name=name)
         await self.refresh()
         return name
 

@@ -54,14 +54,14 @@ class MetaResponder:
 
     def open(self) -> None:
         self._subscriptions = [
-            self._bus.serve(f"$JS.API.{each[0]}".encode(), self, each)
-            for each in (_STEP_DOWN, _REMOVE)
+            self._bus.serve(f"$JS.API.{route[0]}".encode(), self, route)
+            for route in (_STEP_DOWN, _REMOVE)
         ]
 
     def close(self) -> None:
         subscriptions, self._subscriptions = self._subscriptions, []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
         if self._leadership.isMeta and message.reply:

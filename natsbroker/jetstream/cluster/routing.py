@@ -132,7 +132,7 @@ class ApiRouter:
         members = cluster.members
         fitting = [] if members is None else members.fitting(_placementIn(body))
         loads = self._loads()
-        fitting = sorted(fitting, key=lambda each: loads.get(each, 0)) or [cluster.own]
+        fitting = sorted(fitting, key=lambda peer: loads.get(peer, 0)) or [cluster.own]
         loads[fitting[0]] = loads.get(fitting[0], 0) + 1  # Until they are counted again.
         return fitting
 
@@ -141,8 +141,8 @@ def _placementIn(body: bytes) -> Placement | None:
     """Where a request wants a stream, if it can be read; the leader says what is wrong with it."""
     try:
         config: Any = json.loads(body)
-        found = config.get("config", config)["placement"]
-        tags = tuple(map(str, found.get("tags") or ()))
-        return Placement(str(found.get("cluster", "")), tags)
+        placement = config.get("config", config)["placement"]
+        tags = tuple(map(str, placement.get("tags") or ()))
+        return Placement(str(placement.get("cluster", "")), tags)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

@@ -50,7 +50,7 @@ def sourceInfo(
     if source.filter_subject:
         info["filter_subject"] = source.filter_subject
     if source.subject_transforms:
-        transforms = [toJSON(each) for each in source.subject_transforms]
+        transforms = [toJSON(transform) for transform in source.subject_transforms]
         info["subject_transforms"] = transforms
     return info
 
@@ -107,7 +107,7 @@ class SubjectsPage:
         if stop > 0 and start < len(tallies):
             chosen = islice(tallies.items(), max(start, 0), stop)
             self.shown.add(
-                {key.decode("utf-8", "surrogateescape"): each.count for key, each in chosen}
+                {key.decode("utf-8", "surrogateescape"): tally.count for key, tally in chosen}
             )
 
     @property

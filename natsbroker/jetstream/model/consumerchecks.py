@@ -87,7 +87,7 @@ def withConsumerDefaults(
     config = _withStreamLimits(config, stream, pedantic)
     if config.max_ack_pending == 0 and config.ack_policy is not AckPolicy.NONE:
         bounds = [server.max_ack_pending, account.max_ack_pending, _MAX_ACK_PENDING]
-        config = replace(config, max_ack_pending=min(each for each in bounds if each > 0))
+        config = replace(config, max_ack_pending=min(bound for bound in bounds if bound > 0))
     if not config.deliver_subject and config.max_batch == 0 and server.max_request_batch > 0:
         if pedantic:
             text = "max_request_batch must be set if it's JetStream limits are set"
@@ -192,7 +192,7 @@ def _checkReplicas(config: ConsumerConfig, stream: StreamConfig) -> None:
 
 
 def _checkAcks(config: ConsumerConfig) -> None:
-    if any(each < 0 for each in config.backoff):
+    if any(wait < 0 for wait in config.backoff):
         raise errors.CONSUMER_BACKOFF_NEGATIVE()
     if config.ack_wait < 0:
         raise errors.CONSUMER_ACK_WAIT_NEGATIVE()
@@ -224,7 +224,7 @@ def _checkPush(config: ConsumerConfig, stream: StreamConfig) -> Steps[None]:
         raise errors.CONSUMER_DELIVER_TO_WILDCARDS()
     if not isValidSubjectText(subject):
         raise errors.CONSUMER_INVALID_DELIVER_SUBJECT()
-    theirs = [each.encode() for each in stream.subjects]
+    theirs = [filter_.encode() for filter_ in stream.subjects]
     if (yield from firstMeeting([subject.encode()], theirs)) is not None:
         raise errors.CONSUMER_DELIVER_CYCLE()
     if config.max_waiting:
@@ -291,9 +291,9 @@ def _checkFilters(config: ConsumerConfig) -> Steps[None]:
     valid: list[tuple[int, bytes]] = []
     odd = len(filters)
     for some in pieces(list(enumerate(filters))):
-        for place, each in some:
-            if isValidSubjectText(each):
-                valid.append((place, each.encode()))
+        for place, subject in some:
+            if isValidSubjectText(subject):
+                valid.append((place, subject.encode()))
             else:
                 odd = min(odd, place)
         yield

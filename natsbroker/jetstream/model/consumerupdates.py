@@ -240,7 +240,9 @@ class ConsumerChecker:
         @return: the consumers but for those of mirrors and sources.
         """
         return [
-            name for name, each in self.consumers.items() if not each.direct and not each.sourcing
+            name
+            for name, consumer in self.consumers.items()
+            if not consumer.direct and not consumer.sourcing
         ]
 
     def _checkQueue(self, config: ConsumerConfig, name: str) -> Steps[None]:
@@ -264,15 +266,15 @@ class ConsumerChecker:
         """
         @raise errors.JetStreamError: if another consumer of a work queue takes the same messages.
         """
-        mine = [each.encode() for each in filtersOf(config)]
+        mine = [filter_.encode() for filter_ in filtersOf(config)]
         theirs: list[bytes] = []
-        others = [self.consumers[each] for each in self._counted() if mine and each != name]
+        others = [self.consumers[other] for other in self._counted() if mine and other != name]
         for some in pieces(others):
             for other in some:
                 filters = filtersOf(other)
                 if not filters:
                     raise errors.CONSUMER_WQ_CONSUMER_NOT_UNIQUE()
-                theirs += [each.encode() for each in filters]
+                theirs += [filter_.encode() for filter_ in filters]
             yield
         if (yield from firstMeeting(mine, theirs)) is not None:
             raise errors.CONSUMER_WQ_CONSUMER_NOT_UNIQUE()

@@ -57,7 +57,8 @@ def _keysOf(kind: type) -> Mapping[str, _Key]:
     if kind not in _KEYS:
         hints, empty = get_type_hints(kind, include_extras=True), kind()
         _KEYS[kind] = {
-            each.name: _keyOf(hints[each.name], getattr(empty, each.name)) for each in fields(kind)
+            field.name: _keyOf(hints[field.name], getattr(empty, field.name))
+            for field in fields(kind)
         }
     return _KEYS[kind]
 
@@ -91,7 +92,7 @@ def _shownValue(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
-        return [_shownValue(each) for each in value]
+        return [_shownValue(part) for part in value]
     if isinstance(value, dict):
         return dict(sorted(value.items()))
     return toJSON(value) if is_dataclass(value) else value
@@ -108,9 +109,9 @@ def reading(text: bytes, kind: type[T], isStrict: bool = True) -> Steps[T]:
     @param isStrict: whether unknown keys are errors.
     @raise JsonError: if the text is no such document.
     """
-    found = parsed(text)
+    document = parsed(text)
     yield
-    return (yield from documentOf(found, kind, isStrict))
+    return (yield from documentOf(document, kind, isStrict))
 
 
 def parsed(text: bytes) -> Any:
@@ -124,16 +125,16 @@ def parsed(text: bytes) -> Any:
         raise JsonError(str(error).removeprefix("JSON is malformed: ")) from error
 
 
-def documentOf(found: Any, kind: type[T], isStrict: bool = True, place: str = "$") -> Steps[T]:
+def documentOf(document: Any, kind: type[T], isStrict: bool = True, place: str = "$") -> Steps[T]:
     """
-    @param found: a value that was L{parsed}.
+    @param document: a value that was L{parsed}.
     @param place: where it stands, for the texts of errors.
     @raise JsonError: if it is no such document.
     """
-    if found is not None and not isinstance(found, dict):
+    if document is not None and not isinstance(document, dict):
         raise JsonError(f"Expected an object - at `{place}`")
     keys, values = _keysOf(kind), {}
-    for key, value in (found or {}).items():
+    for key, value in (document or {}).items():
         name = key if key in keys else key.lower()
         if name not in keys:
             if isStrict:
@@ -151,19 +152,19 @@ def documentOf(found: Any, kind: type[T], isStrict: bool = True, place: str = "$
         raise JsonError(str(error).replace("`$", f"`{place}", 1)) from error
 
 
-def _nested(found: Any, kind: type, isStrict: bool, place: str) -> Steps[Any]:
+def _nested(value: Any, kind: type, isStrict: bool, place: str) -> Steps[Any]:
     """
     @return: a document instead of each object. What is none stays, and is refused with the whole.
     """
-    if isinstance(found, dict):
-        return (yield from documentOf(found, kind, isStrict, place))
-    if not isinstance(found, list):
-        return found
+    if isinstance(value, dict):
+        return (yield from documentOf(value, kind, isStrict, place))
+    if not isinstance(value, list):
+        return value
     made = []
-    for number, each in enumerate(found):
+    for number, part in enumerate(value):
         if number % PIECE == 0:
             yield
-        isDocument = each is None or isinstance(each, dict)
+        isDocument = part is None or isinstance(part, dict)
         inside = f"{place}[{number}]"
-        made.append((yield from documentOf(each, kind, isStrict, inside)) if isDocument else each)
+        made.append((yield from documentOf(part, kind, isStrict, inside)) if isDocument else part)
     return made

@@ -33,10 +33,9 @@ class JetStreamPeer:
 
     def hasTags(self, tags: Collection[str]) -> bool:
         """Whether it has all of some tags, and none of those with C{!}."""
-        own = {each.lower() for each in self.tags}
+        own = {tag.lower() for tag in self.tags}
         return all(
-            (each[1:].lower() not in own) if each[:1] == "!" else each.lower() in own
-            for each in tags
+            (tag[1:].lower() not in own) if tag[:1] == "!" else tag.lower() in own for tag in tags
         )
 
 
@@ -57,7 +56,7 @@ class JetStreamPeers:
     @property
     def alive(self) -> list[str]:
         """The names of the brokers that are alive, sorted."""
-        return sorted(name for name, each in self.members.items() if each.isAlive)
+        return sorted(name for name, peer in self.members.items() if peer.isAlive)
 
     def knows(self, peer: str) -> bool:
         """Whether a name or an id is that of a broker."""
@@ -73,7 +72,7 @@ class JetStreamPeers:
             return self.alive
         if placement.cluster not in ("", self.cluster):
             return []
-        return [each for each in self.alive if self.members[each].hasTags(placement.tags)]
+        return [peer for peer in self.alive if self.members[peer].hasTags(placement.tags)]
 
     def check(self, config: StreamConfig) -> None:
         """Raise L{errors.JetStreamError} if there are not enough brokers for a stream."""
@@ -82,7 +81,7 @@ class JetStreamPeers:
             return
         text = _NO_PEERS
         if placement is not None and placement.tags and placement.cluster in ("", self.cluster):
-            tags = " ".join(f"'{each}'" for each in placement.tags)
+            tags = " ".join(f"'{tag}'" for tag in placement.tags)
             text = f"{_NO_PEERS}, tags not matched [{tags}]"
         raise errors.CLUSTER_NO_PEERS(err=text)
 
@@ -98,15 +97,15 @@ class JetStreamPeers:
         if wanted.preferred == leader:
             text = f'preferred server "{leader}" is already leader'
             raise errors.CLUSTER_NO_PEERS(err=text)
-        fitting = [each for each in self.fitting(placement) if each != leader]
+        fitting = [peer for peer in self.fitting(placement) if peer != leader]
         if wanted.preferred:
             if wanted.preferred not in self.alive:
                 text = f'preferred server "{wanted.preferred}" not known'
                 raise errors.CLUSTER_NO_PEERS(err=text)
-            fitting = [each for each in fitting if each == wanted.preferred]
+            fitting = [peer for peer in fitting if peer == wanted.preferred]
         if not fitting:
             raise errors.CLUSTER_NO_PEERS(err="no replacement peer connected")
-        return min(fitting, key=lambda each: loads.get(each, 0))
+        return min(fitting, key=lambda peer: loads.get(peer, 0))
 
     def taker(self, log: str) -> str:
         """
@@ -114,7 +113,7 @@ class JetStreamPeers:
         spread.
         """
         return min(
-            self.alive, key=lambda each: sha256(f"{each} {log}".encode()).digest(), default=self.own
+            self.alive, key=lambda peer: sha256(f"{peer} {log}".encode()).digest(), default=self.own
         )
 
     def shownStream(self, config: StreamConfig, since: int) -> dict[str, Any]:
@@ -151,10 +150,12 @@ class JetStreamPeers:
         alive first, whose data is current because it is the database's.
         """
         others = sorted(
-            (each for each in self.members.values() if each.name != self.own),
-            key=lambda each: (not each.isAlive, each.name),
+            (member for member in self.members.values() if member.name != self.own),
+            key=lambda member: (not member.isAlive, member.name),
         )
-        return [_replica(each) for each in sorted(others[: count - 1], key=lambda each: each.name)]
+        return [
+            _replica(other) for other in sorted(others[: count - 1], key=lambda member: member.name)
+        ]
 
     def metaCluster(self) -> dict[str, Any]:
         """The cluster in C{/jsz}. One broker is enough: the quorum is the database's."""

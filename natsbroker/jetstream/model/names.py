@@ -52,8 +52,8 @@ def subjectsOverlap(one: str, other: str) -> bool:
 
 def overlapping(subjects: Sequence[str]) -> Callable[[str], object]:
     """A quick test for a valid subject that overlaps with one of many streams' subjects."""
-    tokens = [each.split(".") for each in subjects]
-    if len(tokens) > _COMPILED or any(len(each) > _COMPILED for each in tokens):
+    tokens = [subject.split(".") for subject in subjects]
+    if len(tokens) > _COMPILED or any(len(token) > _COMPILED for token in tokens):
         return lambda theirs: any(subjectsOverlap(ours, theirs) for ours in subjects)
     return re.compile("|".join(map(_overlapPattern, tokens)) or "(?!)", re.DOTALL).match
 
@@ -76,4 +76,4 @@ def isSubsetSubject(narrow: str, wide: str) -> bool:
 
 def metadataSize(*parts: str) -> int:
     """The bytes of these keys and values."""
-    return sum(len(each.encode()) for each in parts)
+    return sum(len(part.encode()) for part in parts)

@@ -96,10 +96,10 @@ def parseStream(body: bytes, isStrict: bool = True) -> Steps[StreamRequest]:
     """
     @return: the creation or change of a stream.
     """
-    found = yield from _parsing(body.strip() or b"{}", _StreamBody, isStrict)
-    values = {each.name: getattr(found, each.name) for each in fields(StreamConfig)}
-    values["storage"] = found.storage or StorageType.FILE
-    return StreamRequest(StreamConfig(**values), found.pedantic, bool(found.storage))
+    request = yield from _parsing(body.strip() or b"{}", _StreamBody, isStrict)
+    values = {field.name: getattr(request, field.name) for field in fields(StreamConfig)}
+    values["storage"] = request.storage or StorageType.FILE
+    return StreamRequest(StreamConfig(**values), request.pedantic, bool(request.storage))
 
 
 def parseConsumer(body: bytes, isStrict: bool = True) -> Steps[ConsumerRequest]:
@@ -224,8 +224,8 @@ def parseServer(body: bytes) -> str:
     @return: the name or the id of the broker that is to be removed.
     """
     requireBody(body)
-    found = _parsed(body, ServerRequest, isStrict=False)
-    return _named(found.peer or found.peer_id)
+    request = _parsed(body, ServerRequest, isStrict=False)
+    return _named(request.peer or request.peer_id)
 
 
 def _named(peer: str) -> str:

@@ -117,11 +117,11 @@ def checkMirror(config: StreamConfig, mirror: StreamSource) -> Steps[None]:
 
 
 def _checkMirrorTransforms(transforms: Sequence[SubjectTransformConfig]) -> Steps[None]:
-    colliding = yield from _firstColliding([each.src for each in transforms])
+    colliding = yield from _firstColliding([transform.src for transform in transforms])
     for some in pieces(list(enumerate(transforms))):
-        for place, each in some:
+        for place, transform in some:
             _checkSides(
-                each,
+                transform,
                 errors.MIRROR_INVALID_SUBJECT_FILTER,
                 errors.MIRROR_INVALID_TRANSFORM_DESTINATION,
             )
@@ -149,13 +149,13 @@ def _firstColliding(filters: Sequence[str]) -> Steps[int | None]:
     The place of the first filter that overlaps with another. An empty one overlaps with nothing but
     another such, and C{>}.
     """
-    some = [(place, each.encode()) for place, each in enumerate(filters) if each]
-    found = yield from firstOverlap(some)
-    places = [place for place, each in enumerate(filters) if not each]
+    some = [(place, filter_.encode()) for place, filter_ in enumerate(filters) if filter_]
+    overlap = yield from firstOverlap(some)
+    places = [place for place, filter_ in enumerate(filters) if not filter_]
     if places and ">" in filters:
         places.append(filters.index(">"))
     candidates = [min(places)] if len(places) > 1 else []
-    return min([*candidates, found[0]] if found else candidates, default=None)
+    return min([*candidates, overlap[0]] if overlap else candidates, default=None)
 
 
 def _isPublishSubject(subject: str) -> bool:
@@ -171,7 +171,9 @@ def sourceKey(source: StreamSource) -> tuple[str | None, ...]:
     consumer = None if source.consumer is None else source.consumer.name
     if not source.subject_transforms:
         return (source.name, api, consumer, source.filter_subject or ">", ">")
-    pairs = [(each.src or ">", each.dest or ">") for each in source.subject_transforms]
+    pairs = [
+        (transform.src or ">", transform.dest or ">") for transform in source.subject_transforms
+    ]
     return (source.name, api, consumer, *[text for pair in pairs for text in pair])
 
 
@@ -204,16 +206,16 @@ def checkSources(
 
 def _checkSourceTransforms(transforms: Sequence[SubjectTransformConfig]) -> Steps[None]:
     for some in pieces(transforms):
-        for each in some:
+        for transform in some:
             _checkSides(
-                each,
+                transform,
                 errors.SOURCE_INVALID_SUBJECT_FILTER,
                 errors.SOURCE_INVALID_TRANSFORM_DESTINATION,
             )
         yield
     # An empty filter lies within ">" only.
-    filters = [each.src for each in transforms]
-    named = [(place, each.encode()) for place, each in enumerate(filters) if each]
+    filters = [transform.src for transform in transforms]
+    named = [(place, filter_.encode()) for place, filter_ in enumerate(filters) if filter_]
     isInside = (yield from firstInside(named)) is not None
     if isInside or ("" in filters and ">" in filters):
         raise errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS()
@@ -226,9 +228,9 @@ def checkPrefixes(sources: Iterable[StreamSource], subjects: Iterable[str]) -> S
     @param subjects: of the streams of this account that are sources too.
     @raise JetStreamError: if a prefix leads back to this account.
     """
-    external = [each.external for each in sources if each.external is not None]
-    yield from _checkDelivery([each.deliver for each in external if each.deliver], subjects)
-    for some in pieces([each.api for each in external if each.api]):
+    external = [source.external for source in sources if source.external is not None]
+    yield from _checkDelivery([origin.deliver for origin in external if origin.deliver], subjects)
+    for some in pieces([origin.api for origin in external if origin.api]):
         for prefix in some:
             if not _isPublishSubject(prefix):
                 raise errors.STREAM_INVALID_CONFIG(
@@ -262,8 +264,8 @@ def _firstLeadingBack(prefixes: Sequence[str], subjects: Sequence[str]) -> Steps
     that ends in C{>} can: its tokens have to agree with those of the prefix, and then with its own,
     as many places further as the prefix has.
     """
-    split = [each.split(".") for each in dict.fromkeys(subjects) if each[-1:] == ">"]
-    wide = [each[:-1] for each in split if each[-1] == ">"]
+    split = [subject.split(".") for subject in dict.fromkeys(subjects) if subject[-1:] == ">"]
+    wide = [tokens[:-1] for tokens in split if tokens[-1] == ">"]
     yield
     longest = max(map(len, wide), default=0)
     byLength: dict[int, list[tuple[int, str]]] = {}
@@ -275,14 +277,14 @@ def _firstLeadingBack(prefixes: Sequence[str], subjects: Sequence[str]) -> Steps
         heads: list[bytes] = []
         for part in pieces(wide):
             heads += [
-                ".".join([*each[:length], ">"]).encode()
-                for each in part
-                if not length or _agree(each[length:], each)
+                ".".join([*words[:length], ">"]).encode()
+                for words in part
+                if not length or _agree(words[length:], words)
             ]
             yield
         # The token behind the prefix stands for what it is put before.
-        found = yield from firstMeeting([f"{each}.x".encode() for _, each in some], heads)
-        least += () if found is None else (some[found][0],)
+        meeting = yield from firstMeeting([f"{prefix}.x".encode() for _, prefix in some], heads)
+        least += () if meeting is None else (some[meeting][0],)
     return min(least, default=None)
 
 
@@ -313,8 +315,8 @@ def checkCycles(config: StreamConfig, findStream: FindStream) -> Steps[None]:
                     continue
                 if source.name in visited:
                     filters.append(source.filter_subject)
-                elif (found := findStream(source.name)) is not None:
-                    waiting.append(found)
+                elif (following := findStream(source.name)) is not None:
+                    waiting.append(following)
             yield
         if filters and (yield from _takes(stream.subjects, filters)):
             raise errors.STREAM_INVALID_CONFIG(err="detected cycle")
@@ -329,9 +331,9 @@ def _takes(subjects: Iterable[str], filters: Sequence[str]) -> Steps[bool]:
     """Tell whether one of the filters, of which an empty one is none, takes one of the subjects."""
     if "" in filters or (">" in filters and "" in subjects):
         return True
-    theirs = [each.encode() for each in subjects if each]
-    found = yield from firstMeeting([each.encode() for each in filters], theirs)
-    return found is not None
+    theirs = [subject.encode() for subject in subjects if subject]
+    meeting = yield from firstMeeting([filter_.encode() for filter_ in filters], theirs)
+    return meeting is not None
 
 
 def checkFilters(config: StreamConfig) -> None:
@@ -341,7 +343,7 @@ def checkFilters(config: StreamConfig) -> None:
     @raise JetStreamError: if one is no subject.
     """
     named = [(config.mirror, "the mirror", " ")] if config.mirror else []
-    named += [(each, "the source", ": ") for each in config.sources]
+    named += [(source, "the source", ": ") for source in config.sources]
     for source, whose, between in named:
         if source.filter_subject and not isValidSubjectText(source.filter_subject):
             text = f"subject filter '{source.filter_subject}' for {whose}{between}invalid subject"

@@ -45,7 +45,7 @@ def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
         return None
     place = 5 if len(tokens) == 9 else 7
     words = tokens[place : place + 4]
-    if not all(each.isdigit() for each in words):
+    if not all(word.isdigit() for word in words):
         return None
     sequence, number, timestamp, pending = map(int, words)
     return OriginDelivery(sequence, number, timestamp, pending, subject)
@@ -54,7 +54,7 @@ def deliveryOf(reply: bytes, subject: bytes = b"") -> OriginDelivery | None:
 def shortHash(text: str) -> str:
     """Eight characters that stand for a text."""
     return bytes(
-        _DIGITS[each % len(_DIGITS)] for each in sha256(text.encode()).digest()[:8]
+        _DIGITS[byte % len(_DIGITS)] for byte in sha256(text.encode()).digest()[:8]
     ).decode()
 
 
@@ -73,8 +73,8 @@ def sourceWords(source: StreamSource) -> tuple[str, str, str]:
     transforms = source.subject_transforms
     return (
         name,
-        "\f".join(each.src or ">" for each in transforms),
-        "\f".join(each.dest or ">" for each in transforms),
+        "\f".join(transform.src or ">" for transform in transforms),
+        "\f".join(transform.dest or ">" for transform in transforms),
     )
 
 
@@ -82,15 +82,15 @@ def filtersOfSource(source: StreamSource) -> list[str]:
     """The subjects that a mirror or source takes; empty for all."""
     if source.filter_subject:
         return [source.filter_subject]
-    return [each.src for each in source.subject_transforms if each.src]
+    return [transform.src for transform in source.subject_transforms if transform.src]
 
 
 def transformsOf(source: StreamSource) -> TransformList:
     """The transforms of subjects. One without a destination only selects."""
     return TransformList(
-        ((each.src or ">").encode(), each.dest.encode())
-        for each in source.subject_transforms
-        if each.dest
+        ((transform.src or ">").encode(), transform.dest.encode())
+        for transform in source.subject_transforms
+        if transform.dest
     )
 
 

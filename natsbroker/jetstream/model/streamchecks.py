@@ -127,11 +127,13 @@ class StreamChecker:
 
     def limited(self, besides: str) -> dict[str, StreamConfig]:
         """The streams that count against the account's limits, but for one."""
-        found = dict(self.streams)
-        found.pop(besides, None)
+        others = dict(self.streams)
+        others.pop(besides, None)
         if self._tier:
-            return {key: each for key, each in found.items() if each.num_replicas == self._tier}
-        return found
+            return {
+                key: config for key, config in others.items() if config.num_replicas == self._tier
+            }
+        return others
 
     def complete(self, config: StreamConfig, pedantic: bool = False) -> Steps[StreamConfig]:
         """
@@ -295,7 +297,7 @@ class StreamChecker:
 
         yield from checkSources(config.sources, checked)
         mirrors = [config.mirror] if config.mirror is not None else []
-        subjects = chain.from_iterable(each.subjects for each in origins.values())
+        subjects = chain.from_iterable(other.subjects for other in origins.values())
         yield from checkPrefixes([*mirrors, *config.sources], subjects)
         yield from checkCycles(config, self.streams.get)
         return config
@@ -354,7 +356,7 @@ class StreamChecker:
             republish = replace(republish, src=">")
         republish = _throughTransform(config, republish, pedantic)
         mine = [republish.dest.encode()] if republish.dest else []
-        theirs = [each.encode() for each in config.subjects] if mine else []
+        theirs = [subject.encode() for subject in config.subjects] if mine else []
         if (yield from firstMeeting(mine, theirs)) is not None:
             raise _invalid("stream configuration for republish destination forms a cycle")
         try:
@@ -391,22 +393,24 @@ def _firstOverlap(subjects: Sequence[str]) -> Steps[tuple[int, int] | None]:
     valid: list[tuple[int, bytes]] = []
     odd: list[tuple[int, str]] = []
     for some in pieces(list(enumerate(subjects))):
-        for place, each in some:
-            if isValidSubjectText(each):
-                valid.append((place, each.encode()))
+        for place, subject in some:
+            if isValidSubjectText(subject):
+                valid.append((place, subject.encode()))
             else:
-                odd.append((place, each))
+                odd.append((place, subject))
         yield
-    found = yield from firstOverlap(valid)
+    overlap = yield from firstOverlap(valid)
     before = [place for place, _ in valid if odd and place < odd[0][0]]
     if len(before) * len(odd) > _ODD_PAIRS:
-        return found
+        return overlap
     for place in before:
-        for other, each in odd if found is None or place <= found[0] else ():
-            if (found is None or (place, other) < found) and _mayOverlap(each, subjects[place]):
-                found = place, other
+        for other, pattern in odd if overlap is None or place <= overlap[0] else ():
+            if (overlap is None or (place, other) < overlap) and _mayOverlap(
+                pattern, subjects[place]
+            ):
+                overlap = place, other
         yield
-    return found
+    return overlap
 
 
 def _mayOverlap(one: str, other: str) -> bool:

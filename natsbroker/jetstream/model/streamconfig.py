@@ -33,7 +33,7 @@ class DiscardPolicy(str, Enum):
     @classmethod
     def _missing_(cls, value: object) -> DiscardPolicy | None:
         """Capitals do not count here."""
-        return next((each for each in cls if each == str(value).lower()), None)
+        return next((member for member in cls if member == str(value).lower()), None)
 
 
 class StorageType(str, Enum):
@@ -181,4 +181,4 @@ class StreamConfig:
     @cached_property
     def firstSources(self) -> Mapping[str, StreamSource]:
         """The first source of each name."""
-        return {each.name: each for each in reversed(self.sources)}
+        return {source.name: source for source in reversed(self.sources)}

@@ -174,8 +174,8 @@ def _reserved(
     """
     if checker.account.total(config.storage) < 0:
         return 0
-    sized = [each for each in others.values() if each.max_bytes > 0]
-    return sum(each.max_bytes for each in sized if each.storage is config.storage)
+    sized = [other for other in others.values() if other.max_bytes > 0]
+    return sum(other.max_bytes for other in sized if other.storage is config.storage)
 
 
 def _checkConsumers(
@@ -189,9 +189,9 @@ def _checkConsumers(
         return
     beyond = [
         name
-        for name, each in sorted(consumers.items())
-        if 0 < new.inactive_threshold < each.inactive_threshold
-        or 0 < new.max_ack_pending < each.max_ack_pending
+        for name, consumer in sorted(consumers.items())
+        if 0 < new.inactive_threshold < consumer.inactive_threshold
+        or 0 < new.max_ack_pending < consumer.max_ack_pending
     ]
     if beyond:
         text = f"change to limits violates consumers: {', '.join(beyond)}"

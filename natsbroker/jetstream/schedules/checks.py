@@ -110,7 +110,7 @@ class ScheduleChecks:
         subjects = self._stream.config.subjects
         if subjects is not self._known:
             self._known = subjects
-            self._isTaken = testOf(tuple(each.encode() for each in subjects))
+            self._isTaken = testOf(tuple(pattern.encode() for pattern in subjects))
         return isValidLiteral(subject) and self._isTaken(subject)
 
     def _checkEnd(

@@ -47,8 +47,8 @@ def _matchingOf(text: str, field: _Field) -> _Matching:
     values: set[int] = set()
     isAny = False
     for part in filter(None, text.split(",")):
-        found, isStar = _rangeOf(part, field)
-        values.update(found)
+        numbers, isStar = _rangeOf(part, field)
+        values.update(numbers)
         isAny = isAny or isStar
     if not values:
         raise ValueError(f"no value in field {text!r}")
@@ -79,9 +79,9 @@ def _rangeOf(text: str, field: _Field) -> tuple[range, bool]:
 
 
 def _numberOf(text: str, names: dict[str, int]) -> int:
-    found = names.get(text.lower())
-    if found is not None:
-        return found
+    number = names.get(text.lower())
+    if number is not None:
+        return number
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{text!r} is no number")
     return int(text)
@@ -96,8 +96,8 @@ class CronPattern:
         if len(fields) != len(_FIELDS):
             raise ValueError(f"a pattern has six fields, and not {len(fields)}")
         self._zone = zone
-        matching = [_matchingOf(each, field) for each, field in zip(fields, _FIELDS, strict=True)]
-        self._seconds, self._minutes, self._hours = (each.values for each in matching[:3])
+        matching = [_matchingOf(part, field) for part, field in zip(fields, _FIELDS, strict=True)]
+        self._seconds, self._minutes, self._hours = (pattern.values for pattern in matching[:3])
         self._days, months, self._weekdays = matching[3:]
         self._months = months.values
 

@@ -63,7 +63,7 @@ def producedHeaders(schedule: Record, origin: Record, following: bytes) -> bytes
     """
     known = MessageHeaders(schedule.headers)
     lines = (origin.headers or b"NATS/1.0\r\n\r\n").split(b"\r\n")[:-2]
-    lines = [each for each in lines if not each.startswith(_NOT_COPIED)]
+    lines = [line for line in lines if not line.startswith(_NOT_COPIED)]
     lines += [SCHEDULER + b": " + schedule.subject, NEXT + b": " + following]
     ttl, rollup = known.get(b"Nats-Schedule-TTL"), known.get(b"Nats-Schedule-Rollup")
     if ttl:
@@ -133,16 +133,16 @@ class MessageScheduler:
     def _publishAll(self, due: list[DueMessage], now: int) -> Generator[Deferred[Any], Any, None]:
         due = sorted(filter(self._isKnown, due), key=attrgetter("sequence"))
         try:
-            for each in due:
+            for message in due:
                 yield self._stream.account.turns.take(COST)
-                yield from self._publish(each, now)
+                yield from self._publish(message, now)
             self._stream.publisher.flush()
             yield self._stream.settle()
         except StoreError as error:
             name, why = self._stream.name, str(error)
             _log.error("Schedules of stream {name} have to wait: {why}", name=name, why=why)
-        for each in filter(self._isKnown, due):
-            self._add(each._replace(time=now + RETRY))
+        for message in filter(self._isKnown, due):
+            self._add(message._replace(time=now + RETRY))
 
     def _publish(self, due: DueMessage, now: int) -> Generator[Deferred[Any], Any, None]:
         stream = self._stream

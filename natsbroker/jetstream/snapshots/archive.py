@@ -151,9 +151,9 @@ class ArchiveReader:
         end = middle + header.payload
         if end > len(self._data):
             return None
-        found = bytes(self._data[self._place : middle]), bytes(self._data[middle:end])
+        entry = bytes(self._data[self._place : middle]), bytes(self._data[middle:end])
         self._place, self._header = end, None
-        return found
+        return entry
 
     def _magic(self) -> bool:
         if not MAGIC.startswith(self._data[: len(MAGIC)]):

@@ -40,7 +40,9 @@ def consumerDocument(consumer: Consumer, last: int) -> bytes:
     }
     if entries:
         state["pending"] = entries
-    counts = {str(each): count for each, count in pending.counts.items() if each <= last}
+    counts = {
+        str(sequence): count for sequence, count in pending.counts.items() if sequence <= last
+    }
     if counts:
         state["redelivered"] = counts
     config = replace(consumer.config, name=consumer.name)
@@ -59,18 +61,18 @@ def readConsumer(name: str, document: bytes) -> tuple[ConsumerConfig, ConsumerSt
     @raise InvalidArchive: if the document is not that of a consumer.
     """
     try:
-        found = parsed(document)
+        kept = parsed(document)
         for key in ("config", "state"):
-            if found.get(key) is None:
+            if kept.get(key) is None:
                 raise InvalidArchive(f'consumer "{name}" is missing {key}')
-        config = finish(documentOf(found["config"], ConsumerConfig, isStrict=False))
-        return config, _stateFrom(found["state"], config)
+        config = finish(documentOf(kept["config"], ConsumerConfig, isStrict=False))
+        return config, _stateFrom(kept["state"], config)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidArchive(f'failed to decode consumer "{name}" state: {error}') from error
 
 
-def _stateFrom(found: dict[str, Any], config: ConsumerConfig) -> ConsumerState | None:
-    delivered, floor = found.get("delivered") or {}, found.get("ack_floor") or {}
+def _stateFrom(document: dict[str, Any], config: ConsumerConfig) -> ConsumerState | None:
+    delivered, floor = document.get("delivered") or {}, document.get("ack_floor") or {}
     state = ConsumerState(
         _number(delivered, "consumer_seq"),
         _number(delivered, "stream_seq"),
@@ -80,21 +82,22 @@ def _stateFrom(found: dict[str, Any], config: ConsumerConfig) -> ConsumerState |
     if not state.delivered and not state.deliveredStream:
         return None
     state.start = state.deliveredStream
-    counts = {int(key): int(value) for key, value in (found.get("redelivered") or {}).items()}
-    pending = found.get("pending") or {}
-    sequences = sorted(int(each) for each in pending)
+    counts = {int(key): int(value) for key, value in (document.get("redelivered") or {}).items()}
+    pending = document.get("pending") or {}
+    sequences = sorted(int(sequence) for sequence in pending)
     state.sequences = sequences
-    state.firsts = [_number(pending[str(each)], "Sequence") for each in sequences]
+    state.firsts = [_number(pending[str(sequence)], "Sequence") for sequence in sequences]
     state.dues = [
-        (_number(pending[str(each)], "Timestamp") + _wait(config, counts.get(each, 0))) // 1_000_000
-        for each in sequences
+        (_number(pending[str(sequence)], "Timestamp") + _wait(config, counts.get(sequence, 0)))
+        // 1_000_000
+        for sequence in sequences
     ]
     state.counts.update(counts)
     return state
 
 
-def _number(found: dict[str, Any], key: str) -> int:
-    number = found.get(key, 0)
+def _number(fields: dict[str, Any], key: str) -> int:
+    number = fields.get(key, 0)
     if not isinstance(number, int) or not 0 <= number < 1 << 63:
         raise ValueError(f"{key} is no sequence")
     return number

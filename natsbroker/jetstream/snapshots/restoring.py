@@ -171,8 +171,8 @@ class StreamRestore:
                 raise InvalidArchive("expected state.json first")
         elif self._consumersLeft:
             if not header.name.startswith(_CONSUMERS):
-                found = goQuoted(header.name)
-                raise InvalidArchive(f"expected consumer, found {found}")
+                name = goQuoted(header.name)
+                raise InvalidArchive(f"expected consumer, found {name}")
         elif not sequence:
             if not header.isEnd:
                 raise InvalidArchive("expected message sequence")
@@ -211,7 +211,7 @@ class StreamRestore:
         reserved = account.reserved(config.storage)
         size = max(config.max_bytes, state.bytes)
         checkLimits(config, account.limits, account.serverLimits, reserved, size)
-        others = {name: each.config for name, each in account.streams.items()}
+        others = {name: stream.config for name, stream in account.streams.items()}
         checker = StreamChecker(others, account.limits, account.serverLimits)
         try:
             created = createdStream(StreamRequest(config=config), config.name, checker)
@@ -284,9 +284,9 @@ class StreamRestore:
         self._append(stream)
         writes, self._writes = self._writes, []
         failed: StoreError | None = None
-        for each in writes:
+        for write in writes:
             try:
-                await each
+                await write
             except StoreError as error:
                 failed = failed or error
         if failed is not None and not stream.isDeleted:

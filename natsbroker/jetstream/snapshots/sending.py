@@ -73,14 +73,14 @@ class StreamArchive:
         """The next bytes; L{StoreError} if the stream cannot be read."""
         size = sum(map(len, self._pieces))
         while size < _BLOCK and self._sequence <= self._last:
-            found = await self._stream.read((), self._sequence, _RECORDS, _BYTES)
-            for record in found.records:
+            page = await self._stream.read((), self._sequence, _RECORDS, _BYTES)
+            for record in page.records:
                 if record.sequence <= self._last or self._isReplacing:
                     sequence, timestamp, subject, headers, payload = record
                     entry = encodeEntry(subject, timestamp, sequence, headers, payload)
                     self._pieces.append(entry)
                     size += len(entry)
-            self._sequence = found.next
+            self._sequence = page.next
             if self._sequence > self._last and self._isReplacing and self._passes:
                 # Subjects whose messages were replaced since have them behind the end.
                 self._passes -= 1

@@ -58,11 +58,11 @@ class StreamIntake:
     def close(self) -> None:
         """Read nothing any more."""
         readers = [*self._sources.values(), *([] if self._mirror is None else [self._mirror])]
-        for each in readers:
+        for reader in readers:
             if self._stream.isDeleted:
-                each.end()
+                reader.end()
             else:
-                each.stop()
+                reader.stop()
 
     def mirrorInfo(self) -> dict[str, Any] | None:
         """The mirror in infos; C{None} without one."""
@@ -70,4 +70,4 @@ class StreamIntake:
 
     def sourceInfos(self) -> list[dict[str, Any]]:
         """The sources in infos, in the order of the configuration."""
-        return [each.info() for each in self._sources.values()]
+        return [source.info() for source in self._sources.values()]

@@ -178,8 +178,8 @@ class OriginReader:
             self._timer.cancel()
             self._timer = None
         subscriptions, self._subscriptions = self._subscriptions, []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
 
     def _schedule(self, seconds: float) -> None:
         """End the present attempt, and make the next one."""
@@ -306,7 +306,7 @@ class OriginReader:
         metadata = {"acc": account.name, "stream": self.stream.name}
         if account.domain:
             metadata["domain"] = account.domain
-        named = {f"_nats.{self.mark}.{key}": each for key, each in metadata.items()}
+        named = {f"_nats.{self.mark}.{key}": value for key, value in metadata.items()}
         return sourcingConsumer(self.source, self._name, target, position, named, self.since)
 
     def _listen(self) -> None:
@@ -373,9 +373,9 @@ class OriginReader:
             self.lag = pending
             self.begins(before)
         attempt = self._attempt
-        for each in early:
+        for delivery in early:
             if attempt == self._attempt:
-                self._arrived(each)
+                self._arrived(delivery)
 
     def _arrived(self, message: Message) -> None:
         account = self.stream.account

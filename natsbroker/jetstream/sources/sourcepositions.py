@@ -122,9 +122,9 @@ class SourcePositions:
         newest message, if there is one.
         """
         self._limits = retentionOf(self._stream.config)
-        named = {positionKey(each) for each in self._stream.config.sources}
+        named = {positionKey(source) for source in self._stream.config.sources}
         if self._known.keys() - named:
-            self._known = {key: each for key, each in self._known.items() if key in named}
+            self._known = {key: position for key, position in self._known.items() if key in named}
             self._isWritten = False
         for key in self._exposed.keys() - named:
             del self._exposed[key]
@@ -138,8 +138,8 @@ class SourcePositions:
         await self.readOn()
         key = positionKey(source)
         if key not in self._known:
-            found = await self._newestOf(key)
-            self._known.setdefault(key, found or SourcePosition(since=self._sinceFor(source)))
+            newest = await self._newestOf(key)
+            self._known.setdefault(key, newest or SourcePosition(since=self._sinceFor(source)))
             self._isWritten = False
             self._saveIn(SOON)
         return self._known[key]
@@ -180,14 +180,14 @@ class SourcePositions:
             await self._stream.log.append([])
             sequence = self._unread
             while sequence is not None and sequence <= self._stream.last:
-                found = await self._stream.read((), sequence, SLICE, 1 << 24)
-                for record in found.records:
+                page = await self._stream.read((), sequence, SLICE, 1 << 24)
+                for record in page.records:
                     position = _positionIn(record.headers)
                     if position is not None and position[0] in self._known:
                         self._known[position[0]] = position[1]
                         self._exposed[position[0]] = record.sequence, record.subject
                         self._isWritten = False
-                sequence = found.next
+                sequence = page.next
             self._unread = None
         finally:
             self._reading.release()
@@ -199,12 +199,12 @@ class SourcePositions:
             start = sequence = max(first, stop - SLICE)
             newest = None
             while sequence < stop:
-                found = await stream.read((), sequence, SLICE, 1 << 24)
-                for record in found.records:
+                page = await stream.read((), sequence, SLICE, 1 << 24)
+                for record in page.records:
                     position = _positionIn(record.headers)
                     if position is not None and position[0] == key and record.sequence < stop:
                         newest = position[1]
-                sequence = found.next
+                sequence = page.next
             if newest is not None:
                 return newest
             stop = start
@@ -227,16 +227,16 @@ class SourcePositions:
         if not self._exposed or not (limits.count or limits.perSubject):
             return
         own = batch.origins[-1].key if batch.origins else ""
-        others = [each for key, each in self._exposed.items() if key != own]
+        others = [place for key, place in self._exposed.items() if key != own]
         kept = batch.first + len(batch.entries) - limits.count if limits.count else 0
         subjects = {subject for _, subject in others} if limits.perSubject else ()
         isEndangered = any(sequence < kept for sequence, _ in others)
-        if isEndangered or (subjects and any(each[0] in subjects for each in batch.entries)):
+        if isEndangered or (subjects and any(entry[0] in subjects for entry in batch.entries)):
             self.save()
 
     def appended(self, batch: StreamBatch) -> None:
         """The log was given a batch."""
-        for key, newest in {each.key: each for each in batch.origins}.items():
+        for key, newest in {origin.key: origin for origin in batch.origins}.items():
             if key:
                 batch.before[key] = self._known.get(key, SourcePosition())
                 self._note(newest)
@@ -287,7 +287,7 @@ class SourcePositions:
         self._isWritten, self._isPassed = True, False
         exposed, self._exposed = self._exposed, {}
         last = self._stream.log.nextSequence if self._unread is None else self._unread
-        shown = {key: each.encode() for key, each in self._known.items()}
+        shown = {key: position.encode() for key, position in self._known.items()}
         value = json.dumps({"last": f"{last - 1:020}", "sources": shown}).encode()
         writing: Deferred[None] = self._stream.states.put(self._stateKey, value)
         writing.addErrback(self._notWritten, exposed)

@@ -45,7 +45,7 @@ class SourceReader(OriginReader):
 
     def __init__(self, stream: StreamCore, source: StreamSource) -> None:
         super().__init__(stream, source)
-        self._words = [each.encode() for each in sourceWords(source)]
+        self._words = [word.encode() for word in sourceWords(source)]
         self._identity = b""
         self._key = positionKey(source)
         self._hasTaken = False
