@@ -175,7 +175,7 @@ class NatsBrokerSource(DataSource):
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
         if overwrite:
-            raise OptionError("a stream takes no results anew: use outputMode('append')")
+            raise OptionError("a stream cannot replace earlier results: use outputMode('append')")
         return StreamWriter(schema, readOptions(self.options, "writeStream"))
 
 
