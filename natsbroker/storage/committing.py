@@ -200,6 +200,16 @@ class CommitThread(Generic[Owner]):
             if not isinstance(self._refusal, (StoreClosed, StoreFailed)):
                 self._refusal = None
 
+    def takeAgain(self) -> None:
+        """
+        Take requests again, after the reactor has learned what the store has since it was opened
+        again: an append that is asked for before would have a sequence of the time before.
+        """
+        with self._condition:
+            if not isinstance(self._refusal, StoreClosed):
+                self._refusal = None
+            self._condition.notify()
+
     def tryAgain(self) -> None:
         with self._condition:
             self._reopening = True
@@ -245,7 +255,10 @@ class CommitThread(Generic[Owner]):
         """Refuse what was handed over and failed, and all that waits."""
 
     def openAgain(self) -> None:
-        """Open the store again, after a failure; then call L{takeAgain}, or L{refuse}."""
+        """
+        Open the store again, after a failure, and tell the owner; or call L{refuse}. The owner
+        calls L{takeAgain}.
+        """
         raise NotImplementedError
 
     def leave(self) -> None:
@@ -326,8 +339,3 @@ class CommitThread(Generic[Owner]):
         with self._lock:
             self._queue[:0] = jobs[count:]
         return jobs[:count]
-
-    def takeAgain(self) -> None:
-        with self._condition:
-            if not isinstance(self._refusal, StoreClosed):
-                self._refusal = None

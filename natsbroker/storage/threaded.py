@@ -155,6 +155,7 @@ class ThreadedStore(Generic[Log]):
 
     def _resumed(self) -> None:
         self._retry = self.retryFirst
+        self._committer.takeAgain()
         self.troubles.writesResumed()
         self._enforceAgain()
 

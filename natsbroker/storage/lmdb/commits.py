@@ -442,7 +442,6 @@ class LMDBCommitter(CommitThread[ILMDBCommitOwner]):
         self._oldest.clear()
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._formatted = False
-        self.takeAgain()
         self.tell(self.owner.reopened, opened)
 
     def leave(self) -> None:

@@ -168,5 +168,4 @@ class PostgresCommitter(CommitThread[IPostgresCommitOwner]):
             self.refuse([], asStoreError(failure))
             return
         self.leftover &= self._held.rows.keys()
-        self.takeAgain()
         self.tell(self.owner.reopened, self._held.rows)

@@ -225,6 +225,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
 
     def _end(self, log: PostgresLog, why: StoreError) -> None:
         log.closed = why
+        log.rollBack()  # Nobody will tell the reads that wait for what it appends.
         if self._logs.get(log.name) is log:
             del self._logs[log.name]
         self._byIdentity.pop(log.identity, None)
@@ -274,7 +275,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._policies.pop(identity, None)
         if log is not None:
             self._end(log, LeaseLost(f"another broker serves {log.name}"))
-            log.rollBack()
             _log.error("Log {name} is served by another broker now", name=log.name)
             self.troubles.logLost(log.name)
 

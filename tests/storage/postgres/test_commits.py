@@ -8,6 +8,7 @@ under the sequence that was told.
 from __future__ import annotations
 
 import signal
+import threading
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,6 +17,7 @@ from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
 from natsbroker.testing.contracts.harness import entry, numbered
+from natsbroker.testing.pumped import PATIENCE
 from tests.postgresql import USER
 from tests.storage.postgres.harness import PostgresHarness
 from tests.storage.postgres.proxy import Proxy
@@ -105,6 +107,33 @@ class LostConnectionTests(PostgresHarness, SynchronousTestCase):
         assert log.bounds().last == 5
         assert self.wait(log.append([entry(b"x")])) == range(6, 7)
         assert self.payloads(log) == [b"0", b"1", b"2", b"3", b"4", b"x"]
+
+    def test_openedAgain(self) -> None:
+        """An append that is asked for before the reactor knows what the store has does no harm."""
+        log: Any = self.log()
+        self.wait(log.append(numbered(0, 3)))
+        self.proxy.downAfterCut = True
+        self.proxy.cut = "before"
+        self.failsWith(StoreFailed, log.append(numbered(3, 5)))
+        self.proxy.isDown = False
+        told, tell = threading.Event(), self.reactor.callFromThread
+
+        def telling(call: Any, *arguments: Any, **named: Any) -> None:
+            tell(call, *arguments, **named)
+            if arguments[:1] == (log._owner.reopened,):
+                told.set()
+
+        self.patch(self.reactor, "callFromThread", telling)
+        self.reactor.advance(log._owner.retryFirst)
+        assert told.wait(PATIENCE)
+        early: list[Any] = []
+        log.append(numbered(3, 6)).addBoth(early.append)
+        self.reactor.turn()
+        assert self.wait(log.append([entry(b"x")])).stop == log.nextSequence
+        assert self.wait(log.append([entry(b"y")])).stop == log.nextSequence
+        assert log.bounds().last + 1 == log.nextSequence
+        assert self.payloads(log)[-2:] == [b"x", b"y"]
+        assert len(early) == 1
 
     def test_idle(self) -> None:
         """Connections that were lost while nothing was asked are replaced unnoticed."""

@@ -61,3 +61,26 @@ class ViewTests(PostgresHarness, SynchronousTestCase):
         failures: list[Any] = []
         self.wait(store.view("none").addErrback(failures.append))
         assert failures[0].check(NoSuchLog)
+
+
+class ReadTests(PostgresHarness, SynchronousTestCase):
+    """Reads that show what the reactor does not know of yet."""
+
+    def test_givenUp(self) -> None:
+        """One that waits for an append ends with the log: nobody would tell it."""
+        store: Any = self.store()
+        log = self.wait(store.open("log"))
+        kept: list[Any] = []
+        self.patch(store, "committed", kept.append)
+        appending = log.append(numbered(1, 4))
+        self.reactor.turn()
+        found: list[Any] = []
+        log.read(1).addCallback(found.append)
+        self.reactor.turn()
+        assert (len(kept), found, log.bounds().last) == (1, [], 0)
+        self.patch(store, "committed", type(store).committed.__get__(store))
+        givingUp = store.giveUp("log")
+        assert [each.sequence for each in found[0]] == [1, 2, 3]
+        store.committed(kept[0])
+        self.successResultOf(appending)
+        self.wait(givingUp)
