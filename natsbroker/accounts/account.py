@@ -150,26 +150,26 @@ class Account(AccountCore):
 
     def importServices(self, subscriptions: Sequence[hot.Subscription]) -> list[Exception]:
         """The errors of a router that takes no more subscriptions."""
-        for each in self._services:
-            self.detach(each)
+        for service in self._services:
+            self.detach(service)
         self._services = services = []
         problems: list[Exception] = []
-        for each in subscriptions:
+        for subscription in subscriptions:
             try:
-                self.attach(each)
+                self.attach(subscription)
             except Exception as problem:
                 # The others shall be done first; the caller tells of it.
                 problems.append(problem)
             else:
-                services.append(each)
+                services.append(subscription)
         return problems
 
     def close(self) -> None:
         """End all subscriptions; the garbage collector does not visit compiled ones."""
         self.responses.close()
         self.gateways.close()
-        for each in list(self._router):
-            each.cancel()
+        for subscription in list(self._router):
+            subscription.cancel()
 
 
 @implementer(IMessageBus)

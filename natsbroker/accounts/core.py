@@ -180,17 +180,17 @@ class AccountCore:
             table = None
         if table is self._mapping:
             return
-        for each in self._mappedPatterns():
-            self.interest.removed(each, True)
+        for pattern in self._mappedPatterns():
+            self.interest.removed(pattern, True)
         self._mapping = table
-        for each in self._mappedPatterns():
-            self.interest.added(each, True)
+        for pattern in self._mappedPatterns():
+            self.interest.added(pattern, True)
         self.matcher.mapSubject = None if table is None else table.fixed
         self.matcher.changed(b">")
 
     def _mappedPatterns(self) -> Iterator[hot.Subscription]:
-        for each in () if self._mapping is None else self._mapping.mappings:
-            yield relaySubscription(self, each.source, _MAPPED)
+        for mapping in () if self._mapping is None else self._mapping.mappings:
+            yield relaySubscription(self, mapping.source, _MAPPED)
 
     def traceTo(self, dest: bytes, sampling: int) -> None:
         """Trace a percentage of messages with C{traceparent} to a subject; empty for none."""

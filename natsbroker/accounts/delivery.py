@@ -217,11 +217,11 @@ class Delivery:
     def isWanted(self, subject: bytes) -> bool:
         matches = self._matcher.match(subject)
         reached = REACH[Kind.GATEWAY]
-        return any(each.kind in reached and not each.closed for each in matches.links) or any(
-            not isinstance(each.subscriber, Relay)
-            or (each.subscriber.isAdvertised and each.subscriber.reaches(subject, Kind.GATEWAY, 0))
-            for each in matches.plain
-            if each.kind in reached
+        return any(link.kind in reached and not link.closed for link in matches.links) or any(
+            not isinstance(link.subscriber, Relay)
+            or (link.subscriber.isAdvertised and link.subscriber.reaches(subject, Kind.GATEWAY, 0))
+            for link in matches.plain
+            if link.kind in reached
         )
 
     def _plainLinks(
@@ -357,8 +357,12 @@ def unserved(matches: hot.Matches) -> hot.Matches:
     )
 
 
-def _clients(found: tuple[hot.Subscription, ...]) -> tuple[hot.Subscription, ...]:
-    return tuple(each for each in found if not isinstance(each, hot.ServiceSubscription))
+def _clients(subscriptions: tuple[hot.Subscription, ...]) -> tuple[hot.Subscription, ...]:
+    return tuple(
+        subscription
+        for subscription in subscriptions
+        if not isinstance(subscription, hot.ServiceSubscription)
+    )
 
 
 def linkOf(subscription: hot.Subscription) -> int:
@@ -399,7 +403,7 @@ def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:
     if not members:
         return members
     least = min(map(_distance, members))
-    return [each for each in members if _distance(each) == least]
+    return [member for member in members if _distance(member) == least]
 
 
 def _distance(subscription: hot.Subscription) -> int:
@@ -416,8 +420,10 @@ def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
     """
     _, here, there = group
     return kind in _PEERS and not any(
-        not _isGone(each) and each.kind in REACH[kind] and each.subscriber is not message.origin
-        for each in chain(here, there)
+        not _isGone(member)
+        and member.kind in REACH[kind]
+        and member.subscriber is not message.origin
+        for member in chain(here, there)
     )
 
 
@@ -442,7 +448,7 @@ def successors(
     Plain subscribers at a server that takes it over get the message again, since the sender has
     reached them by itself: servers without any come first.
     """
-    takers = [each for each in group[2] if each.kind == kind and _mayTake(each, message)]
-    plain = {linkOf(each) for each in matches.links}
-    ranks = [(each.subscriber is message.origin, linkOf(each) in plain) for each in takers]
-    return [each for each, rank in zip(takers, ranks, strict=True) if rank == min(ranks)]
+    takers = [member for member in group[2] if member.kind == kind and _mayTake(member, message)]
+    plain = {linkOf(link) for link in matches.links}
+    ranks = [(taker.subscriber is message.origin, linkOf(taker) in plain) for taker in takers]
+    return [taker for taker, rank in zip(takers, ranks, strict=True) if rank == min(ranks)]

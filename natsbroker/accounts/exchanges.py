@@ -108,24 +108,24 @@ class ImportSetup:
             about = described.get(name, AccountSettings(name))
             self._map(account, about)
             account.traceTo(bytesOf(about.trace.dest), about.trace.sampling)
-        exports = {name: ExportTable(each.exports) for name, each in described.items()}
+        exports = {name: ExportTable(settings.exports) for name, settings in described.items()}
         for name, account in accounts.items():
             about = described.get(name, AccountSettings(name))
             streams: list[tuple[Account, Renaming, bool]] = []
             services: list[tuple[Account, ServiceExport, Renaming, bool]] = []
-            for each in about.imports:
-                exporter, exported = accounts.get(each.account), exports.get(each.account)
-                if exporter is None or exported is None or isOfItself(name, each):
+            for imported in about.imports:
+                exporter, exported = accounts.get(imported.account), exports.get(imported.account)
+                if exporter is None or exported is None or isOfItself(name, imported):
                     continue
-                export = exported.find(each, name)
+                export = exported.find(imported, name)
                 if export is None:
                     continue
-                renaming = Renaming(bytesOf(each.subject), bytesOf(each.to))
-                if isinstance(each, StreamImport):
-                    streams.append((exporter, renaming, each.allow_trace))
+                renaming = Renaming(bytesOf(imported.subject), bytesOf(imported.to))
+                if isinstance(imported, StreamImport):
+                    streams.append((exporter, renaming, imported.allow_trace))
                 elif isinstance(export, ServiceExport):
                     made = self._exportFor(exporter, export)
-                    services.append((exporter, made, renaming, each.share))
+                    services.append((exporter, made, renaming, imported.share))
             services += self._jetstreamOf(account, about, services)
             self._importStreams(account, streams)
             self._importServices(account, services)
@@ -147,12 +147,12 @@ class ImportSetup:
     def _domainsOf(self, described: AccountSettings) -> tuple[SubjectMapping, ...]:
         jetstream = self.jetstream
         if described.jetstream:
-            found = fromDomain(jetstream.domain) if jetstream.domain else ()
+            mappings = fromDomain(jetstream.domain) if jetstream.domain else ()
         else:
             domain = jetstream.default_domains.get(described.name, "")
-            found = toDomain(domain) if domain else ()
-        own = {each.source for each in described.mappings}
-        return tuple(each for each in found if each.source not in own)
+            mappings = toDomain(domain) if domain else ()
+        own = {mapping.source for mapping in described.mappings}
+        return tuple(mapping for mapping in mappings if mapping.source not in own)
 
     def _jetstreamOf(
         self,
@@ -166,7 +166,7 @@ class ImportSetup:
             return []
         if not described.jetstream:
             return []
-        if any(each[0] is system and each[2].ours == renaming.ours for each in services):
+        if any(service[0] is system and service[2].ours == renaming.ours for service in services):
             return []
         return [(system, self._exportFor(system, _JETSTREAM), renaming, True)]
 
@@ -181,22 +181,22 @@ class ImportSetup:
         self, account: Account, wanted: list[tuple[Account, Renaming, bool]]
     ) -> None:
         same = [
-            (exporter, each.theirs, each.ours, each.keeps, allowsTrace)
-            for exporter, each, allowsTrace in wanted
+            (exporter, renaming.theirs, renaming.ours, renaming.keeps, allowsTrace)
+            for exporter, renaming, allowsTrace in wanted
         ]
         if _isChanged(self._streams, account, same):
-            made = [ImportedStream(*each) for each in wanted]
+            made = [ImportedStream(*row) for row in wanted]
             _report(account, account.importStreams(made))
 
     def _importServices(
         self, account: Account, wanted: list[tuple[Account, ServiceExport, Renaming, bool]]
     ) -> None:
         same = [
-            (exporter, export, each.theirs, each.ours, share)
-            for exporter, export, each, share in wanted
+            (exporter, export, renaming.theirs, renaming.ours, share)
+            for exporter, export, renaming, share in wanted
         ]
         if _isChanged(self._services, account, same):
-            made = [ImportedService(account, *each).subscription() for each in wanted]
+            made = [ImportedService(account, *row).subscription() for row in wanted]
             _report(account, account.importServices(made))
 
 

@@ -36,21 +36,21 @@ class PublishFilters:
         return remove
 
     def filtered(self, message: Message, kind: Kind) -> Message | None:
-        for each in list(self._filters):
+        for publishFilter in list(self._filters):
             try:
-                found: Any = each.filterMessage(message, kind)
-                if found is None:
+                answer: Any = publishFilter.filterMessage(message, kind)
+                if answer is None:
                     return None
-                if not isinstance(found, Message):
-                    raise TypeError(_explained(each, found))
-                if found is not message:
-                    _check(each, found, message)
+                if not isinstance(answer, Message):
+                    raise TypeError(_explained(publishFilter, answer))
+                if answer is not message:
+                    _check(publishFilter, answer, message)
             except BaseException:
                 text = "A publish filter failed, and what it was asked about is dropped"
                 self._failed("filter", text)
                 return None
-            found.trace = message.trace
-            message = found
+            answer.trace = message.trace
+            message = answer
         return message
 
 
@@ -64,12 +64,12 @@ def _check(publishFilter: IPublishFilter, returned: Message, published: Message)
     """
     name = f"{type(publishFilter).__name__}.filterMessage returned a Message"
     returned.check(name)
-    for each in ("subject", "reply"):
-        value = getattr(returned, each)
+    for field in ("subject", "reply"):
+        value = getattr(returned, field)
         # What the publisher wrote stays as it was read, like all that clients publish.
-        isNew = value != getattr(published, each)
-        if isNew and not isValidLiteral(value) and (value or each == "subject"):
-            raise ValueError(f"{name} whose {each} cannot be published to: {value!r}")
+        isNew = value != getattr(published, field)
+        if isNew and not isValidLiteral(value) and (value or field == "subject"):
+            raise ValueError(f"{name} whose {field} cannot be published to: {value!r}")
     if not 0 <= returned.headerLength <= len(returned.body):
         raise ValueError(
             f"{name} with {returned.headerLength} bytes of headers in a body of "

@@ -72,12 +72,12 @@ class GatewayOutput:
         )
 
     def group(self, queue: bytes) -> hot.Subscription:
-        found = self._groups.get(queue)
-        if found is None:
+        group = self._groups.get(queue)
+        if group is None:
             if len(self._groups) >= _GROUPS:
                 self._groups.clear()
-            found = self._groups[queue] = self._subscription(queue)
-        return found
+            group = self._groups[queue] = self._subscription(queue)
+        return group
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         # A reply subject that the other cluster cannot know yet is mapped, so that replies return.
@@ -122,7 +122,7 @@ class GatewayOutput:
             interest.removed(self._standIn(*key), True)
 
     def _know(self, wanted: dict[tuple[bytes, bytes], None]) -> None:
-        for key in [each for each in self._known or () if each not in wanted]:
+        for key in [old for old in self._known or () if old not in wanted]:
             self._learn(key, False)
         for key in wanted:
             self._learn(key, True)
@@ -211,7 +211,7 @@ class GatewayTargets:
             self.matcher.recentSubscriptions = None
 
     def order(self) -> None:
-        ordered = sorted(self._outputs, key=lambda each: each.distance)
+        ordered = sorted(self._outputs, key=lambda output: output.distance)
         if ordered != self._outputs:
             self._outputs = ordered
             self.changed(b">")
@@ -231,10 +231,10 @@ class GatewayTargets:
         return isPlain and not self._outputs and self.replies is None
 
     def match(self, subject: bytes) -> Iterable[Any]:
-        found = self._match(subject)
+        subscriptions = self._match(subject)
         if not self._outputs and self.replies is None:
-            return found
-        return [*found, *self._targets(subject)]
+            return subscriptions
+        return [*subscriptions, *self._targets(subject)]
 
     def _targets(self, subject: bytes) -> Iterator[hot.Subscription]:
         if self.replies is not None and self._replyMark is not None and subject in self.replies:

@@ -54,9 +54,9 @@ def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterat
     exports = {account.name: ExportTable(account.exports) for account in accounts.values()}
     for account in accounts.values():
         before = _Imports()
-        for index, each in enumerate(account.imports):
-            message = _importProblem(each, account, exports, search, before)
-            before.add(each)
+        for index, imported in enumerate(account.imports):
+            message = _importProblem(imported, account, exports, search, before)
+            before.add(imported)
             if message:
                 yield Problem(account.name, "imports", index, message)
 
@@ -64,7 +64,7 @@ def problems(accounts: Mapping[str, AccountSettings], hasSystem: bool) -> Iterat
 class ExportTable:
     def __init__(self, exports: Sequence[Export]) -> None:
         self._kinds = {
-            kind: _ExportsOfKind([each for each in exports if isinstance(each, kind)])
+            kind: _ExportsOfKind([export for export in exports if isinstance(export, kind)])
             for kind in (ServiceExport, StreamExport)
         }
 
@@ -72,22 +72,22 @@ class ExportTable:
         kind = ServiceExport if isinstance(wanted, ServiceImport) else StreamExport
         exact, same = self._kinds[kind].exact.get(wanted.subject, []), self._kinds[kind]
         if exact:
-            admitting = [each for each in exact if each.accounts is not None] or exact
+            admitting = [export for export in exact if export.accounts is not None] or exact
         else:
             admitting = same.covering(bytesOf(wanted.subject))
-        for each in admitting:
-            if _admits(each, wanted.subject, importer, bool(exact)):
-                return each
+        for export in admitting:
+            if _admits(export, wanted.subject, importer, bool(exact)):
+                return export
         return None
 
 
 class _ExportsOfKind:
     def __init__(self, exports: list[Export]) -> None:
         self._exports = exports
-        self._table = PatternTable([bytesOf(each.subject) for each in exports])
+        self._table = PatternTable([bytesOf(export.subject) for export in exports])
         self.exact: dict[str, list[Export]] = {}
-        for each in exports:
-            self.exact.setdefault(each.subject, []).append(each)
+        for export in exports:
+            self.exact.setdefault(export.subject, []).append(export)
 
     def covering(self, subject: bytes) -> list[Export]:
         return [self._exports[place] for place in self._table.containing(subject)]
@@ -126,9 +126,9 @@ def _latencyProblems(
         yield f"{what}: system account not setup"
         return
     results = bytesOf(latency.subject)
-    services = [each for each in account.exports if isinstance(each, ServiceExport)]
+    services = [exported for exported in account.exports if isinstance(exported, ServiceExport)]
     if not isValidLiteral(results) or any(
-        isSubset(results, bytesOf(each.subject)) for each in services
+        isSubset(results, bytesOf(service.subject)) for service in services
     ):
         yield f'{what} on subject "{latency.subject}": invalid publish subject'
     elif export.response_type != SINGLETON:
@@ -185,21 +185,21 @@ class _Imports:
         self.streams: set[tuple[str, str]] = set()
         self._services: dict[tuple[str, bytes], ServiceImport] = {}
 
-    def add(self, each: Import) -> None:
-        if isinstance(each, StreamImport):
-            self.streams.add((each.account, each.subject))
-        elif not _unnamed(each):
-            ours = Renaming(bytesOf(each.subject), bytesOf(each.to)).ours
-            self._services.setdefault((each.account, ours), each)
+    def add(self, imported: Import) -> None:
+        if isinstance(imported, StreamImport):
+            self.streams.add((imported.account, imported.subject))
+        elif not _unnamed(imported):
+            ours = Renaming(bytesOf(imported.subject), bytesOf(imported.to)).ours
+            self._services.setdefault((imported.account, ours), imported)
 
     def duplicateOf(self, wanted: ServiceImport) -> str:
         ours = Renaming(bytesOf(wanted.subject), bytesOf(wanted.to)).ours
-        each = self._services.get((wanted.account, ours))
-        if each is None:
+        service = self._services.get((wanted.account, ours))
+        if service is None:
             return ""
         return (
             f'Duplicate service import subject "{wanted.to}", previously used in import '
-            f'for account "{each.account}", subject "{each.subject}"'
+            f'for account "{service.account}", subject "{service.subject}"'
         )
 
 
@@ -217,23 +217,23 @@ class _TooLong(Exception):
 class _AccountTables:
     def __init__(self, account: AccountSettings) -> None:
         self.services = list(_services(account))
-        self.theirs = PatternTable([each.theirs for _, each in self.services])
-        self.ours = PatternTable([each.ours for _, each in self.services])
+        self.theirs = PatternTable([renaming.theirs for _, renaming in self.services])
+        self.ours = PatternTable([renaming.ours for _, renaming in self.services])
         self.streams = [
-            each
-            for each in account.imports
-            if isinstance(each, StreamImport) and not isOfItself(account.name, each)
+            imported
+            for imported in account.imports
+            if isinstance(imported, StreamImport) and not isOfItself(account.name, imported)
         ]
-        self.local = PatternTable([bytesOf(each.to) for each in self.streams])
-        exports = [each for each in account.exports if isinstance(each, StreamExport)]
-        self.exported = PatternTable([bytesOf(each.subject) for each in exports])
+        self.local = PatternTable([bytesOf(stream.to) for stream in self.streams])
+        exports = [export for export in account.exports if isinstance(export, StreamExport)]
+        self.exported = PatternTable([bytesOf(export.subject) for export in exports])
         self.mappings = account.mappings
-        self.mapped = PatternTable([bytesOf(each.source) for each in account.mappings])
+        self.mapped = PatternTable([bytesOf(mapping.source) for mapping in account.mappings])
 
 
 class CycleSearch:
     def __init__(self, accounts: Mapping[str, AccountSettings]) -> None:
-        self._accounts = {each.name: _AccountTables(each) for each in accounts.values()}
+        self._accounts = {account.name: _AccountTables(account) for account in accounts.values()}
         self._steps = 0
 
     def formsCycle(self, importer: str, wanted: Import) -> bool:
@@ -261,33 +261,33 @@ class CycleSearch:
             raise _TooLong
 
     def _serviceCollides(self, account: str, ours: bytes, visited: set[str]) -> bool:
-        found = self._accounts.get(account)
-        if found is None:
+        tables = self._accounts.get(account)
+        if tables is None:
             return False
-        for place in found.theirs.overlapping(ours):
-            each, renaming = found.services[place]
+        for place in tables.theirs.overlapping(ours):
+            imported, renaming = tables.services[place]
             self._step()
-            if each.account in visited:
+            if imported.account in visited:
                 return True
             visited.add(account)
             narrower = renaming.ours if isSubset(renaming.ours, ours) else ours
-            if self._serviceCollides(each.account, narrower, visited):
+            if self._serviceCollides(imported.account, narrower, visited):
                 return True
         return False
 
     def _streamCollides(self, account: str, subject: bytes, visited: set[str]) -> bool:
-        found = self._accounts.get(account)
-        if found is None or not found.exported.containing(subject):
+        tables = self._accounts.get(account)
+        if tables is None or not tables.exported.containing(subject):
             return False
-        for place in found.local.overlapping(subject):
-            each = found.streams[place]
-            local = bytesOf(each.to)
+        for place in tables.local.overlapping(subject):
+            stream = tables.streams[place]
+            local = bytesOf(stream.to)
             self._step()
-            if each.account in visited:
+            if stream.account in visited:
                 return True
             visited.add(account)
             narrower = local if isSubset(local, subject) else subject
-            if self._streamCollides(each.account, narrower, visited):
+            if self._streamCollides(stream.account, narrower, visited):
                 return True
         return False
 
@@ -296,28 +296,28 @@ class CycleSearch:
     ) -> bool:
         if hops > _MOST_HOPS:
             return True
-        found = self._accounts.get(account)
-        if found is None:
+        tables = self._accounts.get(account)
+        if tables is None:
             return False
-        for mapped in self._mapped(found, subjects):
-            for place in found.ours.overlapping(mapped):
-                each, renaming = found.services[place]
+        for mapped in self._mapped(tables, subjects):
+            for place in tables.ours.overlapping(mapped):
+                imported, renaming = tables.services[place]
                 shared = intersection(mapped, renaming.ours)
                 if shared is None:
                     continue
                 self._step()
-                if each is start:
+                if imported is start:
                     return True
-                if each is not last and self._returns(
-                    start, each.account, renaming.toTheirs(shared), each, hops + 1
+                if imported is not last and self._returns(
+                    start, imported.account, renaming.toTheirs(shared), imported, hops + 1
                 ):
                     return True
         return False
 
-    def _mapped(self, found: _AccountTables, subjects: bytes) -> Iterator[bytes]:
+    def _mapped(self, tables: _AccountTables, subjects: bytes) -> Iterator[bytes]:
         yield subjects
-        for place in found.mapped.overlapping(subjects):
-            mapping = found.mappings[place]
+        for place in tables.mapped.overlapping(subjects):
+            mapping = tables.mappings[place]
             shared = intersection(subjects, bytesOf(mapping.source))
             if shared is None:
                 continue
@@ -339,7 +339,7 @@ def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
 def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
     number = wildcardNumber(token)
     if number is not None:
-        stars = [place for place, each in enumerate(source.split(b".")) if each == b"*"]
+        stars = [place for place, part in enumerate(source.split(b".")) if part == b"*"]
         return shared.split(b".")[stars[number - 1]] if number <= len(stars) else b"*"
     if token == b">" or (isCall(token) and (b"plit" in token or b"lice" in token)):
         return None
@@ -347,9 +347,9 @@ def _single(source: bytes, token: bytes, shared: bytes) -> bytes | None:
 
 
 def _services(account: AccountSettings) -> Iterator[tuple[ServiceImport, Renaming]]:
-    for each in account.imports:
-        if isinstance(each, ServiceImport) and not isOfItself(account.name, each):
+    for imported in account.imports:
+        if isinstance(imported, ServiceImport) and not isOfItself(account.name, imported):
             try:
-                yield each, Renaming(bytesOf(each.subject), bytesOf(each.to))
+                yield imported, Renaming(bytesOf(imported.subject), bytesOf(imported.to))
             except InvalidMapping:
                 continue  # reported where the import is checked

@@ -59,8 +59,8 @@ class _Count:
         # While subscriptions are counted: those that are, and those that ended before they were.
         self._known: set[Subscription] | None = set()
         self._gone: set[Subscription] = set()
-        for each in standIns:
-            self.changed(each, each.weight, isStandIn=True)
+        for standIn in standIns:
+            self.changed(standIn, standIn.weight, isStandIn=True)
 
     def _keyOf(self, subscription: Subscription) -> _Key | None:
         origin = self._interestFilter.originOf(subscription)

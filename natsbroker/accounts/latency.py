@@ -42,13 +42,13 @@ def sampled(latency: Latency, message: Message, random: Random) -> Headers | Non
 
 
 def _headersOf(message: Message) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for line in message.headers.split(b"\r\n")[1:]:
         name, colon, value = decoded(line).partition(":")
         if colon:
             canonical = "-".join([part.capitalize() for part in name.split("-")])
-            found.setdefault(canonical, []).append(value.strip())
-    return found
+            values.setdefault(canonical, []).append(value.strip())
+    return values
 
 
 def _traced(headers: dict[str, list[str]]) -> Headers | None:

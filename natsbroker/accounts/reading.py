@@ -80,7 +80,7 @@ class ImportExportReader:
         return self._placed(account, block, "imports", self._import)
 
     def mappings(self, block: ParsedBlock) -> tuple[SubjectMapping, ...]:
-        found = []
+        mappings = []
         entries = block.take("mappings", NamedValues) or NamedValues()
         for source, value in entries.items():
             path, position = f"{block.pathTo('mappings')}.{source}", entries.positions[source]
@@ -89,8 +89,8 @@ class ImportExportReader:
                 where = f' to "{value}"' if isinstance(value, str) else ""
                 mapping = SubjectMapping(source, destinations)
                 self._checkMapping(mapping, where, path, position)
-                found.append(mapping)
-        return tuple(found)
+                mappings.append(mapping)
+        return tuple(mappings)
 
     def _placed(
         self,
@@ -99,13 +99,13 @@ class ImportExportReader:
         part: str,
         make: abc.Callable[[ParsedBlock], _Made | None],
     ) -> tuple[_Made, ...]:
-        found: list[_Made] = []
+        entries: list[_Made] = []
         for entry in block.blocks(part):
             made = make(entry)
             if made is not None:
-                self._places[account, part, len(found)] = entry
-                found.append(made)
-        return tuple(found)
+                self._places[account, part, len(entries)] = entry
+                entries.append(made)
+        return tuple(entries)
 
     def _destinations(
         self, value: object, path: str, position: Position
@@ -117,8 +117,8 @@ class ImportExportReader:
         if not blocks:
             self._findings.error("a mapping needs a destination", path, position)
             return None
-        found = [self._destination(block) for block in blocks]
-        made = tuple(destination for destination in found if destination is not None)
+        destinations = [self._destination(block) for block in blocks]
+        made = tuple(destination for destination in destinations if destination is not None)
         return made if len(made) == len(entries) else None
 
     def _destination(self, block: ParsedBlock) -> MappingDestination | None:

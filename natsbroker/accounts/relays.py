@@ -61,12 +61,12 @@ class ImportPath:
     @property
     def isAnswer(self) -> bool:
         """Whether its subject is a reply subject that somebody else chose than who published it."""
-        return any(each.isAnswer for each in self.hops)
+        return any(hop.isAnswer for hop in self.hops)
 
     def refuses(self, export: ServiceExport) -> bool:
         """Whether a message may not pass an export: it did before, or has passed too many."""
         hops = self.hops
-        return len(hops) >= MOST_HOPS or any(each.export is export for each in hops)
+        return len(hops) >= MOST_HOPS or any(hop.export is export for hop in hops)
 
 
 def originOf(message: Message) -> Any:

@@ -122,7 +122,7 @@ class GatewayReplyMap:
         if not hasWildcard(pattern):
             replies = [pattern] if pattern in self else []
         elif len(self._young) + len(self._old) <= _MOST_COMPARED:
-            replies = [each for each in {**self._old, **self._young} if matches(pattern, each)]
+            replies = [reply for reply in {**self._old, **self._young} if matches(pattern, reply)]
         else:
             return
         for reply in replies:

@@ -178,7 +178,7 @@ class Shadows:
         return problems
 
     def refresh(self) -> None:
-        for exporter in {each.exporter for each in self._imports}:
+        for exporter in {imported.exporter for imported in self._imports}:
             exporter.matcher.changed(b">")
 
     def added(self, subscription: hot.Subscription) -> None:
@@ -189,18 +189,18 @@ class Shadows:
         if (isLink and not isLeaf) or isService or isinstance(subscription.subscriber, Relay):
             return
         made: list[tuple[AccountCore, hot.Subscription]] = []
-        for each in self._imports:
-            pattern = each.patternFor(subscription.pattern)
+        for imported in self._imports:
+            pattern = imported.patternFor(subscription.pattern)
             if pattern is None:
                 continue
             make = self._leafShadow if isLeaf else self._shadow
-            shadow = make(each, pattern, subscription)
+            shadow = make(imported, pattern, subscription)
             try:
-                each.exporter.attach(shadow)
+                imported.exporter.attach(shadow)
             except Exception:
                 _end(made)
                 raise
-            made.append((each.exporter, shadow))
+            made.append((imported.exporter, shadow))
         if made:
             self._shadows[subscription] = made
 
