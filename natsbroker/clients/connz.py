@@ -77,8 +77,8 @@ class Connz:
         return Listing(head, "connections", self._rows(chosen, detail, now), "num_connections")
 
     def _rows(self, chosen: list[Chosen], detail: Detail, now: float) -> Iterator[Row | None]:
-        for each in chosen:
-            yield (yield from connectionRow(each, detail, now, self._namers))
+        for connection in chosen:
+            yield (yield from connectionRow(connection, detail, now, self._namers))
 
 
 def connectionRow(
@@ -123,7 +123,7 @@ def _security(tls: Security, namers: Namers | None) -> Row:
         if value:
             row[key] = value
     if tls.shown and namers is not None:
-        row["tls_peer_certs"] = [namers.certificate(each) for each in tls.shown]
+        row["tls_peer_certs"] = [namers.certificate(certificate) for certificate in tls.shown]
     if tls.isFirst:
         row["tls_first"] = True
     return row
@@ -171,8 +171,8 @@ def _subscriptions(
 
 def _each(chosen: Chosen, facts: ConnectionFacts) -> Iterable[tuple[bytes, bytes, bytes, Any]]:
     if chosen.session is None:
-        for each in facts.details:
-            yield each.pattern, each.queue, each.sid, each
+        for detail in facts.details:
+            yield detail.pattern, detail.queue, detail.sid, detail
         return
     for sid, subscription in chosen.session.listed():
         yield subscription.pattern, subscription.queue, sid, subscription

@@ -12,12 +12,12 @@ from natsbroker.config.settings.authorization import UNLIMITED
 
 
 def sessionsOf(connections: Connections) -> list[ClientSession]:
-    return [each for each in connections if isinstance(each, ClientSession)]
+    return [connection for connection in connections if isinstance(connection, ClientSession)]
 
 
 def sessionOf(connections: Connections, cid: int) -> ClientSession | None:
-    found = connections.get(cid)
-    return found if isinstance(found, ClientSession) else None
+    connection = connections.get(cid)
+    return connection if isinstance(connection, ClientSession) else None
 
 
 def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str) -> None:
@@ -25,8 +25,8 @@ def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str)
     if maximum == UNLIMITED or accounts.connections(account) <= maximum:
         return
     sessions = sessionsOf(context.connections)
-    mine = [each for each in sessions if each.grant and each.grant.account == account]
-    for session in sorted(mine, key=lambda each: (each.started, each.cid))[maximum:]:
+    mine = [session for session in sessions if session.grant and session.grant.account == account]
+    for session in sorted(mine, key=lambda own: (own.started, own.cid))[maximum:]:
         session.close(errors.MAX_ACCOUNT_CONNECTIONS)
 
 

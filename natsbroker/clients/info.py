@@ -72,7 +72,7 @@ class ServerInfo:
         @param max_payload: its own limit, if any.
         @param connect_info: whether this INFO answers its CONNECT.
         """
-        ours = {each.name: getattr(self, each.name) for each in fields(self)}
+        ours = {field.name: getattr(self, field.name) for field in fields(self)}
         ours |= {
             "proto": 1,
             "go": "",

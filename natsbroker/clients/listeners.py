@@ -41,11 +41,11 @@ class Listeners:
         self._poller: SocketPoller | None = None
         self._listeners: list[PortListener] = []
         self._secured: dict[PortListener, SSLEndpoint] = {}
-        for each in endpoints:
-            if isinstance(each, str):
-                listener = self._described(reactor, each, terms, policy)
+        for endpoint in endpoints:
+            if isinstance(endpoint, str):
+                listener = self._described(reactor, endpoint, terms, policy)
             else:
-                listener = PortListener(each, self._factoryFor(terms))
+                listener = PortListener(endpoint, self._factoryFor(terms))
             self._listeners.append(listener)
 
     def _described(
@@ -79,7 +79,7 @@ class Listeners:
         @return: puts them into force; cannot fail.
         @raise ValueError: if a file is not right; nothing has changed.
         """
-        secured = {each: self._secured[each].terms(policy) for each in self._secured}
+        secured = {endpoint: self._secured[endpoint].terms(policy) for endpoint in self._secured}
 
         def apply() -> None:
             for listener in self._listeners:
@@ -140,8 +140,8 @@ class Listeners:
 
     def expiry(self) -> str | None:
         """When the certificate for clients expires; C{None} without TLS."""
-        terms = [getattr(each.factory, "terms", None) for each in self._listeners]
-        return next((each.creator.expiry for each in terms if each is not None), None)
+        terms = [getattr(listener.factory, "terms", None) for listener in self._listeners]
+        return next((known.creator.expiry for known in terms if known is not None), None)
 
     def firstAddress(self) -> tuple[str, int]:
         """Host and port of the first one; a UNIX socket's path and 0."""

@@ -168,6 +168,6 @@ def _logBroken(what: str, failure: Failure, text: str) -> None:
 
 def _cureFor(failure: Failure) -> str:
     text = failure.getErrorMessage()
-    if isinstance(failure.value, RuntimeError) and any(each in text for each in _NO_LOOP):
+    if isinstance(failure.value, RuntimeError) and any(reason in text for reason in _NO_LOOP):
         return _ASYNCIO
     return " (its text is in the debug log: -D)"

@@ -147,10 +147,10 @@ def choose(
     """The wanted connections, leafnodes too, and how many there are in all."""
     opened: list[Any] = [*connections, *leafnodes] if selection.open else []
     closed = list(connections.closed) if selection.closed else []
-    found: list[Chosen] = []
+    matching: list[Chosen] = []
     total = 0
-    sources: list[tuple[Any, ClosedClient | None]] = [(each, None) for each in opened]
-    sources += [(None, each) for each in closed]
+    sources: list[tuple[Any, ClosedClient | None]] = [(peer, None) for peer in opened]
+    sources += [(None, entry) for entry in closed]
     for place, (session, end) in enumerate(sources):
         if place % _STEP == _STEP - 1:
             yield PAUSE
@@ -162,8 +162,8 @@ def choose(
         if selection.filter_subject and not selection.cid:
             if not (yield from _overlaps(chosen, facts, selection.filter_subject)):
                 continue
-        found.append(Chosen(_RANKS[selection.sort](facts, end, now), facts.cid, session, end))
-    window = yield from _window(found, selection.offset, selection.limit)
+        matching.append(Chosen(_RANKS[selection.sort](facts, end, now), facts.cid, session, end))
+    window = yield from _window(matching, selection.offset, selection.limit)
     return window, total
 
 
@@ -172,7 +172,7 @@ def _overlaps(chosen: Chosen, facts: ConnectionFacts, subject: str) -> Generator
     if not grammar.isValidSubject(wanted):
         return False
     if chosen.session is None:
-        return any(grammar.overlaps(wanted, each.pattern) for each in facts.details)
+        return any(grammar.overlaps(wanted, detail.pattern) for detail in facts.details)
     for place, (_, subscription) in enumerate(chosen.session.listed()):
         if place % _SUBSCRIPTIONS == _SUBSCRIPTIONS - 1:
             yield PAUSE
@@ -181,11 +181,11 @@ def _overlaps(chosen: Chosen, facts: ConnectionFacts, subject: str) -> Generator
     return False
 
 
-def _window(found: list[Chosen], offset: int, limit: int) -> Generator[bytes, None, list[Chosen]]:
+def _window(chosen: list[Chosen], offset: int, limit: int) -> Generator[bytes, None, list[Chosen]]:
     """Sort a little at a time, and only as far as is wanted."""
     runs: list[Iterable[Chosen]] = []
-    for start in range(0, len(found), _SORTED):
-        runs.append(sorted(found[start : start + _SORTED], key=_byRank))
+    for start in range(0, len(chosen), _SORTED):
+        runs.append(sorted(chosen[start : start + _SORTED], key=_byRank))
         yield PAUSE
     merged = merge(*runs, key=_byRank) if len(runs) > 1 else iter(runs[0] if runs else ())
     for _ in range(offset // _SORTED):

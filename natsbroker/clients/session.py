@@ -260,10 +260,10 @@ class ClientSession(ClientOperations):
             self._ask(LoginState.REVIEWED)
 
     def _permitting(self, ended: EndedSubscriptions) -> Iterator[None]:
-        for each in ended:
+        for words in ended:
             self._batch.work += RECEIVER
-            if each is not None:
-                self._removed(*(part.decode("utf-8", "surrogateescape") for part in each))
+            if words is not None:
+                self._removed(*(part.decode("utf-8", "surrogateescape") for part in words))
             yield
         if self._admission.bus is not None:
             # Remembered answers are from before the change.

@@ -251,7 +251,7 @@ _GREET_LATE = frozenset({Begin.FIRST, Begin.FIRST_OR_INFO, Begin.BEFORE_US})
 def _explained(reason: Failure) -> str:
     value = reason.value
     if isinstance(value, SSL.Error) and value.args and isinstance(value.args[0], list):
-        return "; ".join(str(each[-1]) for each in value.args[0]) or "unexpected EOF"
+        return "; ".join(str(part[-1]) for part in value.args[0]) or "unexpected EOF"
     return str(value) or type(value).__name__
 
 
