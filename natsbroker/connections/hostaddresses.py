@@ -20,14 +20,18 @@ netifaces) would be a dependency for these ten lines."""
 def clientUrls(settings: Settings, host: str, port: int) -> tuple[str, ...]:
     if settings.client_advertise:
         return (joined(*advertised(settings.client_advertise, port)),)
-    return tuple(joined(each, port) for each in addressesOf(host))
+    return tuple(joined(address, port) for address in addressesOf(host))
 
 
 def addressesOf(host: str) -> list[str]:
     if host not in _ANYWHERE:
         return [host]
-    found = [address for _, name in socket.if_nameindex() if (address := _addressOf(name))]
-    return [each for each in found if not isLoopback(each)] or found or ["127.0.0.1"]
+    addresses = [address for _, name in socket.if_nameindex() if (address := _addressOf(name))]
+    return (
+        [candidate for candidate in addresses if not isLoopback(candidate)]
+        or addresses
+        or ["127.0.0.1"]
+    )
 
 
 def _addressOf(interface: str) -> str:

@@ -81,7 +81,7 @@ _PUBLISHING = {errors.PUBLISH_DENIED: "Subject", errors.REPLY_DENIED: "Reply"}
 
 
 def violationText(violation: errors.ProtocolViolation, sid: bytes = b"") -> str:
-    error, arguments = violation.error, [inQuotes(each) for each in violation.arguments]
+    error, arguments = violation.error, [inQuotes(argument) for argument in violation.arguments]
     if error in _PUBLISHING:
         return f"Publish Violation - {_PUBLISHING[error]} {arguments[0]}"
     number = logText(sid)

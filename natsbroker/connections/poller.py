@@ -58,7 +58,7 @@ def hasSpareProcessor(groups: Path = CONTROL_GROUPS, own: Path = OWN_GROUP) -> b
         return True
     name = next((line[3:] for line in lines if line.startswith("0::")), "/")
     group = groups / name.lstrip("/")
-    return all(_hasTwo(each / "cpu.max") for each in (group, *group.parents))
+    return all(_hasTwo(directory / "cpu.max") for directory in (group, *group.parents))
 
 
 def _hasTwo(limit: Path) -> bool:
@@ -146,7 +146,7 @@ class SocketPoller:
     @property
     def trouble(self) -> str:
         """The reason for which clients are not served, in a sentence; empty if they are."""
-        if not any(each is self for each in self._reactor.getReaders()):
+        if not any(reader is self for reader in self._reactor.getReaders()):
             return "the reactor does not watch the connections"
         return "reading and writing connections fails" if self._hasFailed else ""
 

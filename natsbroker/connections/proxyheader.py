@@ -128,10 +128,10 @@ def _peerIn(line: bytes) -> ProxiedPeer | None:
 
 
 def _portIn(text: str) -> int:
-    found = _PORT.fullmatch(text)
-    if found is None or int(found[1]) > 65535:
+    match = _PORT.fullmatch(text)
+    if match is None or int(match[1]) > 65535:
         raise ProxyHeaderError("invalid port")
-    return int(found[1])
+    return int(match[1])
 
 
 def _text(address: IPv4Address | IPv6Address) -> str:

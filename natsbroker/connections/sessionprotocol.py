@@ -116,8 +116,8 @@ class StreamProtocol(Protocol):
         self._failed("handshake timeout")
 
     def _peerCertificate(self) -> Any:
-        found = self._stream.getPeerCertificate()
-        return None if found is None else found.to_cryptography()
+        certificate = self._stream.getPeerCertificate()
+        return None if certificate is None else certificate.to_cryptography()
 
     def _useRecords(
         self, connection: SealedConnection, fast: bool, decoder: hot.Decoder, came: Any

@@ -86,13 +86,13 @@ def expiryOf(context: SSL.Context) -> str:
 
 
 def standardName(cipher: str) -> str:
-    found = _OLDER.fullmatch(cipher)
-    if found is None:
+    match = _OLDER.fullmatch(cipher)
+    if match is None:
         return cipher
-    rest = re.sub(r"AES(\d)", r"AES_\1", found[2]).replace("-", "_")
+    rest = re.sub(r"AES(\d)", r"AES_\1", match[2]).replace("-", "_")
     if rest.endswith("POLY1305"):
         rest += "_SHA256"
-    return f"TLS_{found[1].replace('-', '_')}_WITH_{rest}"
+    return f"TLS_{match[1].replace('-', '_')}_WITH_{rest}"
 
 
 def securityOf(
@@ -114,5 +114,5 @@ def securityOf(
         return Security(version, cipher, isFirst=isFirst)
     chain = tuple(connection.get_verified_chain(as_cryptography=True) or [certificate])
     sent = connection.get_peer_cert_chain(as_cryptography=True) or []
-    shown = (certificate, *[each for each in sent if each != certificate])
+    shown = (certificate, *[other for other in sent if other != certificate])
     return Security(version, cipher, chain, shown, isFirst)

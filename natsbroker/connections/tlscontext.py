@@ -89,8 +89,8 @@ def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
         default = contexts[0]
         if tls.ocsp is not None:
             _attempt("ocsp", tls.ocsp.attend, default, tls)
-        for each in _certificatesIn(chain) if chain else ():
-            default.add_extra_chain_cert(each)
+        for certificate in _certificatesIn(chain) if chain else ():
+            default.add_extra_chain_cert(certificate)
         if len(contexts) > 1:
             names = [_namesIn(certificate) for certificate, _ in tls.certs]
             named = list(zip(names, contexts, strict=True))
@@ -214,7 +214,7 @@ def _attempt(what: str, call: Any, *arguments: Any) -> None:
         call(*arguments)
     except (SSL.Error, OSError, ValueError) as error:
         reasons = error.args[0] if error.args and isinstance(error.args[0], list) else [(error,)]
-        reason = "; ".join(str(each[-1]) for each in reasons) or "unreadable"
+        reason = "; ".join(str(part[-1]) for part in reasons) or "unreadable"
         raise TLSSettingsError(f"{what}: {reason}") from error
 
 

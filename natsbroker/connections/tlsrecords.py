@@ -70,10 +70,10 @@ class SealedConnection(SSL.Connection):
 
     def seal(self) -> Any:
         """A C{hot.Seal} for records after the handshake, or C{None} without its parts."""
-        found = [getattr(self, name, None) for name in ("_ssl", "_into_ssl", "_from_ssl")]
-        if hot.Seal is None or None in found or not opensslFunctions():
+        objects = [getattr(self, name, None) for name in ("_ssl", "_into_ssl", "_from_ssl")]
+        if hot.Seal is None or None in objects or not opensslFunctions():
             return None
-        return hot.Seal(found[0], *map(_addressOf, found), *opensslFunctions())
+        return hot.Seal(objects[0], *map(_addressOf, objects), *opensslFunctions())
 
     def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
         """Put input into a decoder instead of L{recv}'s result; C{proceed} is called for it."""

@@ -184,8 +184,8 @@ class Turns:
         self._queued = 0
         for owners in waiting.values():
             for waiters in owners.values():
-                for each in waiters:
-                    _giveUp(each.turn)
+                for waiter in waiters:
+                    _giveUp(waiter.turn)
 
     def _add(self, account: str, waiter: _Waiter) -> None:
         if self._isStopped:
