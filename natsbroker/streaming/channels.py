@@ -149,8 +149,8 @@ class Channels:
         self.forget(channel)
 
     async def recover(self) -> None:
-        names = [each for each in await self._store.logs() if each.startswith(self._prefix)]
-        opening = [self._open(self._add(each[len(self._prefix) :])) for each in names]
+        names = [name for name in await self._store.logs() if name.startswith(self._prefix)]
+        opening = [self._open(self._add(name[len(self._prefix) :])) for name in names]
         try:
             await gatherResults(opening, consumeErrors=True)
         except FirstError as error:
@@ -196,7 +196,9 @@ class ChannelDirectory:
         self._store = store
 
     def names(self) -> list[str]:
-        return sorted(each.name for each in self._channels if each.isOpen and not each.isDeleted)
+        return sorted(
+            channel.name for channel in self._channels if channel.isOpen and not channel.isDeleted
+        )
 
     def find(self, name: str) -> IStreamLog | None:
         channel = self._channels.get(name)
@@ -214,8 +216,8 @@ class ChannelDirectory:
         return self._store.states(f"pipeline/stan/{self.realm}")
 
     def statesOf(self, space: str) -> IStateStore:
-        found: IStateStore = self._store.states(space)
-        return found
+        states: IStateStore = self._store.states(space)
+        return states
 
     def watch(self, watcher: ChannelWatcher) -> None:
         self._channels.watchers.append(watcher)

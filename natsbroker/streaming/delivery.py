@@ -148,10 +148,13 @@ class ChannelDelivery:
         self._count(member, 1, len(encoded))
 
     def _send(self, member: ChannelSubscription, messages: list[StoredMessage]) -> None:
-        encoded = [each.encoded for each in messages]
+        encoded = [message.encoded for message in messages]
         self._bus.publishBatch(member.inbox, encoded)
         again = self._deadlines.now() + member.ackWaitInSecs
-        sequences, sizes = [each.sequence for each in messages], [each.size for each in messages]
+        sequences, sizes = (
+            [message.sequence for message in messages],
+            [message.size for message in messages],
+        )
         member.sentMany(sequences, again, sizes)
         self._count(member, len(encoded), sum(map(len, encoded)))
 
@@ -170,11 +173,11 @@ class ChannelDelivery:
 
 def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMessage]:
     """The first ones of some messages, at least one, up to those that reach C{size}."""
-    if messages[-1].sequence <= last and sum(each.size for each in messages) < size:
+    if messages[-1].sequence <= last and sum(message.size for message in messages) < size:
         return messages
-    sizes = accumulate(each.size for each in messages)
-    enough = next((place for place, each in enumerate(sizes, 1) if each >= size), len(messages))
-    return [each for each in messages[:enough] if each.sequence <= last] or messages[:1]
+    sizes = accumulate(message.size for message in messages)
+    enough = next((place for place, total in enumerate(sizes, 1) if total >= size), len(messages))
+    return [message for message in messages[:enough] if message.sequence <= last] or messages[:1]
 
 
 def _nothing(member: ChannelSubscription) -> None:

@@ -89,12 +89,12 @@ class Ledger:
         written = _read(ServiceState, SERVICE_KEY, values[SERVICE_KEY])
         if written is None or written.format != FORMAT:
             raise UnknownFormat("the state of the streaming service has an unknown format")
-        clients = [_read(ClientState, *each) for each in values.items() if _isA(_CLIENT, each)]
-        found = [each for each in values.items() if _isA(_SUBSCRIPTION, each)]
-        subscriptions = [_read(SubscriptionState, *each) for each in found]
+        clients = [_read(ClientState, *item) for item in values.items() if _isA(_CLIENT, item)]
+        items = [item for item in values.items() if _isA(_SUBSCRIPTION, item)]
+        subscriptions = [_read(SubscriptionState, *item) for item in items]
         return Remembered(
-            [each for each in clients if each is not None],
-            [each for each in subscriptions if each is not None],
+            [client for client in clients if client is not None],
+            [subscription for subscription in subscriptions if subscription is not None],
         )
 
     def clientCame(self, client: StreamingClient) -> Deferred[None]:
@@ -116,9 +116,9 @@ class Ledger:
 
     def _gone(self, subscriptions: Iterable[ChannelSubscription]) -> dict[bytes, bytes | None]:
         changes: dict[bytes, bytes | None] = {}
-        for each in subscriptions:
-            self._touched.pop(each.number, None)
-            changes[subscriptionKey(each.number)] = None
+        for subscription in subscriptions:
+            self._touched.pop(subscription.number, None)
+            changes[subscriptionKey(subscription.number)] = None
         return changes
 
     def touched(self, subscription: ChannelSubscription) -> None:
@@ -148,13 +148,13 @@ class Ledger:
     def finish(self, subscriptions: Iterable[ChannelSubscription]) -> Deferred[None]:
         """Write down everything as it is now, for good: nothing is sent from now on."""
         self._isFinal = True
-        self._touched.update((each.number, each) for each in subscriptions)
+        self._touched.update((subscription.number, subscription) for subscription in subscriptions)
         return self.flush()
 
     def _write(self, changes: dict[bytes, bytes | None]) -> Deferred[None]:
         touched, self._touched = self._touched, {}
         owed, self._owed = self._owed, {}
-        touched |= self._tightened({each.group for each in touched.values()})
+        touched |= self._tightened({member.group for member in touched.values()})
         for number, subscription in touched.items():
             state = _subscriptionState(subscription, self._isFinal)
             changes.setdefault(subscriptionKey(number), state)
@@ -180,10 +180,10 @@ class Ledger:
         for group in groups:
             isFlowing = self._deadlines.now() - group.settledAt < DELAY
             if isFlowing and not self._isFinal:
-                self._touched.update((each.number, each) for each in group.members)
+                self._touched.update((member.number, member) for member in group.members)
                 self._schedule(DELAY)
             elif group.isFlowing:
-                more.update((each.number, each) for each in group.members)
+                more.update((member.number, member) for member in group.members)
             group.isFlowing = isFlowing
         return more
 
@@ -250,7 +250,7 @@ def _subscriptionState(subscription: ChannelSubscription, isFinal: bool) -> byte
     group = subscription.group
     announced = group.lastSent
     if group.members and not isFinal:
-        room = sum(max(each.maxInFlight - len(each.pending), 0) for each in group.members)
+        room = sum(max(member.maxInFlight - len(member.pending), 0) for member in group.members)
         announced += max(ANNOUNCED, room) if group.isFlowing else room
     group.announced = announced
     state = SubscriptionState(

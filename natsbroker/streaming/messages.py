@@ -52,8 +52,8 @@ def publishedIn(payloads: list[bytes], start: int) -> Published | None:
     """
     if hot.readPublishes is None:
         return None
-    found = hot.readPublishes(payloads, start)
-    return None if found is None else Published._make(found)
+    columns = hot.readPublishes(payloads, start)
+    return None if columns is None else Published._make(columns)
 
 
 def acknowledgedIn(payloads: list[bytes], start: int, channel: bytes) -> list[int]:
@@ -92,13 +92,13 @@ def _replyFrom(block: bytes) -> str:
 
 
 def storedMessages(channel: bytes, records: list[Record]) -> list[StoredMessage]:
-    found: list[StoredMessage] = []
-    while len(found) < len(records):
+    messages: list[StoredMessage] = []
+    while len(messages) < len(records):
         if hot.writeMessages is not None:
-            found += hot.writeMessages(StoredMessage, records, len(found), channel)
-        if len(found) < len(records):
-            found.append(_stored(channel, records[len(found)]))
-    return found
+            messages += hot.writeMessages(StoredMessage, records, len(messages), channel)
+        if len(messages) < len(records):
+            messages.append(_stored(channel, records[len(messages)]))
+    return messages
 
 
 def _stored(channel: bytes, record: Record) -> StoredMessage:
@@ -131,13 +131,13 @@ class Tail:
             self._bytes += message.size
 
     def following(self, sequence: int, most: int) -> list[StoredMessage]:
-        found = []
-        for each in range(sequence, sequence + most):
-            message = self.get(each)
+        messages = []
+        for number in range(sequence, sequence + most):
+            message = self.get(number)
             if message is None:
                 break
-            found.append(message)
-        return found
+            messages.append(message)
+        return messages
 
     def trim(self) -> None:
         """

@@ -198,7 +198,11 @@ class Group:
             return member
         if any(member.isOnHold for member in members):
             return None
-        ready = [each for each in members if each.isReady and each.canHear and not each.isStalled]
+        ready = [
+            candidate
+            for candidate in members
+            if candidate.isReady and candidate.canHear and not candidate.isStalled
+        ]
         return self._best(ready)
 
     def roomOf(self, member: ChannelSubscription, several: int = 1) -> int:
@@ -211,14 +215,14 @@ class Group:
         """
         if not self.queue:
             return first if first.isReady and first.canHear else None
-        ready = [each for each in self.members if each.isReady and each.canHear]
-        return self._best([each for each in ready if not each.isStalled] or ready)
+        ready = [member for member in self.members if member.isReady and member.canHear]
+        return self._best([member for member in ready if not member.isStalled] or ready)
 
     def _best(self, candidates: list[ChannelSubscription]) -> ChannelSubscription | None:
         if not candidates:
             return None
-        well = [each for each in candidates if not each.isUnwell] or candidates
-        best = min(well, key=lambda each: len(each.pending))
+        well = [member for member in candidates if not member.isUnwell] or candidates
+        best = min(well, key=lambda candidate: len(candidate.pending))
         # Equal members take turns: a chosen first member moves to the end.
         if best is self.members[0]:
             self.members.append(self.members.pop(0))
@@ -274,15 +278,15 @@ class Channel:
         self._retain(log)
         self._log = log
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.callback(None)
+        for waiter in waiting:
+            waiter.callback(None)
 
     def failed(self, failure: Failure) -> Failure:
         self.isDeleted = True
         self._failure = failure
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.errback(failure)
+        for waiter in waiting:
+            waiter.errback(failure)
         return failure
 
     def _retain(self, log: IStreamLog) -> None:

@@ -106,7 +106,7 @@ class StreamingModel:
             )
         context = service.context
         state = "FT_ACTIVE" if service.isShared else "STANDALONE"
-        channels = [each for each in context.channels if each.isOpen]
+        channels = [channel for channel in context.channels if channel.isOpen]
         traffic = context.traffic
         return ServiceFigures(
             service.settings.cluster_id,
@@ -142,10 +142,12 @@ class StreamingModel:
 
     def clientSubscriptions(self, name: str) -> dict[str, list[SubscriptionFigures]]:
         """Subscriptions by channel; C{KeyError} for an unknown client."""
-        found: dict[str, list[SubscriptionFigures]] = {}
-        for each in self._client(name).subscriptions.values():
-            found.setdefault(each.group.channel.name, []).append(_subscriptionFigures(each))
-        return found
+        figures: dict[str, list[SubscriptionFigures]] = {}
+        for subscription in self._client(name).subscriptions.values():
+            figures.setdefault(subscription.group.channel.name, []).append(
+                _subscriptionFigures(subscription)
+            )
+        return figures
 
     def channel(self, name: str) -> ChannelFigures:
         """Raise C{KeyError} if there is none of that name."""
@@ -162,7 +164,9 @@ class StreamingModel:
 
     def channelSubscriptions(self, name: str) -> list[SubscriptionFigures]:
         """Subscriptions, offline durable ones included; C{KeyError} for an unknown channel."""
-        return [_subscriptionFigures(each) for each in self._channel(name).subscriptions]
+        return [
+            _subscriptionFigures(subscription) for subscription in self._channel(name).subscriptions
+        ]
 
     def _client(self, name: str) -> StreamingClient:
         if self._isOnStandby:
@@ -178,18 +182,18 @@ class StreamingModel:
         return channel
 
 
-def _subscriptionFigures(each: ChannelSubscription) -> SubscriptionFigures:
+def _subscriptionFigures(subscription: ChannelSubscription) -> SubscriptionFigures:
     return SubscriptionFigures(
-        each.clientID,
-        decoded(each.inbox),
-        each.ackInbox.decode(),
-        each.group.durableName,
-        each.group.queue,
-        each.group.isDurable,
-        not each.isActive,
-        each.maxInFlight,
-        each.ackWaitInSecs,
-        each.group.lastSent,
-        len(each.pending),
-        each.isStalled,
+        subscription.clientID,
+        decoded(subscription.inbox),
+        subscription.ackInbox.decode(),
+        subscription.group.durableName,
+        subscription.group.queue,
+        subscription.group.isDurable,
+        not subscription.isActive,
+        subscription.maxInFlight,
+        subscription.ackWaitInSecs,
+        subscription.group.lastSent,
+        len(subscription.pending),
+        subscription.isStalled,
     )

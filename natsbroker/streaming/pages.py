@@ -53,11 +53,11 @@ def streamingPages(model: StreamingModel, state: BrokerState) -> dict[str, Page]
         f"{ROOT}/clientsz": pages.clientsz,
         f"{ROOT}/channelsz": pages.channelsz,
     }
-    found: dict[str, Page] = {ROOT: lambda query: _index(list(named))}
+    shown: dict[str, Page] = {ROOT: lambda query: _index(list(named))}
     for path, page in named.items():
-        found[path] = pages.whileRunning(page)
-    found[f"{ROOT}/isFTActive"] = pages.whileRunning(pages.isActive)
-    return found
+        shown[path] = pages.whileRunning(page)
+    shown[f"{ROOT}/isFTActive"] = pages.whileRunning(pages.isActive)
+    return shown
 
 
 def _index(paths: Sequence[str]) -> Answer:
@@ -150,15 +150,15 @@ class StreamingPages:
         return _one("Client", name, row)
 
     def _client(self, hasSubscriptions: bool, name: str) -> dict[str, Any]:
-        found = asdict(self._model.client(name))
+        shown = asdict(self._model.client(name))
         if hasSubscriptions:
             channels = self._model.clientSubscriptions(name)
             if channels:
-                found["subscriptions"] = {
-                    each: [_subscription(one) for one in channels[each]]
-                    for each in sorted(channels)
+                shown["subscriptions"] = {
+                    channel: [_subscription(one) for one in channels[channel]]
+                    for channel in sorted(channels)
                 }
-        return found
+        return shown
 
     def channelsz(self, query: Query) -> Answer:
         name, hasSubscriptions = text(query, "channel"), _number(query, "subs") == 1
@@ -171,13 +171,15 @@ class StreamingPages:
         return _one("Channel", name, row)
 
     def _channel(self, hasSubscriptions: bool, name: str) -> dict[str, Any]:
-        found = asdict(self._model.channel(name))
+        shown = asdict(self._model.channel(name))
         if hasSubscriptions:
             subscriptions = self._model.channelSubscriptions(name)
-            found["subs_count"] = len(subscriptions)
+            shown["subs_count"] = len(subscriptions)
             if subscriptions:
-                found["subscriptions"] = [_subscription(each) for each in subscriptions]
-        return found
+                shown["subscriptions"] = [
+                    _subscription(subscription) for subscription in subscriptions
+                ]
+        return shown
 
     def _listing(
         self, query: Query, names: Sequence[str], key: str, row: Callable[[str], Any]
@@ -234,13 +236,13 @@ def streamingSeries(model: StreamingModel) -> Generator[Pause, None, list[Metric
         messages.add(channel.msgs, name)
         size.add(channel.bytes, name)
         last.add(channel.last_seq, name)
-        found: dict[str, tuple[int, int]] = {}
-        for each in subscriptions:
-            key = each.queue_name or each.durable_name or each.client_id
-            behind, owed = found.get(key, (0, 0))
-            behind = max(behind, channel.last_seq - each.last_sent)
-            found[key] = behind, owed + each.pending_count
-        for key, (behind, owed) in found.items():
+        sums: dict[str, tuple[int, int]] = {}
+        for subscription in subscriptions:
+            key = subscription.queue_name or subscription.durable_name or subscription.client_id
+            behind, owed = sums.get(key, (0, 0))
+            behind = max(behind, channel.last_seq - subscription.last_sent)
+            sums[key] = behind, owed + subscription.pending_count
+        for key, (behind, owed) in sums.items():
             lag.add(behind, name, key)
             pending.add(owed, name, key)
     return [messages, size, last, lag, pending]

@@ -51,14 +51,14 @@ def channelPermissions(
     ):
         allowed.append(subject)
         allowed += _below(subject, channels)
-    return PermissionSet(allowed), SubscribePermissions([each.encode() for each in inboxes])
+    return PermissionSet(allowed), SubscribePermissions([inbox.encode() for inbox in inboxes])
 
 
 def _below(subject: bytes, channels: Iterable[str]) -> list[bytes]:
-    found = []
+    patterns = []
     for channel in channels:
         pattern = channel.encode()
         if not isValidSubject(pattern) or b"/" in pattern:
             raise ValueError(f'invalid channel pattern "{channel}"')
-        found.append(b"%b.%b" % (subject, pattern))
-    return found
+        patterns.append(b"%b.%b" % (subject, pattern))
+    return patterns

@@ -28,7 +28,9 @@ def messageClasses(package: str, name: str) -> dict[str, Any]:
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     messages = pool.FindFileByName(file.name).message_types_by_name
-    return {each: GetMessageClass(descriptor) for each, descriptor in messages.items()}
+    return {
+        messageName: GetMessageClass(descriptor) for messageName, descriptor in messages.items()
+    }
 
 
 _classes = messageClasses("natsbroker.streaming", "protocol")

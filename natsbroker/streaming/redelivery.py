@@ -89,7 +89,7 @@ class Redelivery:
                 if sequence not in known:
                     limit = _span(sequences[place : place + PIECE])
                     messages = await channel.read(sequence, limit)
-                    read = {each.sequence: each for each in messages}
+                    read = {stored.sequence: stored for stored in messages}
                     # Short of the limit nothing is known of what follows the last one: they were
                     # many bytes, or there is no more.
                     end = messages[-1].sequence if messages else sequence
@@ -167,8 +167,8 @@ class Redelivery:
         except StoreError as error:
             self._report(member, error)
             again = self._deadlines.now() + member.ackWaitInSecs
-            due.update((each, (again, 0)) for each in member.pending if each not in due)
-        inOrder = sorted(due.items(), key=lambda each: (each[1][0], each[0]))
+            due.update((sequence, (again, 0)) for sequence in member.pending if sequence not in due)
+        inOrder = sorted(due.items(), key=lambda item: (item[1][0], item[0]))
         member.pending = {
             sequence: when for sequence, when in inOrder if sequence in member.pending
         }
@@ -207,4 +207,4 @@ def _dueOf(member: ChannelSubscription, limit: float) -> list[int]:
 def _span(sequences: Sequence[int]) -> int:
     """The messages to read at once to get all, or many, of some sequences, from the first on."""
     start = sequences[0]
-    return max(each for each in sequences if start <= each < start + PIECE) - start + 1
+    return max(sequence for sequence in sequences if start <= sequence < start + PIECE) - start + 1

@@ -60,15 +60,15 @@ class ServerPool:
         first = self._named[0]
         known = list(self._named)
         # A server tells its own addresses first, and this one has just been lost.
-        for each in reversed(heardOf):
+        for address in reversed(heardOf):
             try:
-                host, port = splitAddress(each)
+                host, port = splitAddress(address)
             except ValueError:
                 continue
             if not any((host, port) == (place.host, place.port) for place in known):
                 known.append(replace(first, host=host, port=port))
-        fresh = [each for each in known if each not in self._waiting]
-        self._waiting = fresh + [each for each in self._waiting if each in known]
+        fresh = [server for server in known if server not in self._waiting]
+        self._waiting = fresh + [server for server in self._waiting if server in known]
         place = self._waiting.pop(0)
         self._waiting.append(place)
         return place

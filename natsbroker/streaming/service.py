@@ -229,7 +229,9 @@ class StreamingService(Service):
     async def _finish(self, context: StreamingContext) -> None:
         dispatcher, self._dispatcher = self.dispatcher, None
         dispatcher.stop()
-        subscriptions = [each for channel in context.channels for each in channel.subscriptions]
+        subscriptions = [
+            subscription for channel in context.channels for subscription in channel.subscriptions
+        ]
         for channel in context.channels:
             try:
                 await channel.settled()

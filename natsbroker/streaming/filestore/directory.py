@@ -158,17 +158,17 @@ class SourceDirectory:
             self._lock = -1
 
     def channels(self) -> list[SourceChannel]:
-        found = []
+        channels = []
         for directory in sorted(self._directories()):
-            if not any(_isOfChannel(each) for each in os.listdir(directory)):
+            if not any(_isOfChannel(file) for file in os.listdir(directory)):
                 self._report.note(f"{directory.name} holds no channel: passed over")
                 continue
             try:
                 name = os.fsencode(directory.name).decode("utf-8")
             except UnicodeDecodeError:
                 raise SourceError(f"{directory.name!r} is not UTF-8") from None
-            found.append(SourceChannel(directory, name, self._checksum, self._key))
-        return found
+            channels.append(SourceChannel(directory, name, self._checksum, self._key))
+        return channels
 
     def clients(self, report: Report) -> dict[str, Any]:
         """The C{ClientInfo} of each connected client, by its id; none if their file is damaged."""
@@ -192,20 +192,20 @@ class SourceDirectory:
             )
 
     def _directories(self) -> Iterator[Path]:
-        return (each for each in self.path.iterdir() if each.is_dir())
+        return (directory for directory in self.path.iterdir() if directory.is_dir())
 
     def _sizesNow(self) -> dict[str, int]:
-        files = [each for each in self.path.iterdir() if each.is_file()]
+        files = [file for file in self.path.iterdir() if file.is_file()]
         for directory in self._directories():
-            files += [each for each in directory.iterdir() if each.is_file()]
-        return {str(each): each.stat().st_size for each in files}
+            files += [file for file in directory.iterdir() if file.is_file()]
+        return {str(file): file.stat().st_size for file in files}
 
     def _recognise(self, polynomial: int) -> None:
         if not self.path.is_dir():
             raise SourceError(f"{self.path} is no directory")
         path = self.path / _SERVER
         if not path.exists():
-            if not any((each / _SUBSCRIPTIONS).exists() for each in self._directories()):
+            if not any((directory / _SUBSCRIPTIONS).exists() for directory in self._directories()):
                 raise SourceError(f"{self.path} is no data directory of nats-streaming-server")
             self._report.note(f"{_SERVER} is missing: the cluster id is taken from the settings")
             return
@@ -216,8 +216,8 @@ class SourceDirectory:
         payload = data[start:]
         if not size or len(payload) != size:
             raise SourceError(f"{_SERVER} is not that of nats-streaming-server 0.2 to 0.25")
-        for each in (polynomial,) if polynomial else POLYNOMIALS:
-            self._checksum = checksumFor(each)
+        for candidate in (polynomial,) if polynomial else POLYNOMIALS:
+            self._checksum = checksumFor(candidate)
             if self._checksum(payload) == crc:
                 break
         else:

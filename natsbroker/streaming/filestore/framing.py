@@ -67,7 +67,7 @@ def checksumFor(polynomial: int) -> Checksum:
     """A reflected CRC-32, initial value and final xor C{0xFFFFFFFF}; C{polynomial} is reversed."""
     if polynomial == _IEEE:
         return zlib.crc32
-    table = [_tableEntry(each, polynomial) for each in range(256)]
+    table = [_tableEntry(byte, polynomial) for byte in range(256)]
 
     def checksum(data: bytes) -> int:
         value = 0xFFFFFFFF

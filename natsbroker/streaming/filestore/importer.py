@@ -87,13 +87,17 @@ class Plan:
 
     @property
     def messages(self) -> int:
-        return sum(each.count for each in self.channels)
+        return sum(channel.count for channel in self.channels)
 
     def subscriptionsOf(self, plan: ChannelPlan) -> list[SourceSubscription]:
         """
         The subscriptions of a channel that go on: durable ones, and those of connected clients.
         """
-        return [each for each in plan.subscriptions if each.isDurable or self.isActive(each)]
+        return [
+            subscription
+            for subscription in plan.subscriptions
+            if subscription.isDurable or self.isActive(subscription)
+        ]
 
     def isActive(self, subscription: SourceSubscription) -> bool:
         state = subscription.state
@@ -105,9 +109,9 @@ def planImport(source: SourceDirectory, settings: Streaming, now: int, report: R
     """Read and verify everything, which blocks; C{settings} have the limits of the channels."""
     digest = sha256()
     clients = source.clients(report)
-    for each in [each for each in clients if not isClientID(each)]:
-        report.note(f"client id {each!r} is not valid: left out")
-        del clients[each]
+    for invalid in [client for client in clients if not isClientID(client)]:
+        report.note(f"client id {invalid!r} is not valid: left out")
+        del clients[invalid]
     channels = []
     for channel in source.channels():
         if not isChannel(channel.name.encode()):
@@ -141,8 +145,9 @@ def _planChannel(
         )
     start = _firstKept(sizes, timestamps, limits, now)
     subscriptions = channel.subscriptions(report)
-    for each in subscriptions:
-        text = f"{each.state.SerializeToString().hex()} {each.lastSent} {sorted(each.pending)}"
+    for subscription in subscriptions:
+        state = subscription.state.SerializeToString().hex()
+        text = f"{state} {subscription.lastSent} {sorted(subscription.pending)}"
         digest.update(text.encode())
     first = sequences[start] if start < len(sequences) else channel.last + 1
     return ChannelPlan(channel, first, channel.last, len(sequences) - start, subscriptions)
@@ -180,8 +185,8 @@ class Importer:
             await self._store.open(leaderLog(self._clusterId))
         if await self._isFinished(plan):
             return False
-        for each in plan.channels:
-            await self._channel(each, plan.report)
+        for channel in plan.channels:
+            await self._channel(channel, plan.report)
         plan.source.checkUnchanged()
         self._checkStopped()
         await self._states.change(self._final(plan))
@@ -195,16 +200,16 @@ class Importer:
             state = ImportState(source=plan.fingerprint).SerializeToString()
             await self._states.put(IMPORT_KEY, state)
             return False
-        found = ImportState.FromString(mark)
-        if found.source != plan.fingerprint:
-            done = "has" if found.isFinished else "has a part of"
+        progress = ImportState.FromString(mark)
+        if progress.source != plan.fingerprint:
+            done = "has" if progress.isFinished else "has a part of"
             raise ImportRefused(f"the store {done} what was imported from other data")
-        isFinished: bool = found.isFinished
+        isFinished: bool = progress.isFinished
         return isFinished
 
     async def _checkEmpty(self, values: dict[bytes, bytes]) -> None:
         prefix = logPrefix(self._clusterId)
-        names = [each for each in await self._store.logs() if each.startswith(prefix)]
+        names = [log for log in await self._store.logs() if log.startswith(prefix)]
         if names or set(values) - {SERVICE_KEY}:
             raise ImportRefused(
                 f"the store has channels or clients of cluster {self._clusterId} already: "
@@ -256,9 +261,11 @@ class Importer:
             ).SerializeToString()
         number = 0
         for channel in plan.channels:
-            for each in plan.subscriptionsOf(channel):
+            for subscription in plan.subscriptionsOf(channel):
                 number += 1
-                state = _subscriptionState(number, channel, each, plan.isActive(each))
+                state = _subscriptionState(
+                    number, channel, subscription, plan.isActive(subscription)
+                )
                 changes[subscriptionKey(number)] = state
         return changes
 
@@ -297,6 +304,8 @@ def _subscriptionState(
         isOffline=not isActive,
         lastSent=lastSent,
         mayBeSent=lastSent,
-        pending=sorted(each for each in subscription.pending if plan.first <= each <= plan.last),
+        pending=sorted(
+            sequence for sequence in subscription.pending if plan.first <= sequence <= plan.last
+        ),
     ).SerializeToString()
     return encoded

@@ -86,15 +86,15 @@ class ChannelMessages:
                 yield from self._slice(file, path, report, after)
 
     def _slices(self, report: Report) -> list[int]:
-        files = {each.name for each in self._directory.iterdir() if each.is_file()}
+        files = {file.name for file in self._directory.iterdir() if file.is_file()}
         numbers = []
         for name in files:
-            found = _DATA_FILE.fullmatch(name)
-            if found is None:
+            match = _DATA_FILE.fullmatch(name)
+            if match is None:
                 continue
-            if not (found[1].isascii() and found[1].isdecimal()):
-                raise SourceError(f"{self.name}/{name}: {found[1]!r} is no number of a slice")
-            numbers.append(int(found[1]))
+            if not (match[1].isascii() and match[1].isdecimal()):
+                raise SourceError(f"{self.name}/{name}: {match[1]!r} is no number of a slice")
+            numbers.append(int(match[1]))
         for name in sorted(files):
             if name.startswith("msgs.") and name.endswith(".idx"):
                 if f"{name[:-4]}.dat" not in files:
@@ -196,18 +196,18 @@ class ChannelMessages:
         entries: list[_IndexEntry] = []
         offset = VERSION_SIZE
         while offset < length:
-            found = self._recordAt(file, offset, length)
-            if found is None:
+            record = self._recordAt(file, offset, length)
+            if record is None:
                 following = self._resume(file, offset + 1, length)
                 _tell(report, place, file, offset, following, length)
                 if following is None:
                     break
                 offset = following
                 continue
-            while entries and entries[-1].sequence >= found.sequence:
+            while entries and entries[-1].sequence >= record.sequence:
                 entries.pop()
-            entries.append(found)
-            offset = found.offset + HEADER.size + found.size
+            entries.append(record)
+            offset = record.offset + HEADER.size + record.size
         return entries
 
     def _recordAt(self, file: BinaryIO, offset: int, length: int) -> _IndexEntry | None:
@@ -224,8 +224,8 @@ class ChannelMessages:
         while offset < length:
             file.seek(offset)
             piece = file.read(_BUFFER)
-            for found in self._beginning.finditer(piece, HEADER.size):
-                candidate = offset + found.start() - HEADER.size
+            for match in self._beginning.finditer(piece, HEADER.size):
+                candidate = offset + match.start() - HEADER.size
                 if self._recordAt(file, candidate, length) is not None:
                     return candidate
             if offset + len(piece) >= length:

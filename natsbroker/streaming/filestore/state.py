@@ -64,9 +64,9 @@ def replaySubscriptions(name: str, records: Iterable[TypedRecord]) -> list[Sourc
 
 
 def _put(subscriptions: dict[int, SourceSubscription], state: Any) -> None:
-    found = subscriptions.setdefault(state.id, SourceSubscription(state))
-    found.state = state
-    found.lastSent = max(found.lastSent, state.lastSent)
+    subscription = subscriptions.setdefault(state.id, SourceSubscription(state))
+    subscription.state = state
+    subscription.lastSent = max(subscription.lastSent, state.lastSent)
 
 
 def _delete(subscriptions: dict[int, SourceSubscription], deleted: Any) -> None:
@@ -74,16 +74,16 @@ def _delete(subscriptions: dict[int, SourceSubscription], deleted: Any) -> None:
 
 
 def _acknowledge(subscriptions: dict[int, SourceSubscription], update: Any) -> None:
-    found = subscriptions.get(update.id)
-    if found is not None:
-        found.pending.discard(update.seqno)
+    subscription = subscriptions.get(update.id)
+    if subscription is not None:
+        subscription.pending.discard(update.seqno)
 
 
 def _send(subscriptions: dict[int, SourceSubscription], update: Any) -> None:
-    found = subscriptions.get(update.id)
-    if found is not None:
-        found.pending.add(update.seqno)
-        found.lastSent = max(found.lastSent, update.seqno)
+    subscription = subscriptions.get(update.id)
+    if subscription is not None:
+        subscription.pending.add(update.seqno)
+        subscription.lastSent = max(subscription.lastSent, update.seqno)
 
 
 _REPLAY: dict[int, tuple[Any, Callable[[dict[int, SourceSubscription], Any], None]]] = {

@@ -128,7 +128,11 @@ class CloseHandler:
         """End a connection and its transient subscriptions; L{StoreError} is retried."""
         self._context.clients.unregister(client)
         subscriptions = list(client.subscriptions.values())
-        gone = [each for each in subscriptions if self.remove(each, isForGood=False)]
+        gone = [
+            subscription
+            for subscription in subscriptions
+            if self.remove(subscription, isForGood=False)
+        ]
         _log.debug(
             "[Client:{id}] Closed (Inbox={inbox})",
             id=client.clientID,
@@ -138,12 +142,12 @@ class CloseHandler:
 
 
 def _find(channel: Channel, inbox: bytes) -> ChannelSubscription | None:
-    active = [each for group in channel.groups.values() for each in group.members]
+    active = [member for group in channel.groups.values() for member in group.members]
     for wanted in ("ackInbox", "inbox"):
-        for each in active:
-            found: Any = getattr(each, wanted)
-            if found == inbox:
-                return each
+        for member in active:
+            value: Any = getattr(member, wanted)
+            if value == inbox:
+                return member
     return None
 
 

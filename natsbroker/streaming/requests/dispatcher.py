@@ -75,8 +75,8 @@ class Dispatcher:
     def stop(self) -> None:
         """End these subscriptions; what is still delivered is ignored."""
         subscriptions, self._subscriptions = self._subscriptions, []
-        for each in subscriptions:
-            each.cancel()
+        for subscription in subscriptions:
+            subscription.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
         run = Run(

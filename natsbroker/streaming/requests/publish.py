@@ -49,7 +49,7 @@ class _Batch:
     ) -> None:
         subject, timestamp = self.subject, self.timestamp
         self.size += size
-        self.entries += [(subject, headers, each, timestamp) for each in data]
+        self.entries += [(subject, headers, payload, timestamp) for payload in data]
         if self.answers and self.answers[-1][0] == answer:
             self.answers[-1][1].extend(guids)
         else:
@@ -89,19 +89,19 @@ class PublishHandler:
 
     def _takeMany(self, run: Run, payloads: list[bytes], place: int) -> int:
         """The number of messages taken as alike; 0 if the first one is to be taken by itself."""
-        found = publishedIn(payloads, place)
-        if found is None:
+        publishes = publishedIn(payloads, place)
+        if publishes is None:
             return 0
-        count = len(found.guids)
+        count = len(publishes.guids)
         self._traffic.inMessages += count
         self._traffic.inBytes += sum(map(len, payloads[place : place + count]))
         try:
-            batch = self._admit(run, found.channel, found.clientID, found.connID)
+            batch = self._admit(run, publishes.channel, publishes.clientID, publishes.connID)
         except Refused as refused:
-            self._refuse(run.reply, found.guids, str(refused))
+            self._refuse(run.reply, publishes.guids, str(refused))
         else:
-            data, guids = found.data, found.guids
-            if self.waiting + found.size > MOST_WAITING:
+            data, guids = publishes.data, publishes.guids
+            if self.waiting + publishes.size > MOST_WAITING:
                 fitting = self._fitting(data)
                 self._refuse(run.reply, guids[fitting:], errors.TOO_MUCH_WAITS)
                 data, guids = data[:fitting], guids[:fitting]
@@ -111,7 +111,7 @@ class PublishHandler:
     def _fitting(self, data: list[bytes]) -> int:
         """The number of messages, from the first on, that are taken before too much waits."""
         sizes = accumulate(map(len, data), initial=self.waiting)
-        return next((place for place, each in enumerate(sizes) if each > MOST_WAITING), len(data))
+        return next((place for place, size_ in enumerate(sizes) if size_ > MOST_WAITING), len(data))
 
     def _refuse(self, answer: bytes, guids: list[bytes], text: str) -> None:
         for guid in guids:
