@@ -39,12 +39,12 @@ def eventId(random: Random) -> str:
 
 
 def described(info: ClientInfo) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in fields(info):
         value = getattr(info, field.name)
         if value:
-            found[field.name] = instant(value) if field.name == "start" else value
-    return found
+            values[field.name] = instant(value) if field.name == "start" else value
+    return values
 
 
 def compact(document: Any) -> bytes:

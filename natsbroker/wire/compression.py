@@ -36,7 +36,9 @@ class Compression:
         return self.mode not in (OFF, UNSUPPORTED)
 
     def __str__(self) -> str:
-        thresholds = " ".join(f"{each * 1000:g}ms" if each else "0s" for each in self.thresholds)
+        thresholds = " ".join(
+            f"{threshold * 1000:g}ms" if threshold else "0s" for threshold in self.thresholds
+        )
         return f"{{{self.mode} [{thresholds}]}}"
 
     def selected(self, peer: str) -> str:

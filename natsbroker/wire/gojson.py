@@ -33,7 +33,7 @@ def goQuoted(text: str | bytes) -> str:
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
-    return '"' + "".join([_quotedCharacter(each) for each in text]) + '"'
+    return '"' + "".join([_quotedCharacter(character) for character in text]) + '"'
 
 
 def _quotedCharacter(character: str) -> str:
@@ -96,12 +96,12 @@ def encode(value: Any) -> bytes:
     """
     placed: list[EncodedObject | EncodedNumbers] = []
 
-    def place(each: EncodedObject | EncodedNumbers) -> str:
-        placed.append(each)
+    def place(part: EncodedObject | EncodedNumbers) -> str:
+        placed.append(part)
         return _PLACE
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=place)
     text = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-    for each in placed:
-        text = text.replace(f'"{_PLACE}"', str(each), 1)
+    for part in placed:
+        text = text.replace(f'"{_PLACE}"', str(part), 1)
     return encoded(text)

@@ -121,7 +121,7 @@ class Grant:
             value = getattr(self, name)
             if not isinstance(value, kinds) or isinstance(value, bool):
                 wanted = " or ".join(
-                    "None" if each is _NOTHING else each.__name__ for each in kinds
+                    "None" if kind is _NOTHING else kind.__name__ for kind in kinds
                 )
                 raise TypeError(f"{name} of a grant is {wanted}, not {type(value).__name__}")
 

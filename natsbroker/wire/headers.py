@@ -94,8 +94,8 @@ class Headers:
 
     def _valuesOf(self, name: str, anyCase: bool) -> Iterator[str]:
         wanted = name.lower() if anyCase else name
-        for each, value in self._read():
-            if (each.lower() if anyCase else each) == wanted:
+        for key, value in self._read():
+            if (key.lower() if anyCase else key) == wanted:
                 yield value
 
     def add(self, name: str, value: str) -> None:
@@ -107,7 +107,7 @@ class Headers:
         """Have one header of that name: in the place of the first, or at the end."""
         pair = _checked(name, value)
         pairs = self._change()
-        places = [place for place, (each, _) in enumerate(pairs) if each == name]
+        places = [place for place, (key, _) in enumerate(pairs) if key == name]
         if not places:
             pairs.append(pair)
             return
@@ -123,7 +123,7 @@ class Headers:
         return list(self._read())
 
     def __contains__(self, name: object) -> bool:
-        return any(each == name for each, _ in self._read())
+        return any(key == name for key, _ in self._read())
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self.items())
@@ -146,7 +146,9 @@ class Headers:
 
 
 def _checked(name: str, value: str) -> tuple[str, str]:
-    if not name or any(each <= " " or each == ":" or each == "\x7f" for each in name):
+    if not name or any(
+        character <= " " or character == ":" or character == "\x7f" for character in name
+    ):
         raise HeaderError(f"not the name of a header: {name!r}")
     if "\r" in value or "\n" in value:
         raise HeaderError(f"not the value of a header: {value!r}")

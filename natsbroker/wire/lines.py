@@ -123,7 +123,11 @@ class LineReader:
         rule = self._operations.get(name)
         if rule is None:
             capitals = line[:8].upper()
-            return None if any(each.startswith(capitals) for each in self._names) else _UNKNOWN
+            return (
+                None
+                if any(operation.startswith(capitals) for operation in self._names)
+                else _UNKNOWN
+            )
         if rule[1] and line[len(name) : len(name) + 1] not in (b"", b" ", b"\t"):
             return _UNKNOWN
         arguments = line[len(name) :].lstrip(b" \t")

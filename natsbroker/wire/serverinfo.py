@@ -188,12 +188,12 @@ def _read(
     kind: type[ServerDocument] | type[LinkConnect] | type[LeafConnect], given: dict[str, Any]
 ) -> dict[str, Any]:
     folded = {name.lower(): value for name, value in given.items() if value is not None}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for member in fields(kind):
         name = _WIRE_NAMES.get(member.name, member.name)
         if name in folded and member.name != "raw":
-            found[member.name] = _checked(member.name, folded[name], member.default)
-    return found
+            values[member.name] = _checked(member.name, folded[name], member.default)
+    return values
 
 
 def _checked(name: str, value: Any, default: Any) -> Any:
@@ -210,7 +210,7 @@ def _checked(name: str, value: Any, default: Any) -> Any:
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise ValueError(f"{name} must be an array of strings")
     return tuple(value)
 

@@ -73,7 +73,7 @@ def readRequest(block: bytes) -> TraceRequest | None:
 def withHeader(block: bytes, name: bytes, value: bytes) -> bytes:
     """A header block with one more header at its end."""
     lines = block.split(_END)[:-2]
-    kept = [each for each in lines if each.partition(b":")[0] != name]
+    kept = [line for line in lines if line.partition(b":")[0] != name]
     return _END.join([*kept, b"%b: %b" % (name, value), b"", b""])
 
 
@@ -87,7 +87,7 @@ def _pairsOf(block: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _valueOf(pairs: list[tuple[bytes, bytes]], name: bytes) -> bytes:
-    return next((value for each, value in pairs if each == name), b"")
+    return next((value for key, value in pairs if key == name), b"")
 
 
 def _isSampled(pairs: list[tuple[bytes, bytes]]) -> bool:

@@ -183,7 +183,7 @@ class Run:
     @property
     def payloads(self) -> list[bytes]:
         skip = self.headerLength
-        return [each[skip:] for each in self.bodies] if skip else self.bodies
+        return [body[skip:] for body in self.bodies] if skip else self.bodies
 
     def __iter__(self) -> Iterator[Message]:
         for body in self.bodies:
