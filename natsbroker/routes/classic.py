@@ -42,7 +42,7 @@ GLOBAL_ACCOUNT = "$G"
 _SYSTEM = b"_SYS."
 
 #: Control bytes, which are fine in subjects of theirs, as what is fine in ours.
-_HARMLESS = bytes(each if 0x20 < each != 0x7F else 0x78 for each in range(256))
+_HARMLESS = bytes(byte if 0x20 < byte != 0x7F else 0x78 for byte in range(256))
 
 
 @implementer(ILinkSubscriber)
@@ -149,12 +149,16 @@ class ClassicTraffic:
                 self._send(message, self._heard.choose(subscription.pattern, subscription.queue))
 
     def _among(self, subscriptions: tuple[hot.Subscription, ...]) -> list[hot.Subscription]:
-        return [each for each in subscriptions if each.subscriber is self._member]
+        return [
+            subscription
+            for subscription in subscriptions
+            if subscription.subscriber is self._member
+        ]
 
     def _oneOf(self, members: list[hot.Subscription]) -> list[hot.Subscription]:
         if len(members) < 2:
             return members
-        weights = [each.weight for each in members]
+        weights = [member.weight for member in members]
         return self._link.context.random.choices(members, weights)
 
     def _send(self, message: Message, heard: RemoteSid) -> None:

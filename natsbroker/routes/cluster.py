@@ -127,9 +127,9 @@ class Routes(Membership):
         self._learned.add(account)
         self.accountsChanged()
         for member in self.members.values():
-            for each in member.pool.values():
-                if each.isPooled and each.traffic is not None:
-                    each.traffic.forget(account)
+            for connection in member.pool.values():
+                if connection.isPooled and connection.traffic is not None:
+                    connection.traffic.forget(account)
         route.say(infoLine(document.changed(route_account="").raw))
         if route.target is not None:
             # The peer waits for the answers of all before it takes such connections.

@@ -62,7 +62,7 @@ def targetFrom(document: ServerDocument, user: str, password: str, name: str) ->
         raise ValueError(f"not the URL of a route: {document.ip!r}")
     if not document.auth_required:
         user = password = ""
-    known = {each.value: each for each in GossipMode}
+    known = {mode.value: mode for mode in GossipMode}
     gossip = known.get(document.gossip_mode, GossipMode.DEFAULT)
     return RouteTarget(host, port, user, password, False, document.route_account, gossip, name)
 
@@ -152,5 +152,6 @@ class ClusterGossip:
     def _certified(self) -> str:
         """The first name in the settings, for certificates of members dialled by addresses."""
         return next(
-            (each.host for each in self._cluster.terms.targets if not isAddress(each.host)), ""
+            (target.host for target in self._cluster.terms.targets if not isAddress(target.host)),
+            "",
         )

@@ -227,11 +227,11 @@ class Membership(LinkRegistry[Route]):
         The client addresses of the cluster, this broker's first; none before another member has
         sent its own, as with nats-server.
         """
-        others = (each.urls for each in self.members.values())
+        others = (member.urls for member in self.members.values())
         return self._advertised(self._hasUrls, self.urls, others)
 
     def webSocketConnectUrls(self) -> tuple[str, ...]:
-        others = (each.webSocketUrls for each in self.members.values())
+        others = (member.webSocketUrls for member in self.members.values())
         return self._advertised(self._hasWebSocketUrls, self.webSocketUrls, others)
 
     def _advertised(
@@ -239,16 +239,16 @@ class Membership(LinkRegistry[Route]):
     ) -> tuple[str, ...]:
         if not self.terms.advertises or not isShared:
             return ()
-        found = dict.fromkeys(() if self.isLeaving else own)
+        advertised = dict.fromkeys(() if self.isLeaving else own)
         for urls in others:
-            found.update(dict.fromkeys(urls))
-        return tuple(found)
+            advertised.update(dict.fromkeys(urls))
+        return tuple(advertised)
 
     def leafUrls(self) -> tuple[str, ...]:
-        found: dict[str, None] = {}
+        urls: dict[str, None] = {}
         for member in self.members.values():
-            found.update(dict.fromkeys(member.leafUrls))
-        return tuple(found)
+            urls.update(dict.fromkeys(member.leafUrls))
+        return tuple(urls)
 
     def dial(self, target: RouteTarget, after: float) -> None:
         """Dial a member, unless the address was found to be this broker's."""

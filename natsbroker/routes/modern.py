@@ -132,7 +132,7 @@ class ModernTraffic:
 
     def tell(self, accounts: Iterable[str]) -> None:
         wanted = dict.fromkeys(accounts)
-        for name in [each for each in self._announcers if each not in wanted]:
+        for name in [known for known in self._announcers if known not in wanted]:
             self._announcers.pop(name).end(True)
         for name in wanted:
             bus = self._buses.busOf(name)

@@ -40,11 +40,11 @@ def _permissions(block: ParsedBlock, findings: Diagnostics) -> Permissions | Non
         inner = place.block("permissions")
         if inner is None:
             continue
-        found = permissionsFrom(inner, findings)
-        if found.allow_responses is not None:
+        permissions = permissionsFrom(inner, findings)
+        if permissions.allow_responses is not None:
             message = "routes answer nothing by themselves: there are no responses to allow"
             findings.error(message, inner.pathTo("allow_responses"), inner.position)
-        return found
+        return permissions
     return None
 
 
@@ -70,7 +70,7 @@ def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
         message = "pool_size cannot be negative if pinned accounts are specified"
         yield "accounts", message
     if cluster.dialect not in DIALECTS:
-        expected = ", ".join(f'"{each}"' for each in DIALECTS)
+        expected = ", ".join(f'"{dialect}"' for dialect in DIALECTS)
         yield "dialect", f'no such dialect: "{cluster.dialect}", it is one of {expected}'
     if cluster.accounts and cluster.dialect == "classic":
         message = "classic routes carry the global account only, over one connection"

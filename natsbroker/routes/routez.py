@@ -94,15 +94,15 @@ def _rows(
 
 def _interest(route: Route, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
     """A peer's interest with its counts; a dedicated route does not name its account."""
-    for each, delivered in () if route.traffic is None else route.traffic.interest.counted():
-        size = 2 * len(each.pattern) + len(each.queue) + _EACH
+    for interest, delivered in () if route.traffic is None else route.traffic.interest.counted():
+        size = 2 * len(interest.pattern) + len(interest.queue) + _EACH
         if not isDetailed:
-            yield size, decoded(each.pattern)
+            yield size, decoded(interest.pattern)
             continue
-        names = [b"L" if each.origin else b"R", b"" if route.account else each.account]
-        sid = [*names, each.pattern, each.queue, each.origin.strip()]
+        names = [b"L" if interest.origin else b"R", b"" if route.account else interest.account]
+        sid = [*names, interest.pattern, interest.queue, interest.origin.strip()]
         told = b" ".join(filter(None, sid))
-        yield size, subscriptionRow(each.pattern, each.queue, told, delivered, route.number)
+        yield size, subscriptionRow(interest.pattern, interest.queue, told, delivered, route.number)
 
 
 def _varz(service: RouteService) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _varz(service: RouteService) -> dict[str, Any]:
         "addr": block.host,
         "cluster_port": service.port,
         "auth_timeout": number(cluster.context.settings.authorization.timeout),
-        "urls": [joined(each.host, each.port) for each in cluster.terms.targets],
+        "urls": [joined(target.host, target.port) for target in cluster.terms.targets],
         "tls_timeout": number((block.tls or TLSSettings()).timeout),
         "tls_required": hasTLS,
         "tls_verify": hasTLS,

@@ -157,6 +157,6 @@ class RouteService(LinkService[tuple[str, int, str]]):
 
     def _stopUnwanted(self, targets: Sequence[RouteTarget]) -> None:
         before = self.cluster.terms.targets
-        gone = {(each.host, each.port) for each in before if each not in targets}
-        for key in [each for each in self._diallers if each[:2] in gone]:
+        gone = {(target.host, target.port) for target in before if target not in targets}
+        for key in [dialler for dialler in self._diallers if dialler[:2] in gone]:
             self._diallers.stop(key)

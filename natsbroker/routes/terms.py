@@ -183,7 +183,7 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
         shownPermissions=shown,
         poolSize=poolSize,
         dedicated=_dedicated(settings, cluster) if poolSize > 0 else (),
-        targets=tuple(_targetFrom(each, user, password) for each in places),
+        targets=tuple(_targetFrom(place, user, password) for place in places),
         advertises=not cluster.no_advertise,
         headers=not settings.no_header_support,
         maxPayload=settings.max_payload,
@@ -221,7 +221,7 @@ def _permissions(cluster: Cluster) -> tuple[RoutePermissions, dict[str, Any]]:
             None if told is None else PermissionSet(*patternsOf(told)),
             None if taken is None else SubscribePermissions(*patternsOf(taken)),
         ),
-        {name: _shown(each) for name, each in shown.items() if each is not None},
+        {name: _shown(permission) for name, permission in shown.items() if permission is not None},
     )
 
 
