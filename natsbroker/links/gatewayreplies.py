@@ -92,13 +92,13 @@ class GatewayReplyRouter:
         """Whether the subject is mapped, and so the message taken; a member's stays here."""
         if not prefixOf(message.subject):
             return False
-        found = self._dependencies.replies.destination(message.subject)
-        if found is None:
+        destination = self._dependencies.replies.destination(message.subject)
+        if destination is None:
             _log.debug(
                 "Dropping an answer to somebody else: {subject}", subject=inQuotes(message.subject)
             )
             return True
-        server, subject = found
+        server, subject = destination
         if server and not isFromMember:
             link = self._dependencies.member(server, account)
             if link is not None:

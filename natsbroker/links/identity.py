@@ -94,4 +94,4 @@ def loginToSay(user: str, password: str, urls: Iterable[RemoteURL]) -> tuple[str
     """
     if not isHash(password):
         return user, password
-    return next(((each.user, each.password) for each in urls if each.password), (user, ""))
+    return next(((url.user, url.password) for url in urls if url.password), (user, ""))

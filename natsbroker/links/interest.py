@@ -91,7 +91,7 @@ class InterestAdvertiser:
         def told() -> None:
             for stop in former:
                 stop()
-            self._stops = [each for each in self._stops if each not in former]
+            self._stops = [stopping for stopping in self._stops if stopping not in former]
 
         stop = self.bus.watchInterest(self, self.interestFilter, True, told)
         self._stops.append(stop)
@@ -126,8 +126,8 @@ class InterestAdvertiser:
             stop()
         told, self._told = self._told, set()
         if isHeard:
-            for each in told:
-                self.lost(*each)
+            for key in told:
+                self.lost(*key)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -242,13 +242,13 @@ class RemoteInterest:
 
     def accountsChanged(self) -> None:
         self._places.clear()
-        for account in [each for each in self._made if self._isUnknown(each)]:
+        for account in [name for name in self._made if self._isUnknown(name)]:
             self._cancelAll(account)
         for account, weights in list(self._weights.items()):
             if not self._isUnknown(account):
                 made = self._made.get(account, {})
                 missing = len(made) < len(weights)
-                for key in [each for each in weights if each not in made] if missing else ():
+                for key in [missed for missed in weights if missed not in made] if missing else ():
                     self._subscribe(account, key, weights[key])
 
     def _isUnknown(self, account: bytes) -> bool:

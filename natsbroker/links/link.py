@@ -224,13 +224,13 @@ class Link(PeerSession):
 
         def parsed(argument: bytes) -> None:
             try:
-                found = parse(argument)
+                value = parse(argument)
             except ValueError:
-                found = None
-            if found is None:
+                value = None
+            if value is None:
                 self.close(errors.BAD_ARGUMENTS)
             else:
-                handle(found)
+                handle(value)
 
         return parsed
 

@@ -75,7 +75,7 @@ class Links:
         return iter(list(self._services.values()))
 
     def _peers(self) -> list[Any]:
-        return [each for each in self._services.values() if IPeerService.providedBy(each)]
+        return [service for service in self._services.values() if IPeerService.providedBy(service)]
 
     def find(self, name: str) -> Any:
         return self._services.get(name)
@@ -95,8 +95,11 @@ class Links:
 
     def addresses(self) -> dict[str, list[str]]:
         """The URLs at which each kind listens, by its configuration key."""
-        found = {kind.key: self._services.get(kind.name) for kind in self.kinds}
-        return {key: [] if each is None else list(each.urls()) for key, each in found.items()}
+        servicesByKey = {kind.key: self._services.get(kind.name) for kind in self.kinds}
+        return {
+            key: [] if service is None else list(service.urls())
+            for key, service in servicesByKey.items()
+        }
 
     def _location(self) -> tuple[str, tuple[str, ...]]:
         for service in reversed(self._peers()):
