@@ -185,7 +185,7 @@ class AcceptedLeaf(LeafLink):
         )
 
     def _rulesFor(self, grant: Grant) -> Any:
-        refused = [encoded(each) for each in self._connect.deny_pub]
+        refused = [encoded(subject) for subject in self._connect.deny_pub]
         refused += self.leafs.denialsFor(grant.account, self._connect.domain)
         try:
             return hubRules(grant, refused)
@@ -261,7 +261,7 @@ class AcceptedLeaf(LeafLink):
 
 
 def _numbers(version: str) -> tuple[int, int, int]:
-    found = _VERSION.match(version)
-    if found is None:
+    match = _VERSION.match(version)
+    if match is None:
         return 0, 0, 0
-    return int(found[1]), int(found[2]), int(found[3])
+    return int(match[1]), int(match[2]), int(match[3])

@@ -176,16 +176,16 @@ class DialledLeaf(LeafLink):
             heard, isTLS = document.ws_connect_urls, self.peer.isSecured
         if self.target.settings.ignore_discovered_servers or not heard:
             return
-        found: list[RemoteURL] = []
+        urls: list[RemoteURL] = []
         for text in heard:
             host, _, port = text.rpartition(":")
             if host and port.isascii() and port.isdigit() and 0 < int(port) < 65536:
                 place = host.strip("[]"), int(port)
                 framed = self.isOverWebSocket
-                found.append(RemoteURL(*place, isTLS=isTLS, isWebSocket=framed))
+                urls.append(RemoteURL(*place, isTLS=isTLS, isWebSocket=framed))
             else:
                 _log.error('Error parsing url "{url}"', url=logText(text))
-        self.target.learn(found)
+        self.target.learn(urls)
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
         if error is errors.LEAF_LOOP and not self.reason:

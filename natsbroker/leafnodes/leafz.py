@@ -50,7 +50,7 @@ class Leafz:
     def steps(self, isListed: bool, account: str = "") -> Generator[bytes, None, Listing]:
         """Rows of an account's leafnodes; empty for all."""
         # A leafnode that goes while rows are made leaves its account.
-        wanted = [(each, each.account) for each in self.leafs if account in ("", each.account)]
+        wanted = [(leaf, leaf.account) for leaf in self.leafs if account in ("", leaf.account)]
         head: Row = {
             "server_id": self._state.context.info.server_id,
             "now": instant(self._state.seconds()),
@@ -85,8 +85,8 @@ def _rows(leafs: list[tuple[LeafLink, str]], isListed: bool) -> Iterator[Row | N
         }
         if isListed and leaf.subscriptions:
             interest = () if leaf.traffic is None else tuple(leaf.traffic.interest)
-            patterns = (each.pattern for each in interest)
-            sized = ((len(each) + _EACH, decoded(each)) for each in patterns)
+            patterns = (held.pattern for held in interest)
+            sized = ((len(pattern) + _EACH, decoded(pattern)) for pattern in patterns)
             row |= yield from subscriptionMembers(sized, leaf.subscriptions)
         row["compression"] = leaf.compression.level
         if leaf.grant is not None and leaf.grant.proxy:
@@ -105,7 +105,7 @@ def _varz(service: LeafnodeService) -> dict[str, Any]:
         "tls_timeout": number((tls or TLSSettings()).timeout) * listens,
         "tls_required": tls is not None and listens,
         "tls_verify": tls is not None and tls.verify and listens,
-        "remotes": [_remote(each) for each in block.remotes],
+        "remotes": [_remote(remote) for remote in block.remotes],
         "write_deadline": nanoseconds(block.write_deadline),
         "tls_cert_not_after": service.expiry if listens else "",
     }
@@ -118,7 +118,7 @@ def _remote(remote: RemoteLeaf) -> dict[str, Any]:
     told = {
         "local_account": remote.localAccount,
         "tls_timeout": 0 if remote.tls is None else number(remote.tls.timeout),
-        "urls": [joined(each.host, each.port) for each in places],
+        "urls": [joined(url.host, url.port) for url in places],
         "deny": {key: value for key, value in denied.items() if value},
     }
     return {key: value for key, value in told.items() if value}

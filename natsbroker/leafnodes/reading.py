@@ -38,8 +38,8 @@ def readBlock(block: ParsedBlock, findings: Diagnostics) -> Leafnodes:
         block,
         findings,
         Leafnodes,
-        users=tuple(LeafUser(**each.fieldsOf(LeafUser)) for each in login.blocks("users")),
-        remotes=tuple(_remote(each, findings) for each in block.blocks("remotes")),
+        users=tuple(LeafUser(**user.fieldsOf(LeafUser)) for user in login.blocks("users")),
+        remotes=tuple(_remote(remote, findings) for remote in block.blocks("remotes")),
         compression=compressionOf(block, findings, AUTOMATIC, AUTO),
     )
 
@@ -76,7 +76,7 @@ def _proxy(block: ParsedBlock | None, findings: Diagnostics) -> LeafProxy | None
         elif not host:
             problem = "proxy URL must specify a host"
         elif not user and not password:
-            user, password = (unquote(each or "") for each in (parts.username, parts.password))
+            user, password = (unquote(part or "") for part in (parts.username, parts.password))
     if problem:
         findings.errorAt(block, "url", problem)
     if bool(user) != bool(password):
@@ -95,7 +95,7 @@ def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
             "urls",
             "remote leaf node configuration cannot have a mix of websocket and non-websocket urls",
         )
-    if remote.proxy and remote.tls is None and any(each.startswith("wss:") for each in remote.urls):
+    if remote.proxy and remote.tls is None and any(url.startswith("wss:") for url in remote.urls):
         yield (
             "proxy",
             "a remote URL behind the proxy requires TLS and no TLS configuration is provided",
@@ -136,8 +136,8 @@ def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
         yield "authorization", "can not have a single user/pass and a users array"
     if leafnodes.users and leafnodes.nkey:
         yield "authorization", "can not have a single nkey and a users array"
-    names = [each.user for each in leafnodes.users]
-    for name in dict.fromkeys(each for each in names if names.count(each) > 1):
+    names = [user.user for user in leafnodes.users]
+    for name in dict.fromkeys(name_ for name_ in names if names.count(name_) > 1):
         yield "authorization", f'duplicate user "{name}" detected in leafnode authorization'
     if leafnodes.nkey and not isKey(leafnodes.nkey, Role.USER):
         yield "authorization", "Not a valid public nkey for leafnode authorization"
@@ -147,17 +147,17 @@ def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
             yield "remotes", "duplicate remote"
         known.add(remote.name)
     if leafnodes.min_version:
-        found = _VERSION.match(leafnodes.min_version)
-        if found is None:
+        match = _VERSION.match(leafnodes.min_version)
+        if match is None:
             yield "min_version", "invalid leafnode's minimum version: it needs three numbers"
-        elif tuple(map(int, found.groups())) < _OLDEST:
+        elif tuple(map(int, match.groups())) < _OLDEST:
             yield "min_version", "the minimum version should be at least 2.8.0"
     yield from advertiseProblems("advertise", leafnodes.advertise, leafnodes.port)
 
 
 def _accountProblems(leafnodes: Leafnodes, accounts: set[str]) -> Iterator[tuple[str, str]]:
     message = 'cannot find local account "%s" specified in leafnode %s'
-    for name in (leafnodes.account, *(each.account for each in leafnodes.users)):
+    for name in (leafnodes.account, *(user.account for user in leafnodes.users)):
         if name not in accounts:
             yield "authorization", message % (name, "authorization")
     for remote in leafnodes.remotes:
@@ -168,7 +168,7 @@ def _accountProblems(leafnodes: Leafnodes, accounts: set[str]) -> Iterator[tuple
 def _operatedProblems(leafnodes: Leafnodes, _: set[str]) -> Iterator[tuple[str, str]]:
     if leafnodes.users:
         yield "authorization", "operator mode does not allow specifying users in leafnode config"
-    if not all(isKey(each.account, Role.ACCOUNT) for each in leafnodes.remotes):
+    if not all(isKey(remote.account, Role.ACCOUNT) for remote in leafnodes.remotes):
         yield (
             "remotes",
             "operator mode requires account nkeys in remotes. Please add an `account` key to each "

@@ -195,9 +195,9 @@ class LeafLink(Link):
     def listed(self) -> Iterator[tuple[bytes, SubscriptionFacts]]:
         """The peer's subscriptions by nats-server's sids: subject and queue group."""
         traffic = self.traffic
-        for each, delivered in () if traffic is None else traffic.interest.counted():
-            sid = b" ".join(filter(None, (each.pattern, each.queue)))
-            yield sid, SubscriptionFacts(each.pattern, each.queue, sid, delivered, 0)
+        for interest, delivered in () if traffic is None else traffic.interest.counted():
+            sid = b" ".join(filter(None, (interest.pattern, interest.queue)))
+            yield sid, SubscriptionFacts(interest.pattern, interest.queue, sid, delivered, 0)
 
     def ended(self) -> None:
         now = self.context.reactor.seconds()

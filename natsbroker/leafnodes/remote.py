@@ -32,8 +32,8 @@ class LeafRemote:
         if not settings.no_randomize:
             random.shuffle(self._urls)
         self.current = self._urls[-1]
-        self._name = next((each.host for each in configured if not isAddress(each.host)), "")
-        self._login = next((each for each in configured if each.user), None)
+        self._name = next((url.host for url in configured if not isAddress(url.host)), "")
+        self._login = next((url for url in configured if url.user), None)
 
     def __str__(self) -> str:
         return f'as leafnode to remote server "{self.current}"'
@@ -72,11 +72,11 @@ class LeafRemote:
         return self._name or host if isAddress(host) else host
 
     def learn(self, urls: list[RemoteURL]) -> None:
-        configured = {(each.host, each.port) for each in self._configured}
-        told = [each for each in urls if (each.host, each.port) not in configured]
+        configured = {(url.host, url.port) for url in self._configured}
+        told = [url for url in urls if (url.host, url.port) not in configured]
         self._urls = [*told, *self._configured]
         if not self._name:
-            self._name = next((each.host for each in told if not isAddress(each.host)), "")
+            self._name = next((url.host for url in told if not isAddress(url.host)), "")
 
     def takeDelay(self) -> float:
         delay, self.delay = self.delay, 0.0

@@ -76,15 +76,15 @@ class Gate:
         if not hasWildcard(pattern):
             return Verdict.ALLOWED if self.mayDeliver(pattern, queue) else Verdict.DENIED
         denied = _concerning(self._denied, queue)
-        if any(each.containing(pattern) for each in denied):
+        if any(table.containing(pattern) for table in denied):
             return Verdict.DENIED
         isWhole = self._permissions.allow is None
         if not isWhole:
             allowed = _concerning(self._allowed, queue)
-            isWhole = any(each.containing(pattern) for each in allowed)
-            if not isWhole and not any(each.overlaps(pattern) for each in allowed):
+            isWhole = any(table.containing(pattern) for table in allowed)
+            if not isWhole and not any(table.overlaps(pattern) for table in allowed):
                 return Verdict.DENIED
-        isWhole = isWhole and not any(each.overlaps(pattern) for each in denied)
+        isWhole = isWhole and not any(table.overlaps(pattern) for table in denied)
         return Verdict.ALLOWED if isWhole else Verdict.FILTERED
 
     def __eq__(self, other: object) -> bool:
@@ -95,8 +95,8 @@ class Gate:
 
 def _tablesOf(entries: Iterable[bytes]) -> dict[bytes, PatternTable]:
     patterns: dict[bytes, list[bytes]] = {}
-    for each in entries:
-        pattern, _, group = each.partition(b" ")
+    for entry in entries:
+        pattern, _, group = entry.partition(b" ")
         patterns.setdefault(group, []).append(pattern)
     return {group: PatternTable(some) for group, some in patterns.items()}
 
@@ -139,7 +139,9 @@ class LeafRules:
         # The longer form has a domain and an account first.
         place = 2 if len(tokens) < 11 else 4
         consumer = b".".join(tokens[place : place + 2])
-        return any(self.incoming.verdict(each + consumer) is not Verdict.DENIED for each in _NEXT)
+        return any(
+            self.incoming.verdict(prefix + consumer) is not Verdict.DENIED for prefix in _NEXT
+        )
 
 
 def domainDenials(
@@ -218,4 +220,4 @@ def _shown(allow: Iterable[bytes] | None, deny: Iterable[bytes]) -> dict[str, li
 
 
 def _texts(patterns: Iterable[bytes]) -> list[str]:
-    return sorted(each.decode("utf-8", "surrogateescape") for each in patterns)
+    return sorted(pattern.decode("utf-8", "surrogateescape") for pattern in patterns)

@@ -76,8 +76,8 @@ class LeafnodeService(LinkService[LeafRemote]):
             dependencies.sockets.pop("leafnodes", None),
         )
         self._remotes = {
-            each.name: LeafRemote(each, diallingTLSFrom(each), dependencies.random)
-            for each in block.remotes
+            remote.name: LeafRemote(remote, diallingTLSFrom(remote), dependencies.random)
+            for remote in block.remotes
         }
 
     @property
@@ -130,7 +130,7 @@ class LeafnodeService(LinkService[LeafRemote]):
             if block.advertise:
                 place = self.leafs.identity.ip
                 _log.info("Advertise address for leafnode is set to {where}", where=place)
-        if any(each.tls is not None and each.tls.insecure for each in block.remotes):
+        if any(remote.tls is not None and remote.tls.insecure for remote in block.remotes):
             self._warnOfUnverified("leafnodes")
 
     @property
@@ -193,15 +193,15 @@ class LeafnodeService(LinkService[LeafRemote]):
         before, block = self.block, new.leafnodes or Leafnodes()
         if block.port < 0 < before.port or (block.port < 0 and before.port < 0):
             block = replace(block, port=before.port)
-        for each in fields(Leafnodes):
-            old, wanted = getattr(before, each.name), getattr(block, each.name)
-            if each.name not in _CHANGEABLE and old != wanted:
-                raise ValueError(f'config reload not supported for LeafNode: "{each.name}"')
+        for field in fields(Leafnodes):
+            old, wanted = getattr(before, field.name), getattr(block, field.name)
+            if field.name not in _CHANGEABLE and old != wanted:
+                raise ValueError(f'config reload not supported for LeafNode: "{field.name}"')
         if (before.tls is None) != (block.tls is None) and block.port:
             raise ValueError("config reload not supported for LeafNode: TLS on or off")
         tls = acceptingTLSFrom(block)
         ofLinks = leafSettings(new, block)
-        remotes = {each.name: (each, diallingTLSFrom(each)) for each in block.remotes}
+        remotes = {remote.name: (remote, diallingTLSFrom(remote)) for remote in block.remotes}
         self._checkRemotes(block.remotes)
 
         def apply() -> None:
@@ -216,22 +216,22 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def _checkRemotes(self, wanted: Sequence[RemoteLeaf]) -> None:
         """Raise C{ValueError} if a remote that stays has changes that need a restart."""
-        for each in wanted:
-            known = self._remotes.get(each.name)
+        for settings in wanted:
+            known = self._remotes.get(settings.name)
             if known is None:
                 continue
             before = known.settings
             same = replace(
-                each, disabled=before.disabled, compression=before.compression, tls=before.tls
+                settings, disabled=before.disabled, compression=before.compression, tls=before.tls
             )
             if same != before:
-                account = each.localAccount
+                account = settings.localAccount
                 raise ValueError(
                     f'config reload not supported for LeafNode: remote of account "{account}"'
                 )
 
     def _useRemotes(self, wanted: dict[str, tuple[RemoteLeaf, LinkTLS]]) -> None:
-        for name in [each for each in self._remotes if each not in wanted]:
+        for name in [old for old in self._remotes if old not in wanted]:
             self._drop(self._remotes.pop(name))
             _log.info("Reloaded: LeafNode Remote removed")
         for name, (settings, tls) in wanted.items():
@@ -268,12 +268,14 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     async def stopListening(self) -> None:
         await super().stopListening()
-        for each in list(self._webSockets):
-            each.abort()
+        for webSocket in list(self._webSockets):
+            webSocket.abort()
 
     def _drop(self, remote: LeafRemote) -> None:
         remote.isWanted = False
         self._diallers.stop(remote)
-        for each in [each for each in self._webSockets if each.remote is remote]:
-            each.abort()
+        for transport in [
+            webSocket for webSocket in self._webSockets if webSocket.remote is remote
+        ]:
+            transport.abort()
         self.leafs.hangUp(remote)

@@ -114,8 +114,8 @@ def authorizerFrom(
         return SettingsAuthorizer(checks, Logins(keys=keys))
     if leafnodes.users:
         users = {
-            each.user: somebody(each.user, each.password, each.account, each.proxy_required)
-            for each in leafnodes.users
+            user.user: somebody(user.user, user.password, user.account, user.proxy_required)
+            for user in leafnodes.users
         }
         isMapped = leafnodes.tls is not None and leafnodes.tls.verify_and_map
         return SettingsAuthorizer(checks, Logins(users, mapsCertificates=isMapped))
