@@ -151,10 +151,10 @@ class GatewayAdvertiser:
         if not hasWildcard(pattern):
             return refused.pop(pattern, _MISSING) is not _MISSING
         self.batch.work += len(refused) * _COMPARE
-        found = [subject for subject in refused if matches(pattern, subject)]
-        for subject in found:
+        readmitted = [subject for subject in refused if matches(pattern, subject)]
+        for subject in readmitted:
             del refused[subject]
-        return bool(found)
+        return bool(readmitted)
 
     def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
         """Ignore it: other clusters receive no weights."""

@@ -70,18 +70,18 @@ class AdvisedPolicy:
         self._advice[key] = advice
 
     def withdraw(self, gateway: str, account: str) -> bool:
-        found = self.adviceOn(gateway, account)
+        advice = self.adviceOn(gateway, account)
         self._advice.pop((gateway, account), None)
-        return found is not None
+        return advice is not None
 
     def advice(self) -> list[PolicyAdvice]:
         now = self._now()
-        self._advice = {key: each for key, each in self._advice.items() if each.until > now}
+        self._advice = {key: advice for key, advice in self._advice.items() if advice.until > now}
         return list(self._advice.values())
 
     def adviceOn(self, gateway: str, account: str) -> PolicyAdvice | None:
-        found = self._advice.get((gateway, account))
-        return found if found is not None and found.until > self._now() else None
+        advice = self._advice.get((gateway, account))
+        return advice if advice is not None and advice.until > self._now() else None
 
     @property
     def tellsAll(self) -> bool:
@@ -116,7 +116,7 @@ class GatewayAdvice:
         return self.registry.names()
 
     def clusters(self) -> Iterable[str]:
-        dialled = {each.gateway for each in self.gateways.inbound.values()}
+        dialled = {link.gateway for link in self.gateways.inbound.values()}
         return dialled | set(self.gateways.remotes)
 
     def advise(
@@ -136,5 +136,5 @@ class GatewayAdvice:
         return self.policy.advice()
 
     def rowFor(self, gateway: str, account: str) -> Mapping[str, Any] | None:
-        found = self.policy.adviceOn(gateway, account)
-        return None if found is None else found.row()
+        advice = self.policy.adviceOn(gateway, account)
+        return None if advice is None else advice.row()

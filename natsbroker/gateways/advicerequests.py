@@ -117,14 +117,14 @@ class AdviceResponder(Service):
 
     def _list(self, payload: bytes) -> dict[str, Any]:
         RequestFields(payload, ())
-        return {"advice": [each.row() for each in self._advised.advice()]}
+        return {"advice": [advice.row() for advice in self._advised.advice()]}
 
 
 def _secondsOf(text: str) -> float:
     try:
-        found = datetime.datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
+        moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        moment = None
+    if moment is None or moment.tzinfo is None:
         raise Refusal(Reason.BAD_REQUEST, why="until must be a time such as 2026-11-20T16:00:00Z")
-    return found.timestamp()
+    return moment.timestamp()

@@ -120,10 +120,10 @@ def _connection(page: LinkPage, now: float) -> Document:
 
 
 def _accounts(link: LinkPage, wanted: _Wanted) -> list[Document]:
-    found: Iterable[tuple[str, Mapping[str, Any]]] = link.accounts().items()
+    accounts: Iterable[tuple[str, Mapping[str, Any]]] = link.accounts().items()
     return [
         _account(link, name, figures, wanted)
-        for name, figures in found
+        for name, figures in accounts
         if wanted.account in ("", name)
     ]
 
@@ -139,7 +139,9 @@ def _account(link: LinkPage, name: str, figures: Mapping[str, Any], wanted: _Wan
     }
     row |= {key: count for key, count in counts.items() if count}
     if wanted.subs or wanted.subsDetail:
-        listed = [each for each, _ in zip(link.interests(name), range(_LISTED), strict=False)]
+        listed = [
+            interest for interest, _ in zip(link.interests(name), range(_LISTED), strict=False)
+        ]
         if listed and wanted.subs:
             row["subscriptions_list"] = [decoded(pattern) for pattern, _ in listed]
         elif listed:
@@ -178,7 +180,7 @@ class LinkPage:
         if self.link.cluster is None:
             return 0
         counts = self.accounts().values()
-        return sum(each.get("interest", 0) + each.get("queues", 0) for each in counts)
+        return sum(count.get("interest", 0) + count.get("queues", 0) for count in counts)
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
         traffic = self.link.traffic
@@ -187,16 +189,16 @@ class LinkPage:
             return figures
         advised = {name: self.advice(self.link.gateway, name) for name in figures}
         return {
-            name: {**each, "advice": advised[name]} if advised[name] else each
-            for name, each in figures.items()
+            name: {**row, "advice": advised[name]} if advised[name] else row
+            for name, row in figures.items()
         }
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
         traffic = self.link.traffic
         if traffic is None or self.link.cluster is None:
             return ()
-        found: Iterable[tuple[bytes, bytes]] = traffic.interests(account)
-        return found
+        interests: Iterable[tuple[bytes, bytes]] = traffic.interests(account)
+        return interests
 
 
 @dataclass(eq=False)
@@ -218,12 +220,12 @@ class GatewayPages:
         return self.gateways.identity.port
 
     def outbound(self) -> Iterable[tuple[str, LinkPage]]:
-        found = self.gateways.outbound.items()
-        return [(name, LinkPage(link, self.switchAfter)) for name, link in found]
+        links = self.gateways.outbound.items()
+        return [(name, LinkPage(link, self.switchAfter)) for name, link in links]
 
     def inbound(self) -> Iterable[tuple[str, LinkPage]]:
-        found = list(self.gateways.inbound.values())
-        return [(link.gateway, LinkPage(link, self.switchAfter, self.advice)) for link in found]
+        links = list(self.gateways.inbound.values())
+        return [(link.gateway, LinkPage(link, self.switchAfter, self.advice)) for link in links]
 
     def varz(self) -> dict[str, Any]:
         gateway, links = self.gateways.terms.block, self.gateways.terms.tls
@@ -238,7 +240,7 @@ class GatewayPages:
             "tls_verify": tls is not None,
             "advertise": gateway.advertise,
             "connect_retries": gateway.connect_retries,
-            "gateways": [self._remote(each.name) for each in gateway.gateways],
+            "gateways": [self._remote(remote.name) for remote in gateway.gateways],
             "reject_unknown": gateway.reject_unknown_cluster,
             "tls_cert_not_after": "" if links is None else links.expiry,
         }

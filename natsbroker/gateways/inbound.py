@@ -70,7 +70,9 @@ class InboundTraffic:
             for name in self._buses.names()
         }
         accounts = self._accounts
-        for name in [each for each in accounts if accounts[each].bus is not buses.get(each)]:
+        for name in [
+            account for account in accounts if accounts[account].bus is not buses.get(account)
+        ]:
             accounts.pop(name).advertiser.end()
         new = [name for name in buses if name not in accounts and buses[name] is not None]
         for name in new:
@@ -98,13 +100,15 @@ class InboundTraffic:
         lane = self._link.lane
         if lane is not None:
             lane.forget()
-            lane.matchers.update({name: each.bus.matcher for name, each in self._accounts.items()})
+            lane.matchers.update(
+                {name: account.bus.matcher for name, account in self._accounts.items()}
+            )
             lane.advertisers.update(
-                {name: each.advertiser for name, each in self._accounts.items()}
+                {name: account.advertiser for name, account in self._accounts.items()}
             )
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
-        return {each.name: each.advertiser.figures() for each in self._accounts.values()}
+        return {account.name: account.advertiser.figures() for account in self._accounts.values()}
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
         known = self._accounts.get(account.encode("utf-8", "surrogateescape"))
@@ -112,8 +116,8 @@ class InboundTraffic:
 
     def end(self) -> None:
         accounts, self._accounts = self._accounts, {}
-        for each in accounts.values():
-            each.advertiser.end()
+        for account in accounts.values():
+            account.advertiser.end()
         self._offer()
 
     def _message(self, *frame: Any) -> None:

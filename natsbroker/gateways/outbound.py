@@ -92,7 +92,9 @@ class OutboundTraffic:
             name.encode("utf-8", "surrogateescape"): self._buses.busOf(name)
             for name in self._buses.names()
         }
-        for name in [each for each in self._open if self._open[each].bus is not buses.get(each)]:
+        for name in [
+            former for former in self._open if self._open[former].bus is not buses.get(former)
+        ]:
             self._open.pop(name).output.cancel()
         for name, bus in buses.items():
             if name not in self._open and bus is not None:
@@ -118,8 +120,8 @@ class OutboundTraffic:
 
     def placed(self, seconds: float) -> None:
         self._distance = seconds
-        for each in self._open.values():
-            each.output.place(seconds)
+        for account in self._open.values():
+            account.output.place(seconds)
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
         return {
@@ -134,8 +136,8 @@ class OutboundTraffic:
     def end(self) -> None:
         opened, self._open = self._open, {}
         self._tables = {}
-        for each in opened.values():
-            each.output.cancel()
+        for account in opened.values():
+            account.output.cancel()
 
     def _change(
         self,

@@ -32,7 +32,7 @@ def readBlock(block: ParsedBlock, findings: Diagnostics) -> Gateway:
         block,
         findings,
         Gateway,
-        gateways=tuple(_remote(each, findings) for each in block.blocks("gateways")),
+        gateways=tuple(_remote(remote, findings) for remote in block.blocks("gateways")),
         interest=_interest(block.block("interest")),
     )
     return replace(gateway, tls=verified(gateway.tls))
@@ -91,7 +91,7 @@ def _remoteProblems(place: int, remote: RemoteGateway, gateway: Gateway) -> Iter
         return
     if not remote.urls:
         yield f'gateway "{remote.name}" has no URL'
-    if [each.name for each in gateway.gateways[:place]].count(remote.name):
+    if [earlier.name for earlier in gateway.gateways[:place]].count(remote.name):
         yield f'gateway "{remote.name}" is there twice'
     for _, message in (
         *urlProblems("urls", "gateway", remote.urls, lambda url: splitRoute(url, "gateway")),

@@ -127,9 +127,9 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
         self.inbound: dict[int, GatewayLink] = {}
         self.outbound: dict[str, GatewayLink] = {}
         self.remotes: dict[str, Remote] = {
-            each.name: Remote(each.name, each)
-            for each in terms.block.gateways
-            if each.name != terms.block.name
+            settings.name: Remote(settings.name, settings)
+            for settings in terms.block.gateways
+            if settings.name != terms.block.name
         }
         self._traffic = traffic
         self._dial = dial
@@ -265,9 +265,9 @@ class GatewayRegistry(LinkRegistry[GatewayLink]):
 
     def use(self, terms: GatewayTerms) -> None:
         self.terms = terms
-        found = {each.name: each for each in terms.block.gateways}
+        settings = {block.name: block for block in terms.block.gateways}
         for remote in self.remotes.values():
-            remote.settings = found.get(remote.name)
+            remote.settings = settings.get(remote.name)
 
     def accountsChanged(self) -> None:
         for link in self:
@@ -293,7 +293,7 @@ class GatewayGossip:
     def urls(self) -> list[str]:
         gateways = self._gateways
         own = [gateways.url] if gateways.url else []
-        others = [each for each in self._urls if each != gateways.url]
+        others = [url for url in self._urls if url != gateways.url]
         return others if gateways.isLeaving and others else own + others
 
     def tellOthers(self, link: GatewayLink, name: str) -> None:

@@ -38,7 +38,7 @@ class Remote:
     @property
     def targets(self) -> list[RemoteURL]:
         urls = () if self.settings is None else self.settings.urls
-        known = {str(each): each for each in (splitRoute(url, "gateway") for url in urls)}
+        known = {str(target): target for target in (splitRoute(url, "gateway") for url in urls)}
         return list({**self._told, **known}.values())
 
     @property
@@ -74,7 +74,7 @@ class Remote:
         """The name for a certificate: the host, or for an IP address its cluster's first."""
         if not isAddress(target.host):
             return target.host
-        hosts = (each.host for each in self.targets)
+        hosts = (other.host for other in self.targets)
         return next((host for host in hosts if not isAddress(host)), target.host)
 
     @property

@@ -207,6 +207,8 @@ class GatewayService(LinkService[str]):
 
 
 def _fixed(block: Gateway, port: int) -> Gateway:
-    remotes = sorted((replace(each, tls=None) for each in block.gateways), key=lambda it: it.name)
+    remotes = sorted(
+        (replace(remote, tls=None) for remote in block.gateways), key=lambda it: it.name
+    )
     number = port if block.port < 0 else block.port
     return replace(block, port=number, tls=None, gateways=tuple(remotes))

@@ -117,7 +117,7 @@ class InterestTable:
 
     def readmit(self, pattern: bytes) -> None:
         if hasWildcard(pattern):
-            for subject in [each for each in self._refused if matches(pattern, each)]:
+            for subject in [known for known in self._refused if matches(pattern, known)]:
                 del self._refused[subject]
         else:
             self._refused.pop(pattern, None)

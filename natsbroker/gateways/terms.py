@@ -52,7 +52,7 @@ class GatewayTerms:
 
 def termsFrom(settings: Settings, block: Gateway, tellsAll: bool) -> GatewayTerms:
     tls = linkTLSFrom(block.tls)
-    remoteTLS = {each.name: linkTLSFrom(each.tls) or tls for each in block.gateways}
+    remoteTLS = {gateway.name: linkTLSFrom(gateway.tls) or tls for gateway in block.gateways}
     return GatewayTerms(settings, block, tls, remoteTLS, tellsAll)
 
 
@@ -94,7 +94,7 @@ def connectOptions(
     block = terms.block
     user, password = target.user, target.password or ""
     if not user:
-        urls = (splitRoute(url) for each in block.gateways for url in each.urls)
+        urls = (splitRoute(url) for remote in block.gateways for url in remote.urls)
         user, password = loginToSay(block.user, block.password, urls)
     return {
         "echo": False,
