@@ -42,9 +42,9 @@ def pluginsIn(
 ) -> Iterator[tuple[str, str]]:
     choices = choicesIn(settings, given, services)
     yield from (("authorizer", choices["authorizer"]), ("router", choices["router"]))
-    yield from (("service", each) for each in services)
-    yield from (("observer", type(each).__name__) for each in given.observers)
-    yield from (("connection kind", each) for each in sorted(kinds))
+    yield from (("service", service) for service in services)
+    yield from (("observer", type(observer).__name__) for observer in given.observers)
+    yield from (("connection kind", kind) for kind in sorted(kinds))
     if settings.gateway is not None:
         named = settings.gateway.interest.plugin or "built-in"
         yield "gateway policy", nameOf(given.gatewayPolicy, named)

@@ -275,8 +275,8 @@ class BrokerParts:
 
     def _makeReports(self) -> None:
         for service in self.links:
-            for each in service.children:
-                self._adopt(each)
+            for child in service.children:
+                self._adopt(child)
         bus = self._systemBus()
         if bus is None:
             return
@@ -356,12 +356,14 @@ class BrokerParts:
             self.services["jetstream"], self.jetstream = jetstream, figures
             figures.nameOf = self.authority.nameOf
             refusals = jetstream.refusals(self.accounts.systemAccount)
-            self.accounts.watch(lambda each: refusals.serve(each.name, each.busFor(Kind.LOCAL)))
+            self.accounts.watch(
+                lambda account: refusals.serve(account.name, account.busFor(Kind.LOCAL))
+            )
             if operators is not None:
                 grantJetStream(operators.directory, jetstream)
-        for name, each in self.services.items():
-            each.setName(name)
-            each.setServiceParent(self._host)
+        for name, made in self.services.items():
+            made.setName(name)
+            made.setServiceParent(self._host)
 
     def _adopt(self, part: Any) -> None:
         if IService.providedBy(part):

@@ -68,9 +68,9 @@ def _certificateProblems(
 def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
     for block in (settings, *(getattr(settings, kind.key) for kind in KINDS)):
         remotes = (*getattr(block, "remotes", ()), *getattr(block, "gateways", ()))
-        for each in () if block is None else (block, *remotes):
-            if each.tls is not None:
-                yield each.tls
+        for block_ in () if block is None else (block, *remotes):
+            if block_.tls is not None:
+                yield block_.tls
 
 
 def _streamingFolderProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
@@ -85,7 +85,9 @@ def _streamingFolderProblems(settings: Settings) -> Iterator[tuple[str, Exceptio
 
 def folderProblem(path: str) -> str:
     absolute = Path(path).absolute()
-    there = next(each for each in (absolute, *absolute.parents) if os.path.lexists(each))
+    there = next(
+        directory for directory in (absolute, *absolute.parents) if os.path.lexists(directory)
+    )
     shown = Path(path) if there == absolute else there
     if not there.is_dir():
         return f"{shown} is not a folder"
@@ -122,12 +124,12 @@ def _storeBlocks(settings: Settings) -> Iterator[_StoreBlock]:
 def _streamingKey(settings: Settings, option: str) -> str:
     blocks = ("streaming.store_options", "streaming.sql_options")
     keys = [f"{block}.{option}" for block in blocks]
-    return next((each for each in keys if each in settings.places), f"streaming.{option}")
+    return next((key for key in keys if key in settings.places), f"streaming.{option}")
 
 
 def _pluginProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
     gateway = settings.gateway
-    stores = [each for each in _storeBlocks(settings) if not each.isPlain]
+    stores = [storeBlock for storeBlock in _storeBlocks(settings) if not storeBlock.isPlain]
     named = (
         settings.authorization.plugin,
         settings.router.plugin,
@@ -143,8 +145,8 @@ def _pluginProblems(settings: Settings) -> Iterator[tuple[str, Exception]]:
 
     plugins = withBuiltIn(Plugins())
     yield from plugins.problems(settings)
-    for each in stores:
-        yield from _storeProblems(settings, each, plugins)
+    for store in stores:
+        yield from _storeProblems(settings, store, plugins)
 
 
 def _storeProblems(

@@ -76,7 +76,7 @@ KINDS: tuple[Any, ...] = (
         makeService=lambda host, links: import_module(
             "natsbroker.leafnodes.service"
         ).LeafnodeService(links.dependencies, lambda: links.find("route")),
-        accountsOf=lambda block: (block.account, *(each.account for each in block.remotes)),
+        accountsOf=lambda block: (block.account, *(remote.account for remote in block.remotes)),
     ),
     LinkKind(
         name="route",

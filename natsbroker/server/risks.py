@@ -129,7 +129,9 @@ def _loginRisks(settings: Settings) -> Found:
     if cluster is not None:
         blocks.append(("cluster", cluster, cluster.routes))
     if gateway is not None:
-        blocks.append(("gateway", gateway, [url for each in gateway.gateways for url in each.urls]))
+        blocks.append(
+            ("gateway", gateway, [url for remote in gateway.gateways for url in remote.urls])
+        )
     for key, block, urls in blocks:
         if block.isMapped and not block.user:
             yield f"{key}.tls", NOBODY_MAPPED
@@ -166,14 +168,14 @@ def _portRisks(settings: Settings) -> Found:
     routes = () if cluster is None else cluster.routes
     peers: list[tuple[str, Callable[[str], RemoteURL], Sequence[str]]]
     peers = [("cluster.routes", splitRoute, routes)]
-    for each in () if gateway is None else gateway.gateways:
-        peers.append(("gateway.gateways", splitRoute, each.urls))
+    for remote in () if gateway is None else gateway.gateways:
+        peers.append(("gateway.gateways", splitRoute, remote.urls))
     for remote in () if leafnodes is None else leafnodes.remotes:
         peers.append(("leafnodes.remotes", splitRemote, remote.urls))
     for key, split, urls in peers:
-        for found in map(split, urls):
-            if not found.port:
-                yield key, f"the URL of {found.host} has no port that can be dialled"
+        for target in map(split, urls):
+            if not target.port:
+                yield key, f"the URL of {target.host} has no port that can be dialled"
 
 
 def openListeners(settings: Settings, required: bool) -> Found:
@@ -192,7 +194,7 @@ def openListeners(settings: Settings, required: bool) -> Found:
 
 
 def keyIn(settings: Settings, *keys: str) -> str:
-    return next((each for each in keys if each in settings.places), keys[0])
+    return next((key for key in keys if key in settings.places), keys[0])
 
 
 def isOpen(host: str, required: bool) -> bool:

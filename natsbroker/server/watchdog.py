@@ -38,8 +38,8 @@ WINDOW = 10.0
 """The seconds of which more than half are held when the health page fails."""
 
 _OURS = tuple(
-    str(Path(each).resolve().parent)
-    for each in (str(Path(__file__).parent), twisted.__file__, zope.interface.__file__)
+    str(Path(file).resolve().parent)
+    for file in (str(Path(__file__).parent), twisted.__file__, zope.interface.__file__)
 )
 """The folders of code that calls plugins; what it waits for is the plugin's."""
 
@@ -165,15 +165,15 @@ def placeOf(frame: FrameType) -> str:
     none does.
     """
     frames: list[FrameType] = []
-    each: FrameType | None = frame
-    while each is not None:
-        frames.append(each)
-        each = each.f_back
+    caller: FrameType | None = frame
+    while caller is not None:
+        frames.append(caller)
+        caller = caller.f_back
     frames.reverse()
-    inside = [number for number, each in enumerate(frames) if _isOurs(each)]
+    inside = [number for number, frame_ in enumerate(frames) if _isOurs(frame_)]
     behind = frames[inside[0] :] if inside else []
-    found = next((each for each in behind if not _isOurs(each)), frame)
-    return f"{found.f_code.co_filename}:{found.f_lineno} in {found.f_code.co_name}"
+    outer = next((frame_ for frame_ in behind if not _isOurs(frame_)), frame)
+    return f"{outer.f_code.co_filename}:{outer.f_lineno} in {outer.f_code.co_name}"
 
 
 def _isOurs(frame: FrameType) -> bool:

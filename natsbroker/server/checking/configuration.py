@@ -67,7 +67,7 @@ class ConfigurationReport:
 
     @property
     def isRight(self) -> bool:
-        return not any(each.level == ERROR for each in self.problems)
+        return not any(problem.level == ERROR for problem in self.problems)
 
     def toJSON(self) -> dict[str, Any]:
         return {"fine": self.isFine, **asdict(self)}
@@ -77,7 +77,7 @@ class ConfigurationReport:
         counts = [
             f"{count} {level}{'' if count == 1 else 's'}"
             for level in (ERROR, WARNING)
-            if (count := sum(each.level == level for each in self.problems))
+            if (count := sum(problem.level == level for problem in self.problems))
         ]
         yield f"{self.configuration}: {', '.join(counts) or 'nothing is wrong'}"
 
@@ -87,8 +87,8 @@ def configurationReport(path: str, environment: Mapping[str, str]) -> Configurat
     try:
         built = inspectFile(path, environment)
     except ConfigErrors as failure:
-        return ConfigurationReport(path, [_written(each, path) for each in failure.errors])
-    problems = [_written(each, path) for each in (*built.errors, *built.warnings)]
+        return ConfigurationReport(path, [_written(error, path) for error in failure.errors])
+    problems = [_written(problem, path) for problem in (*built.errors, *built.warnings)]
     problems += _Inspection(path, built).problems()
     return ConfigurationReport(path, sorted(problems))
 
@@ -109,18 +109,18 @@ class _Inspection:
     def __init__(self, path: str, built: Built) -> None:
         self._path = path
         self._settings = built.settings
-        self._wrong = [each.path for each in built.errors]
+        self._wrong = [error.path for error in built.errors]
 
     def problems(self) -> Iterator[ConfigurationProblem]:
         settings = self._settings
         for key, error in referenceProblems(settings, self._isWrong):
             yield from self._problem(ERROR, key, str(error))
-        for found in (
+        for problems in (
             _exchangeProblems(settings),
             _fileProblems(settings),
             _portProblems(settings),
         ):
-            for key, text in found:
+            for key, text in problems:
                 yield from self._problem(ERROR, key, text)
         for key, text in risksIn(settings):
             yield from self._problem(WARNING, key, text)
@@ -146,8 +146,8 @@ class _Inspection:
 
     def _isWrong(self, *keys: str) -> bool:
         return any(
-            each == key or each.startswith((f"{key}.", f"{key}["))
-            for each in self._wrong
+            path == key or path.startswith((f"{key}.", f"{key}["))
+            for path in self._wrong
             for key in keys
         )
 
@@ -162,8 +162,8 @@ _Found = Iterator[tuple[str, str]]
 
 
 def _exchangeProblems(settings: Settings) -> _Found:
-    for each in exchangeProblems(settings.accounts, not settings.no_system_account):
-        yield f"accounts.{each.account}.{each.part}", each.message
+    for problem in exchangeProblems(settings.accounts, not settings.no_system_account):
+        yield f"accounts.{problem.account}.{problem.part}", problem.message
 
 
 def _fileProblems(settings: Settings) -> _Found:
@@ -225,7 +225,7 @@ class _PortUse(NamedTuple):
         return joined(self.host, self.port)
 
     def collides(self, other: _PortUse) -> bool:
-        hosts = {_LOCAL.get(each.host, each.host) for each in (self, other)}
+        hosts = {_LOCAL.get(use.host, use.host) for use in (self, other)}
         return self.port == other.port and (len(hosts) == 1 or bool(hosts & _EVERYWHERE))
 
 
@@ -246,7 +246,7 @@ def _listeners(settings: Settings) -> Iterator[_PortUse]:
 def _portProblems(settings: Settings) -> _Found:
     if problem := settings.monitoring.portProblem(settings.tls is not None):
         yield keyIn(settings, "https_port", "https"), problem
-    taken = [each for each in _listeners(settings) if each.port > 0]
+    taken = [listener for listener in _listeners(settings) if listener.port > 0]
     for first, second in combinations(taken, 2):
         if first.collides(second):
             yield second.keyIn(settings), f"{second.where} collides with the port of {first.who}"

@@ -38,7 +38,7 @@ class StoreReport:
 
     @property
     def isFine(self) -> bool:
-        return not self.problems and not any(each.damaged for each in self.logs)
+        return not self.problems and not any(log.damaged for log in self.logs)
 
     @property
     def isRight(self) -> bool:
@@ -57,7 +57,7 @@ class StoreReport:
                 yield f"{where}: damaged: {which}"
         for problem in self.problems:
             yield f"damaged: {problem}"
-        records = sum(each.records for each in self.logs)
+        records = sum(log.records for log in self.logs)
         state = "intact" if self.isFine else "damaged"
         yield f"{self.store}: {len(self.logs)} logs, {records} records, {state}"
 
@@ -65,9 +65,9 @@ class StoreReport:
 def storeReport(directory: Path, encryption: Encryption | None = None) -> StoreReport:
     """Raise L{natsbroker.interfaces.records.StoreError} for an open or unreadable store."""
     checked = checkDirectory(directory, encryption)
-    logs = sorted(checked.logs.values(), key=lambda each: each.row.name)
+    logs = sorted(checked.logs.values(), key=lambda log: log.row.name)
     problems = [*checked.problems, *_streamProblems(checked)]
-    return StoreReport(str(directory), [_logReport(each) for each in logs], problems)
+    return StoreReport(str(directory), [_logReport(log) for log in logs], problems)
 
 
 def _logReport(log: CheckedLog) -> LogReport:
@@ -84,7 +84,7 @@ def _logReport(log: CheckedLog) -> LogReport:
 
 def _streamProblems(checked: CheckedStore) -> Iterator[str]:
     """Compare the configurations of streams with the logs that have their messages."""
-    unclaimed = {each.row.name: each.row for each in checked.logs.values()}
+    unclaimed = {log.row.name: log.row for log in checked.logs.values()}
     names = set(unclaimed)
     for space, key, value in checked.states:
         if not (space.startswith("jetstream/") and key.startswith(b"stream/")):

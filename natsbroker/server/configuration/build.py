@@ -133,7 +133,7 @@ def _parsed(parser: Callable[[], TableNode]) -> TableNode:
 
 def _outcome(settings: Settings, findings: Diagnostics) -> Built:
     warnings, errors = (
-        tuple(sorted(each, key=_place)) for each in (findings.warnings, findings.errors)
+        tuple(sorted(group, key=_place)) for group in (findings.warnings, findings.errors)
     )
     return Built(settings, warnings, errors)
 
@@ -186,16 +186,16 @@ def _tags(root: ParsedBlock) -> tuple[str, ...]:
 
 
 def _proxies(root: ParsedBlock, findings: Diagnostics) -> tuple[str, ...]:
-    found = []
-    for each in root.blockOrEmpty("proxies").blocks("trusted"):
-        key = each.text("key")
+    keys = []
+    for block in root.blockOrEmpty("proxies").blocks("trusted"):
+        key = block.text("key")
         try:
             publicBytes(key)
         except NkeyError:
-            findings.error("invalid proxy key", each.pathTo("key"), each.place("key"))
+            findings.error("invalid proxy key", block.pathTo("key"), block.place("key"))
         else:
-            found.append(key)
-    return tuple(found)
+            keys.append(key)
+    return tuple(keys)
 
 
 def _logging(root: ParsedBlock) -> Logging:
@@ -234,20 +234,20 @@ def _checkTogether(settings: Settings, root: ParsedBlock, findings: Diagnostics)
 
 def _rareBlocks(root: ParsedBlock, findings: Diagnostics) -> dict[str, Any]:
     """Rare blocks; their readers load with them, so that other brokers start sooner."""
-    found: dict[str, Any] = {}
+    blocks: dict[str, Any] = {}
     if "streaming" in root:
         from natsbroker.streaming.reading import streamingFrom
 
-        found["streaming"] = streamingFrom(root)
+        blocks["streaming"] = streamingFrom(root)
     for kind in KINDS:
         if kind.key in root:
-            found[kind.key] = kind.read(root, findings)
+            blocks[kind.key] = kind.read(root, findings)
     if any(name in root for name in ("jetstream", "store_dir", "default_js_domain")):
         from natsbroker.jetstream.reading import jetStreamFrom
 
-        found["jetstream"] = jetStreamFrom(root)
+        blocks["jetstream"] = jetStreamFrom(root)
     if "mappings" in root:
         from natsbroker.accounts.reading import ImportExportReader
 
-        found["mappings"] = ImportExportReader(findings).mappings(root)
-    return found
+        blocks["mappings"] = ImportExportReader(findings).mappings(root)
+    return blocks

@@ -119,7 +119,7 @@ class _Checker:
         monitoring = replace(monitoring, http_host=host)
         if monitoring.insecure_monitor is False and monitoring.isReached:
             names = ("http", "https", "http_port", "https_port")
-            name = next((each for each in names if each in self._root), "insecure_monitor")
+            name = next((key for key in names if key in self._root), "insecure_monitor")
             self._error(REACHED_PAGES.format(monitoring.http_host), name)
         return monitoring
 

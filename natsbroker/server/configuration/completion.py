@@ -81,7 +81,7 @@ def _bash(words: Commands, flags: Sequence[Suggestion]) -> str:
     return _BASH.format(
         commands="\n".join(cases),
         values="\n".join(values),
-        flags=_lines([each for flag in flags for each in flag.spellings]),
+        flags=_lines([spelling for flag in flags for spelling in flag.spellings]),
         words=_lines(list(words)),
     )
 
@@ -138,8 +138,8 @@ def _zshNames(spellings: Sequence[str]) -> str:
 
 def _zshText(flag: Suggestion) -> str:
     meaning = flag.meaning
-    for each in "\\[]:":
-        meaning = meaning.replace(each, f"\\{each}")
+    for character in "\\[]:":
+        meaning = meaning.replace(character, f"\\{character}")
     if not flag.value:
         return f"[{meaning}]"
     kinds = {"file": "_files", "dir": "_files -/"}
@@ -156,14 +156,14 @@ def _fish(words: Commands, flags: Sequence[Suggestion]) -> str:
     lines += [f"{start} -n __fish_use_subcommand -a '{names}'"]
     for name, below in words.items():
         chosen = f"__fish_seen_subcommand_from {name}"
-        plain = " ".join(each for each in below if not each.startswith("-"))
+        plain = " ".join(word for word in below if not word.startswith("-"))
         hasWord = f"{chosen}; and __fish_seen_subcommand_from {plain}" if plain else chosen
         if plain:
             isMissing = f"{chosen}; and not __fish_seen_subcommand_from {plain}"
             lines += [f"{start} -n '{isMissing}' -a '{plain}'"]
         lines += [f"{start} -n '{hasWord}' -F"]
         lines += [
-            f"{start} -n '{chosen}' {_fishName(each)}" for each in below if each.startswith("-")
+            f"{start} -n '{chosen}' {_fishName(word)}" for word in below if word.startswith("-")
         ]
     for flag in flags:
         spelled = " ".join(map(_fishName, flag.spellings))

@@ -82,7 +82,7 @@ def listeningAt(
     sockets: Mapping[str, socket.socket], override: Callable[[Settings], Settings]
 ) -> Callable[[Settings], Settings]:
     """Use the addresses of passed sockets after the flags of the command line."""
-    addresses = {name: addressOf(each) for name, each in sockets.items()}
+    addresses = {name: addressOf(socket_) for name, socket_ in sockets.items()}
 
     def withAddresses(settings: Settings) -> Settings:
         settings = override(settings)
