@@ -80,10 +80,10 @@ def _contextOf(message: Message) -> dict[str, str]:
     """The headers of the trace, without regard to case; none of headers that cannot be read."""
     headers = Headers.fromBlock(message.body[: message.headerLength])
     try:
-        found = {name: headers.get(name, anyCase=True) for name in _HEADERS}
+        values = {name: headers.get(name, anyCase=True) for name in _HEADERS}
     except HeaderError:
         return {}
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in values.items() if value}
 
 
 class SpanService(Service):
@@ -95,11 +95,11 @@ class SpanService(Service):
         self._provider = provider
         self._remove: list[Callable[[], None]] = []
         server = str(host.describe()["name"])
-        self._filters = [(each, PublishSpans(each, server, tracer)) for each in accounts]
+        self._filters = [(account, PublishSpans(account, server, tracer)) for account in accounts]
 
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
-        self._remove = [self._host.addFilter(name, each) for name, each in self._filters]
+        self._remove = [self._host.addFilter(name, spans) for name, spans in self._filters]
 
     def stopService(self) -> Deferred[None] | None:
         """Fires when the spans that wait have been exported."""
@@ -124,8 +124,8 @@ class SpanPlugin:
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
         accounts, exporter = _optionsIn(section)
-        for each in accounts:
-            _checkAccount(host, each)
+        for account in accounts:
+            _checkAccount(host, account)
         trace = _import()
         provider = _providerFor(exporter) if exporter else None
         source = provider or trace.get_tracer_provider()
@@ -176,9 +176,9 @@ def _providerFor(exporter: str) -> Any:
 def _entryPoint(exporter: str) -> Any:
     from importlib.metadata import entry_points
 
-    found = list(entry_points(group=_EXPORTERS, name=exporter))
-    if not found:
-        known = ", ".join(sorted(each.name for each in entry_points(group=_EXPORTERS)))
+    entryPoints = list(entry_points(group=_EXPORTERS, name=exporter))
+    if not entryPoints:
+        known = ", ".join(sorted(entryPoint.name for entryPoint in entry_points(group=_EXPORTERS)))
         text = f'there is no exporter "{exporter}"; installed are: {known}'
         raise PluginOptionError("exporter", text)
-    return found[0]
+    return entryPoints[0]

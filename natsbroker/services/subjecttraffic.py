@@ -144,9 +144,9 @@ class SubjectTraffic:
 
     def take(self) -> tuple[list[TrafficCount], set[str]]:
         """New counts, heaviest first, and accounts to forget matches with retired counters."""
-        counts = [each.take() for each in self._counters.values()]
+        counts = [counter.take() for counter in self._counters.values()]
         lightest = min((count.weight for count in counts), default=0)
-        counts += [each.take() for each in self._retired]
+        counts += [counter.take() for counter in self._retired]
         rests = {bucket: counter.take() for bucket, counter in self._rests.items()}
         heavy = sorted(rests, key=lambda bucket: rests[bucket].weight, reverse=True)
         heavy = heavy[: max(self._most // 2, 1)]
@@ -170,17 +170,17 @@ def _isUsed(count: TrafficCount) -> bool:
 
 
 def _gatewaysOf(matches: Any) -> Iterator[str]:
-    for each in matches.links:
-        if each.kind == Kind.GATEWAY and not each.closed:
-            yield each.subscriber.link.gateway
+    for link in matches.links:
+        if link.kind == Kind.GATEWAY and not link.closed:
+            yield link.subscriber.link.gateway
 
 
 def _summed(counts: Iterable[TrafficCount]) -> list[TrafficCount]:
     sums: dict[tuple[str, tuple[str, ...], bool], tuple[int, ...]] = {}
-    for each in counts:
-        key = (each.account, each.gateways, each.isWanted)
+    for count in counts:
+        key = (count.account, count.gateways, count.isWanted)
         before = sums.get(key, (0, 0, 0, 0))
-        sums[key] = tuple(a + b for a, b in zip(before, each.figures, strict=True))
+        sums[key] = tuple(a + b for a, b in zip(before, count.figures, strict=True))
     return [
         TrafficCount(account, REST, gateways, isWanted, (a, b, c, d))
         for (account, gateways, isWanted), (a, b, c, d) in sums.items()

@@ -174,14 +174,14 @@ class TrafficModel:
         for name in displaced or ():
             for bus in self._buses.values() if not name else filter(None, [self._buses.get(name)]):
                 bus.matcher.changed(b">")
-        for each in counted:
-            messages, size, copies, copiedSize = each.figures
-            one = row(each.account, "client", "", each.prefix)
+        for count in counted:
+            messages, size, copies, copiedSize = count.figures
+            one = row(count.account, "client", "", count.prefix)
             one.update(dict(zip(_COUNTS, (messages, size, copies, copiedSize), strict=True)))
-            if not each.isWanted:
+            if not count.isWanted:
                 one["no_interest"] += messages
-            for gateway in each.gateways:
-                one = row(each.account, "gateway", gateway, each.prefix)
+            for gateway in count.gateways:
+                one = row(count.account, "gateway", gateway, count.prefix)
                 one.update(msgs_out=messages, bytes_out=size)
         unwanted, self._unwanted = self._unwanted, {}
         for (account, gateway, prefix), (messages, size, told) in unwanted.items():
@@ -339,10 +339,10 @@ class TrafficService(Service):
         isHeard = self._bus is not None and self._bus.hasInterest(subject)
         # The rows of traffic are taken in any case: an event covers one interval.
         isWanted = isHeard or self._writer is not None
-        found = rows() if isWanted or kind == "traffic" else []
+        listed = rows() if isWanted or kind == "traffic" else []
         if not isWanted:
             return
-        pieces = list(_pieces(found, min(_LARGEST, int(self._host.settings.max_payload) // 2)))
+        pieces = list(_pieces(listed, min(_LARGEST, int(self._host.settings.max_payload) // 2)))
         for part, piece in enumerate(pieces):
             event = {
                 "type": _TYPE + kind,
