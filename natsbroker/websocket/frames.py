@@ -80,9 +80,9 @@ class FrameReader:
             piece = self._piece()
             if not piece:
                 break
-            found = self._decoded(piece)
-            if found:
-                return found
+            message = self._decoded(piece)
+            if message:
+                return message
         return None
 
     def _plain(self) -> bytes:
@@ -183,11 +183,11 @@ class FrameWriter:
         longest = 0 if self._isWhole else self._longest
         pieces = _pieces(deflated(data), longest)
         last = len(pieces) - 1
-        found: list[bytes] = []
+        frames: list[bytes] = []
         for number, piece in enumerate(pieces):
             first = Opcode.CONTINUATION if number else Opcode.BINARY | _COMPRESSED
-            found += self._frame(first | (_FIN if number == last else 0), piece)
-        return found
+            frames += self._frame(first | (_FIN if number == last else 0), piece)
+        return frames
 
     def _cut(self, data: bytes, longest: int) -> list[bytes]:
         first = _FIN | Opcode.BINARY

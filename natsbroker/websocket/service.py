@@ -165,7 +165,7 @@ class WebSocketService(ConnectionService):
         block, port = self.block, self._port.number
         if block.advertise:
             return (joined(*advertised(block.advertise, port)),)
-        return tuple(joined(each, port) for each in addressesOf(block.host))
+        return tuple(joined(address, port) for address in addressesOf(block.host))
 
     def announce(self) -> None:
         block = self.block
@@ -185,8 +185,8 @@ class WebSocketService(ConnectionService):
 
     async def stopListening(self) -> None:
         await self._port.close()
-        for each in list(self.handshakes):
-            each.abort()
+        for handshake in list(self.handshakes):
+            handshake.abort()
 
     def protocolFor(self, below: AcceptedWebSocket, upgrade: Upgrade) -> Any:
         """A protocol for what the peer is; C{None} if such peers are not expected."""
@@ -207,8 +207,8 @@ class WebSocketService(ConnectionService):
         before, block = self.block, settings.websocket or Websocket()
         if block.port < 0:
             block = replace(block, port=before.port)
-        for each in fields(Websocket):
-            if each.name != "tls" and getattr(before, each.name) != getattr(block, each.name):
+        for field in fields(Websocket):
+            if field.name != "tls" and getattr(before, field.name) != getattr(block, field.name):
                 raise ValueError("config reload not supported for Websocket")
         if (before.tls is None) != (block.tls is None):
             raise ValueError("config reload not supported for Websocket: TLS on or off")

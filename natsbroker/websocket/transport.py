@@ -57,7 +57,7 @@ _ERRORS = {
     TOO_BIG: (errors.PAYLOAD,),
 }
 
-_CODES = {error.reason: code for code, found in _ERRORS.items() for error in found}
+_CODES = {error.reason: code for code, raised in _ERRORS.items() for error in raised}
 
 
 def closeCode(reason: str) -> int:
@@ -97,9 +97,9 @@ class WebSocketTransport:
         self._above = above
         self._session = session
         above.makeConnection(self)
-        found = session()
-        if self._framing is None and found is not None:
-            self.attachSession(found)
+        peer = session()
+        if self._framing is None and peer is not None:
+            self.attachSession(peer)
 
     def attachSession(self, session: PeerSession) -> None:
         """Have the compiled lane work for a session where it can."""
@@ -236,16 +236,16 @@ class WebSocketTransport:
             if left <= 0:
                 self._later()
                 break
-            found = self._reader.next()
-            if found is None:
+            piece = self._reader.next()
+            if piece is None:
                 self._isMore = False
                 break
-            if isinstance(found, bytes):
-                left -= len(found)
-                self._above.dataReceived(found)
+            if isinstance(piece, bytes):
+                left -= len(piece)
+                self._above.dataReceived(piece)
             else:
                 left -= _CONTROL
-                self._controlled(found)
+                self._controlled(piece)
 
     def _controlled(self, frame: ControlFrame) -> None:
         if frame.opcode is Opcode.PING:

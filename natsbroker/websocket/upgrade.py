@@ -198,8 +198,8 @@ class ServerHandshake:
 
     def _credentials(self, headers: _Headers) -> Mapping[str, str]:
         known = self._terms.cookies
-        found = {known[name]: value for name, value in headers.cookies() if name in known}
-        return MappingProxyType(found)
+        cookies = {known[name]: value for name, value in headers.cookies() if name in known}
+        return MappingProxyType(cookies)
 
     def _agreement(self, accept: str, upgrade: Upgrade) -> bytes:
         lines = [
@@ -287,29 +287,29 @@ class _Headers:
         ]
 
     def all(self, name: str) -> list[str]:
-        return [value for each, value in self._headers if each == name]
+        return [value for key, value in self._headers if key == name]
 
     def first(self, name: str) -> str:
-        return next((value for each, value in self._headers if each == name), "")
+        return next((value for key, value in self._headers if key == name), "")
 
     def tokens(self, name: str) -> set[str]:
         parts = (part for value in self.all(name.lower()) for part in value.split(","))
         return {part.strip(" \t").lower() for part in parts}
 
     def cookies(self) -> list[tuple[str, str]]:
-        found = []
+        cookies = []
         for line in self.all("cookie"):
             for part in line.split(";"):
                 name, equals, value = part.strip(" \t").partition("=")
                 if equals:
-                    found.append((name, value.strip('"') if value.startswith('"') else value))
-        return found
+                    cookies.append((name, value.strip('"') if value.startswith('"') else value))
+        return cookies
 
 
 def offersDeflate(values: list[str]) -> tuple[bool, bool]:
     """Whether C{Sec-WebSocket-Extensions} offer compression, and without context takeover."""
     for extension in (part for value in values for part in value.split(",")):
-        name, *parameters = (each.strip(" \t").lower() for each in extension.split(";"))
+        name, *parameters = (part.strip(" \t").lower() for part in extension.split(";"))
         if name == NAME:
             return True, set(OFFER.split("; ")[1:]) <= set(parameters)
     return False, False
